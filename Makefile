@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test collect test-long test-rounds chaos chaos-proof fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test collect test-long test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -45,9 +45,14 @@ SEED ?= $(shell date +%s)
 chaos: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED)
 
-# Puts four defects into a copy of the tree, one at a time, and fails if one survives its rounds.
+# Puts eight defects into a copy of the tree, one at a time, and fails if one survives its rounds.
 chaos-proof: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m tests.chaos.proof
+
+# Three pods under load for HOURS: fails where memory, descriptors, threads or disk grow; see benchmarks/soak.py.
+HOURS ?= 1
+soak: system $(STAMP) $(WHEELS)
+	$(BIN)/python benchmarks/soak.py --hours $(HOURS) --json benchmarks/results/soak.json
 
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from bs4_agent.journal import Journal
-from bs4_agent.ledger import Ledger
+from bs4_agent.ledger import NOT_FOLDED, Ledger
+
+#: Characters of a sentence about a record that was left out.
+_SENTENCE = 200
 
 
 class Book:
@@ -19,7 +23,20 @@ class Book:
         self._journal = journal
         self._lock = threading.RLock()
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
-        self.ledger = Ledger(journal.records())
+        self.ledger = Ledger()
+        for record in journal.records():
+            self._fold_again(record)
+
+    def _fold_again(self, record: dict[str, Any]) -> None:
+        """Update the ledger by a record of an earlier life of the agent. A record that the fold
+        cannot take is left out and named in the agent's log: it was not written by an agent, and
+        must not keep this one from starting. `audit verify` shows it too.
+        """
+        try:
+            self.ledger.apply(record)
+        except NOT_FOLDED as error:
+            sentence = f"a record of the journal was left out ({type(error).__name__}: {error})"
+            print(f"bs4-agent: {sentence[:_SENTENCE]}", file=sys.stderr)  # noqa: T201
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
         """Write one record of the type `type_` to the journal, update the ledger, and return the

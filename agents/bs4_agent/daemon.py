@@ -73,7 +73,7 @@ class Daemon:
         self.home, self.scope, self.build = home, scope, build
         self._stop = threading.Event()
         self._leaving = threading.Event()
-        self.home_watch = HomeWatch(home.root)
+        self.home_watch = HomeWatch(home)
         self.streams = Streams()
         telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
         journal = SegmentStream(

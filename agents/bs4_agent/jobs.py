@@ -19,6 +19,8 @@ from bs4_agent.runs.files import read_json, read_passing, write_json
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import KEPT, numbers, output
 from bs4_agent.streams.logs import LogStream
+from bs4_agent.tree.changes import remove
+from bs4_agent.tree.descriptors import real
 
 _LOOK_S = 0.1
 #: Seconds between two progress messages of a command; each is a record of the journal.
@@ -155,11 +157,9 @@ class Jobs:
         """Delete the directories of finished commands, all but the newest `KEPT`. They hold only
         our own output and nothing that belongs to a person.
         """
-        import shutil
-
         for directory in self._commands()[:-KEPT]:
             if not shim_holds(directory):
-                shutil.rmtree(directory)
+                remove(real(directory))
 
     def _commands(self) -> list[Path]:
         """Return the directories of our commands, oldest first."""

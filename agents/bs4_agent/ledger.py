@@ -33,6 +33,8 @@ FOLDED = frozenset(
         "action",
     }
 )
+#: What the fold may raise for a record that no agent writes.
+NOT_FOLDED = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 #: Steps that one action can have at most.
 ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that stay in memory.
@@ -190,7 +192,8 @@ class ActionView:
 class PlanView:
     """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
     clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
-    since 1970. `refused` says why no plan could be made, and is "" if a plan was made.
+    since 1970. `refused` says why no plan could be made, and is "" if a plan was made. `home` is
+    the id of the agent's home that the plan is for, or "" in the journal of an older agent.
     """
 
     action: str
@@ -204,6 +207,7 @@ class PlanView:
     t: float
     plan: Record
     refused: str = ""
+    home: str = ""
 
 
 class Ledger:
@@ -384,6 +388,7 @@ class Ledger:
             t=record["t"],
             plan=record.get("plan", {}),
             refused=record.get("refused", ""),
+            home=record.get("home", ""),
         )
 
     def _action(self, record: Record) -> None:

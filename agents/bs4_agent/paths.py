@@ -38,16 +38,23 @@ class Home:
         return cls(Path(os.environ.get("BS4_HOME") or Path.home() / ".bs4"))
 
     def id(self) -> str:
-        """Return the random id of this home directory, which is made on the first call. If the
-        directory was deleted and made again, its id is another one, so that a console does not mix
-        old bytes with new ones.
+        """Return the random id of this home directory, which is made on the first call and stays
+        through upgrades. If the directory was deleted and made again, its id is another one, so
+        that a console does not mix old bytes with new ones, and no plan for the old one is
+        confirmed for the new one.
         """
-        path = self.root / "id"
         try:
-            return path.read_text()
+            return self.id_file.read_text()
         except FileNotFoundError:
-            path.write_text(ulid())
-            return path.read_text()
+            made = self.root / "id.new"
+            made.write_text(ulid())
+            made.replace(self.id_file)  # a disk that is full must not leave an empty id behind
+            return self.id_file.read_text()
+
+    @property
+    def id_file(self) -> Path:
+        """Return the path of the file with the random id of this home directory."""
+        return self.root / "id"
 
     def create(self) -> None:
         """Create the home directory and its main subdirectories, accessible to their user only."""
@@ -149,7 +156,8 @@ class Home:
 
 def storage(output_dir: Path, run: str) -> Path:
     """Return the agent's own directory for a run's trash and archived logs: beside `output_dir`, on
-    the same file system, under a name that no trainer uses.
+    the same file system, under a name that no trainer uses. Links above `.bs4` are resolved, and
+    from there on none may be in the way.
 
     If the parent of `output_dir` is on another file system or cannot be written, the directory is
     inside `output_dir`; then the trainer must not be allowed to clean it.
@@ -158,4 +166,4 @@ def storage(output_dir: Path, run: str) -> Path:
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
     base = parent if same_device and os.access(parent, os.W_OK) else home
-    return base / ".bs4" / safe_name(run, "run")
+    return base.resolve() / ".bs4" / safe_name(run, "run")

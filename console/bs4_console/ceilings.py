@@ -24,6 +24,11 @@ NAME_BYTES = 200
 STREAMS = 10_000
 PAGES = 1_000
 
+#: Requests to one pod that wait for their reply, and frames that wait to be sent to it. The screen
+#: needs some 20 of each.
+REPLIES = 64
+FRAMES = 256
+
 #: Bytes of a crash report, as it is fetched and when it is unpacked. A real report has a few
 #: hundred KB, and a few MB unpacked.
 REPORT_BYTES = 64 * MIB

@@ -214,6 +214,17 @@ class ProtocolMismatch(LinkError):
     link_state = "agent version"
 
 
+class EndlessAnswer(ProtocolMismatch):
+    """Raised when the agent answers a query with another one again and again."""
+
+    def __init__(self, stream: str, op: str, answers: int) -> None:
+        """Name the query, and how many answers there were."""
+        super().__init__(
+            f"The query {op} of {stream} has no end after {answers:,} answers of the pod.",
+            "Deploy the agent again.",
+        )
+
+
 class RemoteError(ConsoleError):
     """Raised when the pod's agent answered with an error. `type` is the agent's short name for it
     (see bs4_agent.errors), such as "bad-cursor".

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO, cast
+
+from bs4_console.secret import redactor
 
 #: Whole sequences, so that their parameters are not left as text. A sequence ends at the end of the
 #: line at the latest: an OSC that is never closed must not swallow what follows.
@@ -87,23 +89,37 @@ def _as_escape(found: re.Match[str]) -> str:
 
 
 class _Printing:
-    """A text stream that passes what is written through `printable`.
+    """A text stream whose lines pass through `printable` and are redacted.
 
-    Everything else, the bytes of `buffer` included, is the stream's own.
+    A line that is not finished waits until it is, or until `flush`, so that a secret that is
+    written in two pieces is found. Everything else, the bytes of `buffer` included, is the
+    stream's own.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._redactor = redactor()
 
     def write(self, text: str) -> int:
-        """Write the text without anything that a terminal acts on. Return the length given."""
-        self._stream.write(printable(text))
+        """Write the text without secrets and without anything that a terminal acts on. Return the
+        length given.
+        """
+        self._put(self._redactor.feed(printable(text)))
         return len(text)
 
-    def writelines(self, lines: Iterator[str]) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Write each of the lines."""
         for line in lines:
             self.write(line)
+
+    def flush(self) -> None:
+        """Write what waits for the end of its line, and flush the stream."""
+        self._put(self._redactor.end())
+        self._stream.flush()
+
+    def _put(self, text: str) -> None:
+        if text:
+            self._stream.write(text)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -112,10 +128,15 @@ class _Printing:
 @contextlib.contextmanager
 def only_printable(out: TextIO, err: TextIO) -> Iterator[None]:
     """For the length of a `with` block, pass everything that is written to standard output (`out`)
-    and standard error (`err`) through `printable`.
+    and standard error (`err`) through `printable`, and redact it.
     """
+    printing, complaining = _Printing(out), _Printing(err)
     with (
-        contextlib.redirect_stdout(cast(TextIO, _Printing(out))),
-        contextlib.redirect_stderr(cast(TextIO, _Printing(err))),
+        contextlib.redirect_stdout(cast(TextIO, printing)),
+        contextlib.redirect_stderr(cast(TextIO, complaining)),
     ):
-        yield
+        try:
+            yield
+        finally:
+            complaining.flush()
+            printing.flush()

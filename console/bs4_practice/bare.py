@@ -1,18 +1,20 @@
-"""What a practice pod needs besides to be bare: a repository to clone, and an installer to fetch,
+"""What a practice pod needs besides to be bare: a repository to clone, and a wheel of uv to fetch,
 both on this machine.
 
-git is the real one. `curl` stands for the network: whatever address it is asked for, it brings uv's
-installer. What that leaves is the miniature's uv, so everything behind it behaves as on a pod that
-was set up beforehand.
+git is the real one. `curl` stands for the network: whatever address it is asked for, it brings that
+wheel. What it holds is the miniature's uv, so everything behind it behaves as on a pod that was set
+up beforehand.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 _FILES = {
@@ -22,33 +24,27 @@ _FILES = {
     "README.md": "A miniature for practice.\n",
 }
 _CURL = """#!/bin/sh
-# Whatever is asked for: the installer of uv.
+# Whatever is asked for: the wheel of uv.
 while [ $# -gt 0 ]; do
     if [ "$1" = -o ]; then out=$2; fi
     shift
 done
-cp {installer} "$out"
+cp {wheel} "$out"
 """
-_INSTALLER = """#!/bin/sh
-set -e
-echo "downloading uv 0.9.18"
+_UV = """#!/bin/sh
+# The miniature's uv is an interpreter, which would take this question for its own.
+if [ "$1" = --version ]; then echo "uv 0.9.18"; exit; fi
+if [ ! -e "$HOME/.local/share/uv/bin/uv" ]; then
 {python} - {demo} "$HOME/.local/share/uv" <<'END'
 import sys
+import zipfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from miniature.install import install_uv
 install_uv(Path(sys.argv[2]), sys.executable)
 END
-mkdir -p "$UV_INSTALL_DIR"
-cat > "$UV_INSTALL_DIR/.uv.part" <<'END'
-#!/bin/sh
-# The miniature's uv is an interpreter, which would take this question for its own.
-if [ "$1" = --version ]; then echo "uv 0.9.18"; exit; fi
+fi
 exec "$HOME/.local/share/uv/bin/uv" "$@"
-END
-chmod 755 "$UV_INSTALL_DIR/.uv.part"
-mv "$UV_INSTALL_DIR/.uv.part" "$UV_INSTALL_DIR/uv"
-echo "installing to $UV_INSTALL_DIR"
 """
 
 
@@ -65,16 +61,34 @@ def stubs(root: Path) -> Path:
     """
     directory = root / "stubs"
     directory.mkdir(exist_ok=True)
-    installer = directory / "uv-installer"
-    installer.write_text(
-        _INSTALLER.format(
+    # Those of an earlier start of this pod stay: a recipe may name their hash.
+    if not (directory / "uv.whl").exists():
+        program = _UV.format(
             python=shlex.quote(sys.executable), demo=shlex.quote(str(Path(__file__).parent))
         )
-    )
+        pack(root, program)
     curl = directory / "curl"
-    curl.write_text(_CURL.format(installer=shlex.quote(str(installer))))
+    curl.write_text(_CURL.format(wheel=shlex.quote(str(directory / "uv.whl"))))
     curl.chmod(0o755)
     return directory
+
+
+def pack(root: Path, program: str) -> None:
+    """Makes the wheel of uv, with this shell script as the program."""
+    with zipfile.ZipFile(root / "stubs" / "uv.whl", "w") as wheel:
+        wheel.writestr("uv-0.9.18.data/scripts/uv", program)
+
+
+def packed(root: Path) -> str:
+    """The shell script in the wheel of uv."""
+    with zipfile.ZipFile(root / "stubs" / "uv.whl") as wheel:
+        return wheel.read("uv-0.9.18.data/scripts/uv").decode()
+
+
+def uv_address(root: Path) -> str:
+    """What `--uv` is to be given: an address, which nobody asks, and the wheel's hash."""
+    found = hashlib.sha256((root / "stubs" / "uv.whl").read_bytes()).hexdigest()
+    return f"https://example.org/uv.whl#sha256={found}"
 
 
 def without_uv(root: Path, directories: list[Path]) -> list[Path]:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import asyncssh
 
+from bs4_practice import bare as outside
 from bs4_practice import tree, workspace
 from bs4_practice.gpus.board import Board
 from bs4_practice.podhost import PodHost
@@ -95,7 +96,11 @@ class PracticePod:
         """Return the repository's address and the revision with which `pods setup` sets up a bare
         pod (without uv and prime-rl), in place of the real repository on the network.
         """
-        return {"repository": str(self.workspace.repository), "revision": self.workspace.revision}
+        return {
+            "repository": str(self.workspace.repository),
+            "revision": self.workspace.revision,
+            "uv": outside.uv_address(self.root),
+        }
 
     @property
     def run_dir(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,12 @@ class Console:
         self.told: dict[str, Any] = {}
         """The last state that the console told."""
         self.accepted: list[str] = []
-        self.refused: list[str] = []
+        self.answers: dict[str, tuple[str, str]] = {}
+        """The key of each accepted action, or "" and why it was refused, by the tag of the
+        order.
+        """
+        self.build = 0
+        """The build number that the console's bundle is to have; 0: that of its sources."""
         self.synced: set[int] = set()
         self.kills = 0
 
@@ -41,6 +47,9 @@ class Console:
 
     def start(self) -> None:
         """Start a console. It dies with this process."""
+        environment = dict(os.environ)
+        if self.build:
+            environment["SOURCE_DATE_EPOCH"] = str(self.build)
         with self._errors.open("ab") as errors:
             self._process = processes.spawn(
                 [sys.executable, "-m", "tests.chaos.reader", json.dumps(self._order)],
@@ -48,6 +57,7 @@ class Console:
                 stdin=-1,
                 stdout=-1,
                 stderr=errors,
+                env=environment,
             )
         self._listening = asyncio.create_task(self._listen(self._process))
 
@@ -68,7 +78,8 @@ class Console:
             self._process.stdin.write(json.dumps(what).encode() + b"\n")
             self._process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            self.refused.append(f"{what['do']}: the console was dead")
+            if "tag" in what:
+                self.answers[what["tag"]] = ("", "the console was dead")
 
     async def _listen(self, process: Any) -> None:
         while line := await asyncio.to_thread(process.stdout.readline, LINE_BYTES):
@@ -77,8 +88,9 @@ class Console:
             said = json.loads(line)
             if "accepted" in said:
                 self.accepted.append(said["accepted"])
+                self.answers[said["tag"]] = (said["accepted"], "")
             elif "refused" in said:
-                self.refused.append(f"{said['refused']}: {said['why']}")
+                self.answers[said["tag"]] = ("", said["refused"])
             elif "synced" in said:
                 self.synced.add(said["synced"])
             else:

@@ -5,19 +5,18 @@ those without an end do it once.
 from __future__ import annotations
 
 import asyncio
-import random
-import shutil
 import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from bs4_practice import disks, tree
-from tests.chaos.console import Console
-from tests.chaos.link import Link
-from tests.chaos.load import CLOCK, Load
+from tests.chaos.load import CLOCK
+from tests.chaos.world import NotMet, World
 
+#: Seconds in which a run opens a new log, and the agent sees it.
+LOG_S = 10
+#: Names of a log that the agent knows: the trainer's, that of the writer, and the agent's.
+KNOWN_LINKS = 3
 _SSHD = "etc/bs4-pod/sshd_config"
 HOSTILE = (
     b'{"step": 3, "loss/mean": ' + b"[" * 30_000 + b"]" * 30_000 + b"}\n",
@@ -26,21 +25,6 @@ HOSTILE = (
     b"SUCCESS Step 99999999999999999999 | Time: nan | Loss: inf | Throughput: 1e400 tokens/s\n",
     b"\xff\xfe\xc0\xaf" * 2000 + b"\n",
 )
-
-
-@dataclass
-class World:
-    """What faults act on. `met` notes what really happened."""
-
-    load: Load
-    link: Link
-    console: Console
-    rng: random.Random
-    met: list[str]
-    console_gone: int = 0
-
-
-Fault = Callable[[World, float], Awaitable[None]]
 
 
 async def cut(world: World, seconds: float) -> None:
@@ -61,11 +45,13 @@ async def flap(world: World, seconds: float) -> None:
 
 async def lose_packets(world: World, seconds: float) -> None:
     """Take the pod's network device down: packets vanish, and nothing is refused."""
-    await asyncio.to_thread(world.load.pod.cut)
+    async with world.power:
+        await asyncio.to_thread(world.load.pod.cut)
     try:
         await asyncio.sleep(seconds)
     finally:
-        await asyncio.to_thread(world.load.pod.restore)
+        async with world.power:
+            await asyncio.to_thread(world.load.pod.restore)
 
 
 async def delay(world: World, seconds: float) -> None:
@@ -106,57 +92,62 @@ async def cut_in_frame(world: World, seconds: float) -> None:
 
 async def kill_sshd(world: World, seconds: float) -> None:
     """End every process of sshd that serves a connection."""
-    for process in tree.below(world.load.init):
-        if process.title.startswith("sshd"):
-            tree.send(process, signal.SIGKILL)
+    async with world.power:
+        for process in tree.below(world.load.init):
+            if process.title.startswith("sshd"):
+                tree.send(process, signal.SIGKILL)
 
 
 async def one_session(world: World, seconds: float) -> None:
     """Let sshd allow one session for each connection, and make the console connect again."""
-    path = world.load.pod.root / _SSHD
-    before = path.read_text()
-    assert "MaxSessions 10\n" in before
-    path.write_text(before.replace("MaxSessions 10\n", "MaxSessions 1\n"))
-    await _reload(world)
+    await _limit_sessions(world, 10, 1)
     world.link.reset()
     try:
         await asyncio.sleep(seconds)
     finally:
-        path.write_text(before)
-        await _reload(world)
+        await _limit_sessions(world, 1, 10)
 
 
-async def _reload(world: World) -> None:
-    init = tree.look(world.load.init)
-    assert init is not None
-    tree.send(init, signal.SIGHUP)
+async def _limit_sessions(world: World, before: int, now: int) -> None:
+    """Change sshd's limit. A pod that was killed and is back has the limit of the beginning."""
+    async with world.power:
+        path = world.load.pod.root / _SSHD
+        text = path.read_text()
+        path.write_text(text.replace(f"MaxSessions {before}\n", f"MaxSessions {now}\n"))
+        assert f"MaxSessions {now}\n" in path.read_text()
+        init = tree.look(world.load.init)
+        assert init is not None
+        tree.send(init, signal.SIGHUP)
 
 
 async def kill_agent(world: World, seconds: float) -> None:
     """End the agent, as soon as there is one."""
     for _ in range(round(seconds / 0.1)):
-        agent = await asyncio.to_thread(world.load.agent)
-        if agent is not None and tree.send(agent, signal.SIGKILL):
-            return
+        async with world.power:
+            agent = await asyncio.to_thread(world.load.agent)
+            if agent is not None and tree.send(agent, signal.SIGKILL):
+                return
         await asyncio.sleep(0.1)
     raise NotMet("there was no agent to kill")
 
 
 async def kill_console(world: World, seconds: float) -> None:
     """End the console, and start one again."""
-    await world.console.kill()
-    await asyncio.sleep(min(seconds / 3, 2.0))
-    world.console.start()
+    async with world.desk:
+        await world.console.kill()
+        await asyncio.sleep(min(seconds / 3, 2.0))
+        world.console.start()
 
 
 async def freeze(world: World, seconds: float) -> None:
     """Stop every process of the pod, and let them go on."""
     stopped: list[tree.Process] = []
     # What was started meanwhile is found by looking again.
-    for _ in range(3):
-        for process in world.load.processes():
-            if tree.send(process, signal.SIGSTOP):
-                stopped.append(process)
+    async with world.power:
+        for _ in range(3):
+            for process in world.load.processes():
+                if tree.send(process, signal.SIGSTOP):
+                    stopped.append(process)
     try:
         await asyncio.sleep(seconds)
     finally:
@@ -166,132 +157,81 @@ async def freeze(world: World, seconds: float) -> None:
 
 async def fill_disk(world: World, seconds: float) -> None:
     """Leave no byte free on the disk of the agent's spool and of the run."""
-    ballast: list[Path] = []
-    try:
-        ballast.append(disks.fill(world.load.home, 0))
-    except OSError:  # the log grew meanwhile
-        ballast.append(disks.fill(world.load.home, 256 * 1024))
+    async with world.power:
+        try:
+            ballast = disks.fill(world.load.home, 0)
+        except OSError:  # the log grew meanwhile
+            ballast = disks.fill(world.load.home, 256 * 1024)
     try:
         await asyncio.sleep(seconds)
     finally:
-        ballast[0].unlink()
+        async with world.power:
+            (world.load.home / ballast.name).unlink()
 
 
 async def jump_clock(world: World, seconds: float) -> None:
     """Set the pod's clock an hour forward or back, and right again."""
-    path = world.load.pod.root / CLOCK.lstrip("/")
-    path.write_text(world.rng.choice(("+3600\n", "-3600\n")))
+    await set_clock(world, world.rng.choice((3600, -3600)))
     try:
         await asyncio.sleep(seconds)
     finally:
-        path.write_text("+0\n")
+        await set_clock(world, 0)
+
+
+async def set_clock(world: World, moved: int) -> None:
+    """Move the wall clock of all that came by SSH by some seconds."""
+    async with world.power:
+        (world.load.pod.root / CLOCK.lstrip("/")).write_text(f"{moved:+d}\n")
 
 
 async def truncate(world: World, seconds: float) -> None:
     """Cut the log to nothing in place."""
-    with world.load.log.open("r+b") as log:
-        log.truncate(0)
+
+    def cut_to_nothing() -> None:
+        with world.load.log.open("r+b") as log:
+            log.truncate(0)
+
+    await _to_the_log(world, cut_to_nothing)
 
 
 async def rotate(world: World, seconds: float) -> None:
     """Rename the log, as logrotate does."""
-    world.load.log.rename(world.load.log.with_name("trainer.stdout.1"))
+
+    def rename() -> None:
+        log = world.load.log
+        log.rename(log.with_name(f"{log.name}.1"))
+
+    await _to_the_log(world, rename)
 
 
 async def delete(world: World, seconds: float) -> None:
     """Delete the log."""
-    world.load.log.unlink()
+    await _to_the_log(world, lambda: world.load.log.unlink())
+
+
+async def _to_the_log(world: World, harm: Callable[[], object]) -> None:
+    """Do something to the log. If it was just renamed or deleted, there will be another. Nobody can
+    know what was in a log that the agent has never seen, so it must have made its link.
+    """
+    for _ in range(LOG_S * 10):
+        async with world.power:
+            if _links(world.load.log) >= KNOWN_LINKS:
+                harm()
+                return
+        await asyncio.sleep(0.1)
+    raise NotMet("there was no log that the agent knew")
+
+
+def _links(path: Path) -> int:
+    try:
+        return path.stat().st_nlink
+    except FileNotFoundError:
+        return 0
 
 
 async def say_nonsense(world: World, seconds: float) -> None:
     """Put hostile lines into the log."""
-    new = world.load.control / "hostile.new"
-    new.write_bytes(b"".join(HOSTILE))
-    new.rename(world.load.control / "hostile")
-
-
-class NotMet(Exception):
-    """Raised if a fault could not be done; it is not counted then."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of fault. `group`: of kinds with the same group a round has one at most."""
-
-    name: str
-    fault: Fault
-    lasts: bool = True
-    group: str = ""
-
-
-KINDS = (
-    Kind("link-cut", cut),
-    Kind("link-flapping", flap),
-    Kind("packets-lost", lose_packets),
-    Kind("delay-and-stalls", delay),
-    Kind("half-open", half_open),
-    Kind("cut-in-frame", cut_in_frame),
-    Kind("sshd-killed", kill_sshd, lasts=False),
-    Kind("max-sessions-1", one_session),
-    Kind("agent-killed", kill_agent),
-    Kind("console-killed", kill_console),
-    Kind("pod-frozen", freeze),
-    Kind("disk-full", fill_disk),
-    Kind("clock-jump", jump_clock),
-    Kind("log-truncated", truncate, lasts=False, group="log"),
-    Kind("log-rotated", rotate, lasts=False, group="log"),
-    Kind("log-deleted", delete, lasts=False, group="log"),
-    Kind("hostile-lines", say_nonsense, lasts=False),
-)
-#: While one of these is in effect, the answer to a submission may be lost.
-LINK_KINDS = ("half-open", "cut-in-frame", "link-cut", "link-flapping", "sshd-killed")
-
-
-def kinds() -> tuple[Kind, ...]:
-    """Return the kinds that are possible on this machine."""
-    if shutil.which("cc") is None:
-        return tuple(kind for kind in KINDS if kind.name != "clock-jump")
-    return KINDS
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A fault of a round: it begins `at` seconds after the start and lasts for `seconds`."""
-
-    kind: Kind
-    at: float
-    seconds: float
-
-
-def draw(rng: random.Random, always: tuple[str, ...] = ()) -> list[Drawn]:
-    """Return three to five faults that all are in effect around the same moment, in the order of
-    their beginnings. `always` names kinds that are among them.
-    """
-    possible = list(kinds())
-    rng.shuffle(possible)
-    possible.sort(key=lambda kind: kind.name not in always)
-    count = max(rng.randint(3, 5), len(always))
-    moment, found, groups = rng.uniform(5.0, 8.0), [], set()
-    for kind in possible:
-        if len(found) == count:
-            break
-        if kind.group and kind.group in groups:
-            continue
-        groups.add(kind.group)
-        if kind.lasts:
-            at = moment - rng.uniform(0.5, 3.0)
-            seconds = moment - at + rng.uniform(1.0, 9.0)
-        else:
-            at, seconds = moment + rng.uniform(-0.5, 1.0), 0.0
-        found.append(Drawn(kind, at, seconds))
-    return sorted(found, key=lambda drawn: drawn.at)
-
-
-@contextmanager
-def noted(world: World, name: str) -> Iterator[None]:
-    """Count a fault that was done; one that could not be done is left out."""
-    try:
-        yield
-    except NotMet:
-        return
-    world.met.append(name)
+    async with world.power:
+        new = world.load.control / "hostile.new"
+        new.write_bytes(b"".join(HOSTILE))
+        new.rename(world.load.control / "hostile")

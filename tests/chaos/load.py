@@ -11,7 +11,9 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bs4_agent.streams.segments import parse
 from bs4_practice import tree, witness
 from tests.e2e import journals
 from tests.support.namespaced import NamespacedPod
@@ -21,6 +23,8 @@ LOG = "work/out/logs/trainer.stdout"
 TRAINER = "prime-rl-2026-01"
 HOME_SIZE = "256m"
 CLOCK = "/etc/bs4-pod/clock"
+#: Where the programs of the pod take orders. It stays when the pod is killed.
+CONTROL = "var/lib/chaos"
 _DECOY = (
     "exec -a 'VLLM::EngineCore' python3 -c 'import time; time.sleep(3600)' "
     "/root/work/out/flood rl.toml"
@@ -72,13 +76,30 @@ class Load:
 
     def __init__(self, pod: NamespacedPod) -> None:
         self.pod = pod
-        self.init = pod.init
-        """The host's pid of the pod's first process, which is its sshd."""
-        self.home = pod.root / pod.home.lstrip("/")
-        self.log = self.home / LOG
-        self.control = pod.root / "tmp" / "control"
-        self._before: witness.Snapshot | None = None
+        self._before: set[tuple[str, str]] | None = None
         self._decoy: tree.Process | None = None
+
+    # A pod that was killed and is back has other processes, and other ways to its files.
+
+    @property
+    def init(self) -> int:
+        """The host's pid of the pod's first process, which is its sshd."""
+        return self.pod.init
+
+    @property
+    def home(self) -> Path:
+        """The pod's home as it is seen from here."""
+        return self.pod.root / self.pod.home.lstrip("/")
+
+    @property
+    def log(self) -> Path:
+        """The log that the run writes."""
+        return self.home / LOG
+
+    @property
+    def control(self) -> Path:
+        """The directory of the orders to programs of the pod."""
+        return self.pod.root / CONTROL
 
     def furnish(self) -> None:
         """Put a place to train in and the writer on the pod, and decoys beside them."""
@@ -88,13 +109,19 @@ class Load:
         program.parent.mkdir(parents=True)
         program.write_text(Path(__file__).with_name("writer.py").read_text())
         program.chmod(0o755)
-        self.control.mkdir()
+        self.control.mkdir(parents=True)
         (self.pod.root / CLOCK.lstrip("/")).write_text("+0\n")
         for place in self._others():
             step = place / "checkpoints" / "step_20"
             step.mkdir(parents=True)
             (step / "model.safetensors").write_bytes(os.urandom(64 * 1024))
             (place / "trainer.stdout").write_text("somebody else's log\n")
+        self.start_decoy()
+        self._before = self._snapshot()
+
+    def start_decoy(self) -> None:
+        """Start a process that has nothing to do with the run and looks like a part of it."""
+        self._decoy = None
         known = {process.pid for process in self.processes()}
         started = self.pod.run(
             ["bash", "-c", f"cd /root/other; ({_DECOY}) >/dev/null 2>&1 </dev/null & disown"]
@@ -106,17 +133,23 @@ class Load:
             for process in _inside(self.init):
                 if process.pid not in known and process.title.startswith("VLLM::EngineCore"):
                     self._decoy = process
-        self._before = witness.Snapshot.take(self._others())
 
     def damage(self) -> list[str]:
         """Return what was done to files and processes that have nothing to do with the run."""
         assert self._before is not None
         assert self._decoy is not None
         found = []
-        if witness.Snapshot.take(self._others()) != self._before:
+        if self._snapshot() != self._before:
             found.append("files outside the run changed")
         if not tree.alive(self._decoy):
             found.append("a process outside the run was ended")
+        return found
+
+    def _snapshot(self) -> set[tuple[str, str]]:
+        """Return the path within the pod and the hash of each file that nobody may change."""
+        found = set()
+        for facts in witness.Snapshot.take(self._others()).files:
+            found.add((str(Path(facts.path).relative_to(self.pod.root)), facts.sha256))
         return found
 
     def _others(self) -> list[Path]:
@@ -128,8 +161,8 @@ class Load:
 
     def agent(self) -> tree.Process | None:
         """Return the living agent that started last, or None."""
-        for record in reversed(journals.records(self.home)):
-            if record["type"] == "agent" and record["event"] in ("started", "restarted"):
+        for record in reversed(self.records("agent")):
+            if record["event"] in ("started", "restarted"):
                 return self.process(record["pid"])
         return None
 
@@ -140,15 +173,18 @@ class Load:
                 return process
         return None
 
+    def own_pid(self, process: tree.Process) -> int:
+        """Return the pid that a process has within the pod; 0 if it is gone."""
+        return _own_pid(process.pid)
+
     def writer(self) -> tree.Process | None:
         """Return the process that writes the log, or None if it is gone."""
-        (pid,) = self.starts("out")
-        return self.process(pid)
+        return self.process(self.starts("out")[-1])
 
     def starts(self, output: str) -> list[int]:
         """Return the pids of all programs that were ever started for this output directory."""
         try:
-            lines = (self.pod.root / "tmp" / "starts").read_text().splitlines()
+            lines = (self.control / "starts").read_text().splitlines()
         except FileNotFoundError:
             return []
         found = []
@@ -170,12 +206,56 @@ class Load:
         except FileNotFoundError:
             return None
 
-    def launches(self) -> dict[str, list[str]]:
-        """Return the keys of all accepted launches by run."""
+    def records(self, type_: str) -> list[dict[str, Any]]:
+        """Return the journal's records of one type, oldest first. What is no record is left out."""
+        found = []
+        for line in journal_lines(self.home):
+            record = parse(line)
+            if record is not None and record.get("type") == type_:
+                found.append(record)
+        return found
+
+    def actions(self, kind: str, run: str = "") -> list[str]:
+        """Return the keys of the accepted actions of a kind for a run."""
+        return self.accepted().get(f"{kind} {run}", [])
+
+    def bundles(self) -> list[Path]:
+        """Return the agent's bundles on the pod, and the archives that are being uploaded."""
+        return list((self.home / ".bs4" / "agent").iterdir())
+
+    def bundle(self) -> str:
+        """Return the hash of the bundle of the agent that started last."""
+        return str(self._agent_record()["bundle"])
+
+    def build(self) -> int:
+        """Return the build number of the agent that started last."""
+        return int(self._agent_record()["build"])
+
+    def _agent_record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads((self.home / ".bs4" / "agent.json").read_text())
+        return record
+
+    def agents(self) -> list[tree.Process]:
+        """Return every process of the pod that is an agent."""
+        found = []
+        for process in self.processes():
+            if process.cmdline[-1] == "daemon" and "bs4_agent" in process.title:
+                found.append(process)
+        return found
+
+    def torn(self) -> list[bytes]:
+        """Return the lines that the kill of the pod has left unfinished."""
+        try:
+            return [(self.control / "torn").read_bytes()]
+        except FileNotFoundError:
+            return []
+
+    def accepted(self) -> dict[str, list[str]]:
+        """Return the keys of all accepted actions by kind and run ("launch flood")."""
         found: dict[str, list[str]] = {}
-        for record in journals.records(self.home):
-            if record["type"] == "action" and record["event"] == "accepted":
-                run = f"{record['kind']} {record.get('run')}"
+        for record in self.records("action"):
+            if record.get("event") == "accepted":
+                run = f"{record['kind']} {record.get('run') or ''}"
                 found.setdefault(run, []).append(record["action"])
         return found
 

@@ -66,7 +66,7 @@ DEFECTS = (
         "agents/bs4_agent/channel/server.py",
         "            connection.serve()\n",
         "            os.open(os.devnull, os.O_RDONLY)\n            connection.serve()\n",
-        "link-flapping,link-cut",
+        "link-flapping,sshd-killed,max-sessions-1",
         "descriptors of /dev/null",
     ),
     Defect(
@@ -76,6 +76,41 @@ DEFECTS = (
         "",
         "log-truncated,pod-frozen",
         "the mirror has no record of the gap",
+    ),
+    Defect(
+        "kill-by-stale-pid",
+        "agents/bs4_agent/runs/stop.py",
+        "        attempt = self._run.attempt\n        report = StopReport(",
+        "        import os\n"
+        "        for member in self._runs.membership.members(self._run.name):\n"
+        "            os.kill(member.identity.pid, 15)\n"
+        "        attempt = self._run.attempt\n        report = StopReport(",
+        "pid-reused",
+        "a process was ended that had the pid of one that was gone",
+    ),
+    Defect(
+        "changed-host-key-accepted",
+        "console/bs4_console/transport/ssh.py",
+        "        self.shown = key\n        return False\n",
+        "        self.shown = key\n        return True\n",
+        "pod-killed-other-host-key",
+        "the console logged in at a pod with another host key",
+    ),
+    Defect(
+        "plan-expires-by-the-wall-clock",
+        "agents/bs4_agent/actions/executor.py",
+        "time.monotonic() > view.expires_m\n",
+        "time.time() > view.expires_t\n",
+        "clock-jump-before-confirmation",
+        "a plan that is minutes old was refused",
+    ),
+    Defect(
+        "refused-record-ends-the-session",
+        "console/bs4_console/pods/reader.py",
+        "            self._refuse(stream, str(error))\n",
+        "            raise ValueError(stream) from error\n",
+        "hostile-records",
+        "nobody said that records of the journal were refused",
     ),
 )
 

@@ -87,13 +87,16 @@ async def obey(session: PodSession, order: dict[str, Any]) -> None:
     """Do what one line of standard input orders."""
     try:
         if order["do"] == "submit":
-            say(accepted=await session.submit(order["kind"], **order["body"]))
+            key = await session.submit(order["kind"], **order["body"])
+            say(accepted=key, tag=order["tag"])
+        elif order["do"] == "retry":
+            session.retry_now()
         elif order["do"] == "sync":
             session.retry_now()
             await session.synced(30)
             say(synced=order["number"])
     except ConsoleError as error:
-        say(refused=order["do"], why=f"{type(error).__name__}: {error}")
+        say(refused=f"{type(error).__name__}: {error}", tag=order.get("tag", order["do"]))
 
 
 async def orders(session: PodSession) -> None:

@@ -7,17 +7,31 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from tests.chaos.faults import KINDS
+from tests.chaos.kinds import KINDS, LOG_KINDS, not_possible
 from tests.chaos.round import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "rounds.ndjson"
 
 
-def counted(outcomes: list[Outcome]) -> dict[str, int]:
-    """Return how often each kind of fault was met, those that never were included."""
+def counted(outcomes: list[Outcome]) -> dict[str, int | str]:
+    """Return how often each kind of fault was met, those that never were included, or why it is not
+    possible on this machine. Rounds with two kinds of log faults are counted too.
+    """
+    without = not_possible()
     met = Counter(name for outcome in outcomes for name in outcome.met)
-    return {kind.name: met[kind.name] for kind in KINDS}
+    found: dict[str, int | str] = {}
+    for kind in KINDS:
+        found[kind.name] = met[kind.name]
+        if kind.name in without:
+            found[kind.name] = f"not possible: {without[kind.name]}"
+    found["two-log-kinds"] = sum(map(two_log_kinds, outcomes))
+    return found
+
+
+def two_log_kinds(outcome: Outcome) -> bool:
+    """Return whether two kinds of log faults were met in one round."""
+    return sum(name in LOG_KINDS for name in outcome.met) > 1
 
 
 def shown(outcome: Outcome) -> str:

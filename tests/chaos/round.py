@@ -6,14 +6,14 @@ import asyncio
 import random
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bs4_practice import tree
-from tests.chaos import account, faults
+from tests.chaos import account, faults, kinds, records
 from tests.chaos.console import Console
 from tests.chaos.link import Link
 from tests.chaos.load import (
@@ -30,14 +30,13 @@ from tests.chaos.load import (
     sshd_lines,
 )
 from tests.chaos.reader import whole
+from tests.chaos.world import PATIENCE_S, Failed, World, until
 from tests.e2e import journals
 from tests.support import transports
 from tests.support.namespaced import NamespacedPod
 
 #: Seconds of a round under load.
 LOAD_S = 30.0
-#: Seconds after which what must come is given up. This machine may be busy.
-PATIENCE_S = 120.0
 #: Bytes that an agent and a console may have more at the end than at the start.
 AGENT_MEMORY, CONSOLE_MEMORY = 12 << 20, 48 << 20
 
@@ -55,10 +54,6 @@ class Outcome:
     action: str = ""
 
 
-class Failed(Exception):
-    """Raised if a round cannot go on; it says what was waited for in vain."""
-
-
 def options(directory: Path) -> dict[str, Any]:
     """Return the options of the pod of a round, with what it needs in `directory`, which it then
     sees at the same path.
@@ -67,31 +62,24 @@ def options(directory: Path) -> dict[str, Any]:
     return {"home_size": HOME_SIZE, "sshd": sshd_lines(clock), "bind": [directory]}
 
 
-async def until(condition: Callable[[], object], what: str, timeout: float = PATIENCE_S) -> None:
-    """Wait for a condition. Raises Failed with `what`."""
-    deadline = time.monotonic() + timeout
-    while not await asyncio.to_thread(condition):
-        if time.monotonic() > deadline:
-            raise Failed(f"waited {timeout:g} s in vain for {what}")
-        await asyncio.sleep(0.1)
-
-
 async def play(
     pod: NamespacedPod, seed: str, directory: Path, always: Sequence[str] = ()
 ) -> Outcome:
     """Play the round of `seed` on a new pod, and return how it ended."""
     rng = random.Random(seed)
-    drawn = faults.draw(rng, tuple(always))
+    drawn = kinds.draw(rng, tuple(always))
     outcome = Outcome(seed, [f"{d.kind.name} at {d.at:.1f} for {d.seconds:.1f} s" for d in drawn])
     load, link = Load(pod), Link(pod.address, pod.port)
     await asyncio.to_thread(load.furnish)
     async with _console(load, link, directory) as console:
-        world = faults.World(load, link, console, rng, outcome.met)
+        world = World(load, link, console, rng, outcome.met, directory)
         try:
             await _play(world, drawn, outcome, directory)
         except Failed as failed:
-            outcome.problems.append(f"{failed}; the console last told {console.told}")
-            outcome.problems += console.refused[-3:]
+            outcome.problems += [*world.problems, f"{failed}; the console last told {console.told}"]
+            outcome.problems += [
+                f"{tag}: {why}" for tag, (_, why) in console.answers.items() if why
+            ]
     return outcome
 
 
@@ -119,23 +107,17 @@ async def _console(load: Load, link: Link, directory: Path) -> Any:
         await link.close()
 
 
-async def _play(
-    world: faults.World, drawn: list[faults.Drawn], outcome: Outcome, directory: Path
-) -> None:
+async def _play(world: World, drawn: list[kinds.Drawn], outcome: Outcome, directory: Path) -> None:
     load, console = world.load, world.console
     await _synced(console, -1)
-    console.order(do="submit", kind="launch", body=run_body("flood", "out"))
-    await until(lambda: console.accepted, "the launch")
-    (first,) = console.accepted
-    await until(lambda: first in console.told.get("ended", {}), "the end of the launch")
-    if console.told["ended"][first] != "done":
-        raise Failed(f"the launch ended as {console.told['ended'][first]}")
-    await until(lambda: load.starts("out"), "the start of the run")
+    await world.launched("flood", run_body("flood", "out"))
     await until(lambda: ":" in console.told.get("cursor", ""), "the first lines")
-    writer = await asyncio.to_thread(load.writer)
+    world.writer = await asyncio.to_thread(load.writer)
+    for one in drawn:
+        await one.kind.prepare(world)
     await _synced(console, 0)
     before = await _holdings(load, console)
-    began = time.monotonic()
+    began = world.load_since = time.monotonic()
 
     running = [asyncio.create_task(_do(world, one, began)) for one in drawn]
     running.append(asyncio.create_task(_act(world, drawn, began)))
@@ -143,7 +125,9 @@ async def _play(
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    await asyncio.sleep(max(0.0, began + LOAD_S - time.monotonic()))
+    await asyncio.sleep(max(0.0, world.load_since + LOAD_S - time.monotonic()))
+    for one in drawn:
+        outcome.problems += await one.kind.settle(world)
 
     load.stop()
     await until(lambda: load.written is not None, "the end of the writing")
@@ -152,7 +136,10 @@ async def _play(
     await until(lambda: _at_end(directory, outcome.lines), "the last line")
     # Once more, for what the run's end and the last retry have put into the journal.
     await _synced(console, 2)
-    outcome.problems += await asyncio.to_thread(_judge, world, outcome, directory, writer)
+    outcome.problems += world.problems
+    outcome.problems += await asyncio.to_thread(_judge, world, outcome, directory)
+    # One that waits for another's end is there for a while.
+    await until(lambda: len(load.agents()) == 1, "the end of all agents but one")
     outcome.problems += await _held_too_much(load, console, before)
 
 
@@ -171,21 +158,24 @@ async def _synced(console: Console, number: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _do(world: faults.World, one: faults.Drawn, began: float) -> None:
+async def _do(world: World, one: kinds.Drawn, began: float) -> None:
     await asyncio.sleep(max(0.0, began + one.at - time.monotonic()))
-    with faults.noted(world, one.kind.name):
+    with kinds.noted(world, one.kind.name):
         await one.kind.fault(world, one.seconds)
 
 
-async def _act(world: faults.World, drawn: list[faults.Drawn], began: float) -> None:
+async def _act(world: World, drawn: list[kinds.Drawn], began: float) -> None:
     """Submit an action; if a link fails in this round, just then."""
     at = drawn[-1].at
     for one in drawn:
-        if one.kind.name in faults.LINK_KINDS:
+        if one.kind.name in kinds.LINK_KINDS:
             at = one.at
             break
     await asyncio.sleep(max(0.0, began + at + world.rng.uniform(-0.05, 0.4) - time.monotonic()))
-    world.console.order(do="submit", kind="launch", body=run_body("second", "second"))
+    world.orders["launch second"] = 1
+    world.console.order(
+        do="submit", tag="launch second", kind="launch", body=run_body("second", "second")
+    )
 
 
 def _at_end(directory: Path, written: int) -> bool:
@@ -194,40 +184,53 @@ def _at_end(directory: Path, written: int) -> bool:
     return any(last in data for _, data, _ in whole(directory / "readings"))
 
 
-def _judge(world: faults.World, outcome: Outcome, directory: Path, writer: Any) -> list[str]:
+def _judge(world: World, outcome: Outcome, directory: Path) -> list[str]:
     """Return all that is wrong at the end of a round."""
-    load, console = world.load, world.console
+    load = world.load
     readings = [(head, data) for head, data, _ in whole(directory / "readings")]
     outcome.gaps = sum(head["gap"] is not None for head, _ in readings)
     lossy = {"log-truncated", "log-deleted"} & set(outcome.met)
-    found = account.problems(readings, outcome.lines, faults.HOSTILE, bool(lossy))
+    others = [*faults.HOSTILE, *load.torn()]
+    found = account.problems(readings, outcome.lines, others, bool(lossy))
     found += account.mirror_problems(directory / "mirror", readings)
-
-    launches = load.launches()
-    second = launches.pop("launch second", [])
-    outcome.action = "not accepted"
-    if second:
-        outcome.action = "accepted"
-    if len(second) > 1 or len(load.starts("second")) > 1:
-        found.append(f"one action was accepted {len(second)} times: {load.starts('second')}")
-    for refusal in console.refused:
-        if second and refusal.startswith(("submit: RefusedError", "submit: RemoteError")):
-            found.append(f"one action was accepted, and then refused as another: {refusal}")
-    for key in console.accepted[1:]:
-        if key not in second:
-            found.append(f"the action {key} was accepted, and is not in the journal")
-    if list(launches) != ["launch flood"] or len(launches["launch flood"]) != 1:
-        found.append(f"somebody acted: {launches}")
+    found += _misdeeds(world, outcome)
 
     shutil.rmtree(directory / "journal", ignore_errors=True)
-    found += journals.problems(load.home, directory)
+    found += records.journal_problems(journals.directory(load.home), directory)
     lines, kept = journal_lines(load.home), kept_lines(directory / "mirror")
     if lines[: len(kept)] != kept or len(kept) < len(lines) - 20:
         found.append(f"the console's journal has {len(kept)} records, the pod's {len(lines)}")
 
     found += load.damage()
-    if len(load.starts("out")) != 1 or not tree.alive(writer):
-        found.append(f"the run was started again or ended: {load.starts('out')}")
+    if len(load.starts("out")) != world.attempts:
+        found.append(f"the run was started {len(load.starts('out'))} times")
+    if world.writer is None or not tree.alive(world.writer):
+        found.append("the run ended")
+    return found
+
+
+def _misdeeds(world: World, outcome: Outcome) -> list[str]:
+    """Return what is wrong with the actions of a round."""
+    load, console = world.load, world.console
+    accepted = load.accepted()
+    second = accepted.get("launch second", [])
+    outcome.action = "not accepted"
+    if second:
+        outcome.action = "accepted"
+    found = []
+    if len(load.starts("second")) > 1:
+        found.append(f"one action was carried out twice: {load.starts('second')}")
+    refusal = console.answers.get("launch second", ("", ""))[1]
+    if second and refusal.startswith(("RefusedError", "RemoteError")):
+        found.append(f"one action was accepted, and then refused as another: {refusal}")
+    journalled = {key for keys in accepted.values() for key in keys}
+    for key in console.accepted:
+        if key not in journalled:
+            found.append(f"the action {key} was accepted, and is not in the journal")
+    for what, keys in accepted.items():
+        ordered = world.orders.get(what, 0)
+        if not what.startswith("handover") and len(keys) > ordered:
+            found.append(f"one action was accepted {len(keys)} times and ordered {ordered}: {what}")
     return found
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.chaos import account, faults, proof
+from bs4_practice import limits
+from tests.chaos import account, kinds, proof, report
 from tests.chaos.round import options, play
 from tests.support.pods import Pods
 
@@ -69,8 +71,8 @@ def test_the_account_of_lines(
 
 def test_a_seed_draws_the_same_faults_again_and_they_overlap() -> None:
     for seed in range(50):
-        drawn = faults.draw(random.Random(seed))
-        assert drawn == faults.draw(random.Random(seed))
+        drawn = kinds.draw(random.Random(seed))
+        assert drawn == kinds.draw(random.Random(seed))
         assert len(drawn) >= 3
         assert len({one.kind.name for one in drawn}) == len(drawn)
         lasting = [one for one in drawn if one.kind.lasts]
@@ -79,9 +81,34 @@ def test_a_seed_draws_the_same_faults_again_and_they_overlap() -> None:
             assert all(one.at + one.seconds > begun for one in lasting)
 
 
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_two_hundred_rounds_meet_every_kind_ten_times(
+    seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "not_possible", dict)
+    met: Counter[str] = Counter()
+    for number in range(200):
+        names = [one.kind.name for one in kinds.draw(random.Random(f"{seed}:{number}"))]
+        met.update(names)
+        met["two-log-kinds"] += len(set(names) & set(kinds.LOG_KINDS)) > 1
+    assert set(met) == {kind.name for kind in kinds.KINDS} | {"two-log-kinds"}
+    # Some of those that are drawn cannot be done, because another one is in the way.
+    assert min(met.values()) >= 13, met
+
+
+def test_what_is_not_possible_here_is_not_drawn_and_counted_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "needs_memory_groups", lambda: "there is no controller")
+    for seed in range(50):
+        names = [one.kind.name for one in kinds.draw(random.Random(seed))]
+        assert "out-of-memory" not in names
+    assert report.counted([])["out-of-memory"] == "not possible: there is no controller"
+
+
 def test_every_planted_defect_has_its_place(tmp_path: Path) -> None:
     for number, defect in enumerate(proof.DEFECTS):
         text = (proof.ROOT / defect.path).read_text()
         assert text.count(defect.old) == 1, defect.name
         assert re.fullmatch(r"[a-z-]+", defect.name), number
-        assert set(defect.always.split(",")) <= {kind.name for kind in faults.KINDS}
+        assert set(defect.always.split(",")) <= {kind.name for kind in kinds.KINDS}

@@ -59,6 +59,7 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         )
         words = ["pods", "setup", pod.name, "--trainer", TRAINER, "--env", *recipe.environments]
         words += ["--repository", recipe.repository, "--revision", recipe.revision]
+        words += ["--uv", recipe.uv]
 
         # Cut while uv works: the step goes on, and a console that is started now can do nothing at
         # all.

@@ -199,6 +199,7 @@ async def _set_up(stage: Stage, command: Any) -> None:
         "primeintellect/reverse-text",
     ]
     words += ["--repository", recipe["repository"], "--revision", recipe["revision"]]
+    words += ["--uv", recipe["uv"]]
     half = f"B2_APPLICATION_KEY={SECRETS['B2_APPLICATION_KEY']}\n".encode()
     await command(*words, "--credentials", "-", "--yes", code=2, stdin=half)
     whole = "".join(f"export {name}={value}\n" for name, value in SECRETS.items()).encode()

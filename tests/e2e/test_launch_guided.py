@@ -64,6 +64,8 @@ async def test_from_a_bare_pod_to_a_first_step_and_through_two_phases(
             made["repository"],
             "--revision",
             made["revision"],
+            "--uv",
+            made["uv"],
             "--install",
             "primeintellect/reverse-text",
         ]

@@ -65,16 +65,17 @@ def gates(stage: Stage, directory: Path, *names: str) -> None:
     """
     for name in names:
         (directory / name).touch()
-    curl, installer = stage.pod.root / "stubs" / "curl", stage.pod.root / "stubs" / "uv-installer"
+    curl = stage.pod.root / "stubs" / "curl"
     curl.write_text(
         curl.read_text().replace(
             "#!/bin/sh\n", f"#!/bin/sh\nwhile [ -e {directory}/curl ]; do sleep 0.1; done\n", 1
         )
     )
-    text, own = installer.read_text(), 'exec "$HOME/.local/share/uv/bin/uv"'
+    text, own = bare.packed(stage.pod.root), 'exec "$HOME/.local/share/uv/bin/uv"'
     assert own in text
-    installer.write_text(
-        text.replace(own, f'while [ -e "{directory}/$1" ]; do sleep 0.1; done\n{own}')
+    bare.pack(
+        stage.pod.root,
+        text.replace(own, f'while [ -e "{directory}/$1" ]; do sleep 0.1; done\n{own}'),
     )
 
 
@@ -104,6 +105,7 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         )
         words = ["pods", "setup", pod.name, "--trainer", TRAINER, "--env", *recipe.environments]
         words += ["--repository", recipe.repository, "--revision", recipe.revision]
+        words += ["--uv", recipe.uv]
 
         # A dead clone of an earlier life lies in the way; only a look at the plan, and nothing is
         # done to it.
@@ -151,7 +153,7 @@ async def test_a_set_up_survives_its_console_and_its_agent(tmp_path: Path) -> No
         _check_done_once(stage, key, half, tmp_path)
         again = await asyncio.to_thread(console, *words, "--yes", "--json")
         assert [step["state"] for step in again.lines[-1]["steps"]] == ["skipped"] * 11
-        assert len(jobs(pod.home)) == 7
+        assert len(jobs(pod.home)) == 6
 
         # What it was for.
         launched = await stage.launch()
@@ -174,7 +176,6 @@ def _check_done_once(stage: Stage, key: str, half: Path, scratch: Path) -> None:
     repository = str(stage.pod.workspace.repository)
     assert [argv[:3] if argv[0] != "git" else argv for argv in jobs(home)] == [
         ["curl", "-LsSf", "--retry"],
-        ["sh", str(home / ".bs4" / "setup" / "uv-installer.sh")],
         [*git, "clone", "--no-checkout", "--", repository, str(half)],
         [*git, "-C", str(half), "checkout", "--quiet", "--detach", stage.pod.workspace.revision],
         [*git, "-C", str(half), "submodule", "update", "--init", "--recursive"],

@@ -18,14 +18,25 @@ from typing import Any
 
 import pytest
 
+from bs4_agent import daemon, wire
+from bs4_agent.channel import connection, server
+from bs4_agent.runs import steplog
+from bs4_agent.streams import query, registry, segments
 from bs4_agent.streams.cursor import Chunk
+from bs4_agent.trainers import lines as trainer_lines
+from bs4_agent.wire import encode
 from bs4_console import ceilings
-from bs4_console.errors import UsageError
+from bs4_console.errors import ChannelLost, EndlessAnswer, UsageError
+from bs4_console.logs.pages import LogPages
 from bs4_console.pods import reports, streams
+from bs4_console.pods.channel import Channel
 from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from tests.console.pods.test_channel import greeting, pod
 from tests.console.pods.test_reports import HEAD, MEMBERS, archive
 
+KIB = 1024
 MIB = 1024 * 1024
 
 
@@ -59,6 +70,29 @@ def test_the_ceilings_are_those_of_the_table() -> None:
         ceilings.REPORT_BYTES,
     )
     assert [size // MIB for size in sizes] == [2048, 256, 256, 1, 64]
+
+
+def test_the_agents_ceilings_are_those_of_the_table() -> None:
+    table = (Path(__file__).resolve().parents[2] / "docs" / "ceilings.md").read_text()
+    for row in (
+        f"| consoles that are connected | {server.CONNECTIONS} |",
+        "| reads that wait, queries that run, of one connection "
+        f"| {connection.WAITING_READS}, {connection.RUNNING_QUERIES} |",
+        "| request, its payload "
+        f"| {wire.HEADER_LIMIT // KIB} KiB, {wire.PAYLOAD_LIMIT // KIB} KiB |",
+        "| text of a search, terms of a filter "
+        f"| {query.PATTERN_LIMIT:,} characters, {query.TERMS} |",
+        f"| files that are opened on request | {registry.OPENED} |",
+        f"| record of a stream | {segments.RECORD_LIMIT // KIB} KiB |",
+        f"| line of a log, as detection reads it | {trainer_lines.LINE_CAP // KIB} KiB |",
+        "| telemetry, steps of one run "
+        f"| {daemon.TELEMETRY_CAP // MIB} MiB, {steplog._CAP // MIB} MiB |",
+        f"| journal | {daemon.JOURNAL_CAP // MIB} MiB |",
+        f"| requests that wait for their reply | {ceilings.REPLIES} |",
+        f"| frames that wait to be sent | {ceilings.FRAMES} |",
+        f"| answers to one seek | {ceilings.PAGES:,} |",
+    ):
+        assert row in table
 
 
 @pytest.mark.parametrize(
@@ -141,6 +175,86 @@ async def test_long_names_and_endless_lists_of_streams_end(monkeypatch: pytest.M
     assert asked == 20
     assert len(names) == 20
     assert all(name.startswith("log/r/") for name in names)
+
+
+async def test_a_silent_pod_holds_sixty_four_requests_and_the_next_wait_for_a_place() -> None:
+    asked: list[int] = []
+
+    def answer(header: dict[str, Any]) -> bytes:
+        asked.append(header["id"])
+        return b""
+
+    async with pod(greeting(answer)) as duplex:
+        channel = await Channel.open(duplex, "a", "b")
+        calls = [asyncio.create_task(channel.ping()) for _ in range(ceilings.REPLIES + 10)]
+        async with asyncio.timeout(20):
+            while len(asked) < ceilings.REPLIES:
+                await asyncio.sleep(0.01)
+        # A cancelled call makes room for one that waits, and its cancellation is one frame more.
+        calls[0].cancel()
+        async with asyncio.timeout(20):
+            while len(asked) < ceilings.REPLIES + 2:
+                await asyncio.sleep(0.01)
+        assert len(channel._waiting) == ceilings.REPLIES
+        await channel.close()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, (ChannelLost, asyncio.CancelledError)) for end in ends)
+        assert len(asked) == ceilings.REPLIES + 2
+
+
+class Stuck:
+    """A link whose other end greets and then takes nothing."""
+
+    def __init__(self) -> None:
+        self._greeted = asyncio.Event()
+
+    async def read(self) -> bytes:
+        if self._greeted.is_set():
+            await asyncio.Event().wait()
+        self._greeted.set()
+        return encode({"hello": {"protocol": 1}})
+
+    async def write(self, data: bytes) -> None:
+        if self._greeted.is_set():
+            await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_pod_that_takes_no_frames_is_given_up() -> None:
+    channel = await Channel.open(Stuck(), "a", "b", pod="evil")
+    for _ in range(ceilings.FRAMES):
+        call = asyncio.create_task(channel.ping())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    assert len(channel._writes) <= ceilings.FRAMES + 1
+    with pytest.raises(ChannelLost, match="evil takes no requests"):
+        await channel.ping()
+    await channel.close()
+
+
+async def test_a_line_that_the_pod_seeks_for_ever_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ceilings, "PAGES", 20)
+    asked = 0
+
+    async def query(stream: str, op: str, **arguments: Any) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        return {"cursor": "1:0", "next": {"line": asked}}
+
+    pages = LogPages(SimpleNamespace(query=query), lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(EndlessAnswer, match="has no end after 20 answers"):
+        await pages.place("log/r/trainer", "seek-line", line=1)
+    session = PodSession.__new__(PodSession)
+    session.query = query  # type: ignore[method-assign]
+    with pytest.raises(EndlessAnswer, match="has no end after 20 answers"):
+        await session.seek_line("log/r/trainer", 1)
+    assert asked == 40
 
 
 class OnePod:

@@ -180,7 +180,7 @@ async def test_a_ping_that_is_no_time_is_an_error_of_that_pod(t: object, tmp_pat
         life = asyncio.create_task(one.run_once())
         with pytest.raises(
             ConsoleError,
-            match="does not speak the agent's protocol: its answer to a ping holds no time",
+            match="evil answered a ping with what no agent sends: t is not a time",
         ):
             async with asyncio.timeout(30):
                 await life

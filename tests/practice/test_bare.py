@@ -4,6 +4,7 @@ network.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -43,18 +44,23 @@ def test_it_has_a_home_and_nothing_in_it_that_trains(generation: str, tmp_path: 
 
 
 @needs_git
-def test_the_installer_leaves_the_miniatures_uv(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_miniatures_uv(tmp_path: Path) -> None:
     place = workspace.create("p", "current", tmp_path / "p", bare=True)
     own = workspace.environment(place, step_seconds=1, engine_seconds=1, pace=0, scope_root=1)
     stub = str(place.root / "stubs" / "curl")
     subprocess.run(
-        [stub, "-LsSf", "--retry", "3", "https://example.org/uv.sh", "-o", str(tmp_path / "i.sh")],
+        [stub, "-LsSf", "--retry", "3", "https://example.org/uv.whl", "-o", str(tmp_path / "w")],
         env=own,
         check=True,
     )
-    own |= {"UV_INSTALL_DIR": str(place.home / ".local" / "bin")}
-    subprocess.run(["sh", str(tmp_path / "i.sh")], env=own, check=True, capture_output=True)
+    assert bare.uv_address(place.root).endswith(
+        hashlib.sha256((tmp_path / "w").read_bytes()).hexdigest()
+    )
+    own["PATH"] = f"{place.home}/.local/bin:{own['PATH']}"
     uv = str(place.home / ".local" / "bin" / "uv")
+    Path(uv).parent.mkdir(parents=True)
+    Path(uv).write_text(bare.packed(place.root))
+    Path(uv).chmod(0o755)
 
     def ask(*words: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

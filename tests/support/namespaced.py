@@ -138,6 +138,7 @@ class NamespacedPod(TestPod):
             "--fork",
             "--kill-child=SIGKILL",
         ]
+        self._insert_home()
         with self._log.open("ab") as log:
             self._process = processes.spawn(
                 [
@@ -171,6 +172,27 @@ class NamespacedPod(TestPod):
             f"route add default via {self._switch.gateway}",
             inside=pid,
         )
+
+    def _insert_home(self) -> None:
+        """Mount the disk of the home, unless an earlier boot has done so. It is mounted outside the
+        pod, because it stays when the pod is killed.
+        """
+        flags = self._home_flags()
+        if not flags:
+            return
+        disk = shlex.quote(str(self._switch.disks / self.name / "home"))
+        mount = f"mount -t tmpfs -o {','.join(['mode=0700', *flags])} none {disk}"
+        self._in_switch("sh", "-c", f"mkdir -p {disk}; mountpoint -q {disk} || {mount}", check=True)
+
+    def _in_switch(self, *argv: str, check: bool = False) -> None:
+        inside = ["nsenter", "-t", str(self._switch.process.pid), "-m", "--"]
+        subprocess.run([*inside, *argv], check=check, capture_output=True)
+
+    def change_host_key(self) -> None:
+        """Give a pod that is off another host key of each kind, as a machine has that was set up
+        anew.
+        """
+        self.host_key, self.other_host_key = keys.host_keys(self._directory / "etc")
 
     @property
     def init(self) -> int:
@@ -235,12 +257,9 @@ class NamespacedPod(TestPod):
 
     def close(self) -> None:
         self.kill()
-        inside = ["nsenter", "-t", str(self._switch.process.pid), "-m", "--"]
-        subprocess.run(
-            [*inside, "rm", "-rf", "--one-file-system", str(self._switch.disks / self.name)],
-            check=False,
-            capture_output=True,
-        )
+        disk = self._switch.disks / self.name
+        self._in_switch("umount", "-l", str(disk / "home"))
+        self._in_switch("rm", "-rf", "--one-file-system", str(disk))
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _plugged(self) -> bool:
@@ -296,14 +315,19 @@ class NamespacedPod(TestPod):
         return "\n".join(lines) + "\n"
 
     def _home_mount(self, target: str, disk: str) -> str:
-        options = self._options
-        flags = ["noexec"] * options.noexec_home + [f"size={options.home_size}"] * bool(
-            options.home_size
-        )
-        if not flags and not options.read_only_home:
-            return f"mount --bind {disk} {target}"
-        mount = f"mount -t tmpfs -o {','.join(['mode=0700', *flags])} none {target}"
-        return mount + (f"; mount -o remount,ro {target}" if options.read_only_home else "")
+        mount = f"mount --bind {disk} {target}"
+        if self._options.read_only_home:
+            mount += f"; mount -o remount,ro,bind {target}"
+        return mount
+
+    def _home_flags(self) -> list[str]:
+        """The mount options of a home that has a disk of its own; none if it shares the pod's."""
+        flags = []
+        if self._options.noexec_home:
+            flags.append("noexec")
+        if self._options.home_size:
+            flags.append(f"size={self._options.home_size}")
+        return flags
 
 
 def _require() -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -38,6 +39,21 @@ def marked(mark: str) -> list[int]:
         with contextlib.suppress(psutil.Error, OSError):
             if process.pid != os.getpid() and process.environ().get(name) == value:
                 found.append(process.pid)
+    return found
+
+
+def of_directory(directory: Path) -> dict[int, list[str]]:
+    """Return the argv, by pid, of every process other than this one that names `directory` in its
+    argv or environment or works in it.
+    """
+    text = str(directory)
+    found = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            argv = process.cmdline()
+            words = [*argv, *process.environ().values(), process.cwd()]
+            if process.pid != os.getpid() and any(text in word for word in words):
+                found[process.pid] = argv
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import BadRequest, PlanChanged, Refused
+from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch import validation
 from bs4_agent.ledger import ActionView
@@ -75,9 +75,7 @@ class Attempts:
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Accept a launch by the hash of its plan and start it."""
-        view = self._executor.kept_plan(body.get("plan_hash"), "launch --plan")
-        launch_plan.must_apply(view.plan)
-        self._executor.must_live(view)
+        view = self._executor.kept_plan(body, launch_plan.NAME, "launch --plan")
         if view.plan["typed_name"] and body.get("confirm_run") != view.run:
             raise Refused(
                 f"This start moves checkpoints of {view.run} aside; confirm it by typing the "
@@ -85,14 +83,13 @@ class Attempts:
             )
         planned = {**body, "plan": view.plan}
         with self._executor.holding(view.run, key):
-            now = self._pod.plan_launch(
-                view.plan["asked"], view.plan["record"], self._tries(view.run)
+            self._executor.made_again(
+                view,
+                who,
+                lambda: self._pod.plan_launch(
+                    view.plan["asked"], view.plan["record"], self._tries(view.run)
+                ),
             )
-            if now.hash != view.plan_hash:
-                raise PlanChanged(
-                    f"What a start of {view.run} would do has changed since the plan was "
-                    f"made ({now.why}); make a new plan."
-                )
             self._executor.accept(
                 key,
                 planned,

@@ -5,6 +5,7 @@ action on its thread, and writes its records into the journal.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 import traceback
@@ -14,12 +15,22 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from bs4_agent.actions.safe_points import SafePoints, Turn
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
-from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
+from bs4_agent.errors import (
+    AgentError,
+    Busy,
+    Cancelled,
+    PlanChanged,
+    PlanExpired,
+    Refused,
+    UnknownRun,
+)
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView, PlanView
+from bs4_agent.playbooks.compiled import digest
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned
+    from bs4_agent.runs.registry import Runs
 
 #: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0
@@ -32,13 +43,7 @@ class Plan(Protocol):
 
     @property
     def hash(self) -> str:
-        """Return the hash by which a person confirms the plan."""
-
-    @property
-    def attempt(self) -> int:
-        """Return the number of the run's newest attempt when the plan was made, or 0 if it had
-        none.
-        """
+        """Return the hash of everything that the plan would do."""
 
     @property
     def expires_m(self) -> float:
@@ -56,8 +61,8 @@ class ActionExecutor:
     accepts a submitted action must hold `lock` meanwhile.
     """
 
-    def __init__(self, book: Book) -> None:
-        self.book, self.ledger = book, book.ledger
+    def __init__(self, book: Book, runs: Runs) -> None:
+        self.book, self.ledger, self._runs = book, book.ledger, runs
         self.safe_points = SafePoints()
         self.lock = threading.Lock()
         self._holding: dict[str, str] = {}
@@ -104,55 +109,126 @@ class ActionExecutor:
 
     # Plans
 
-    def journal_plan(self, key: str, playbook: str, run: str, make: Callable[[], P]) -> P | None:
+    @functools.cached_property
+    def home(self) -> str:
+        """Return the id of the home directory that this agent acts for."""
+        return self._runs.home.id()
+
+    def attempt(self, run: str) -> int:
+        """Return the number of the newest attempt of `run`, or 0 if the pod has no attempt of such
+        a run.
+        """
+        try:
+            newest = self._runs.get(run).attempt
+        except UnknownRun:
+            return 0
+        return newest.number if newest is not None else 0
+
+    def hash_of(self, kind: str, run: str, plan: Plan) -> str:
+        """Return the hash by which a person confirms `plan`. It covers the agent's home, the kind
+        of the plan (a playbook's id, "launch", "setup", ...), the run, its newest attempt, and
+        everything that the plan would do. So it confirms nothing on another pod or run, and nothing
+        after a new attempt began.
+        """
+        return digest(
+            {
+                "home": self.home,
+                "kind": kind,
+                "run": run,
+                "attempt": self.attempt(run),
+                "plan": plan.hash,
+            }
+        )
+
+    def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], P]) -> P | None:
         """Call `make`, journal the plan that it returns, and return that plan. If `make` raises
         AgentError, journal the error as the reason why there is no plan, and return None. The
-        action `key` that asked for the plan ends as done or failed. `playbook` is the name of the
+        action `key` that asked for the plan ends as done or failed. `kind` is the name of the
         plan's kind in the journal.
         """
         try:
             plan = make()
         except AgentError as error:
             self.book(
-                "plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message
+                "plan", action=key, playbook=kind, run=run, plan_hash="", refused=error.message
             )
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
             return None
+        self._journal_made(key, kind, run, plan)
+        return plan
+
+    def _journal_made(self, key: str, kind: str, run: str, plan: Plan) -> str:
+        """Journal a plan and the end of the action `key` that asked for it, and return the hash by
+        which the plan is confirmed.
+        """
+        plan_hash = self.hash_of(kind, run, plan)
         self.book(
             "plan",
             action=key,
-            playbook=playbook,
+            playbook=kind,
             run=run,
-            attempt=plan.attempt,
-            plan_hash=plan.hash,
+            attempt=self.attempt(run),
+            home=self.home,
+            plan_hash=plan_hash,
             expires_m=plan.expires_m,
             expires_t=time.time() + plan.expires_m - time.monotonic(),
             plan=plan.as_dict(),
         )
-        self.event(key, run, "done", result={"plan_hash": plan.hash})
-        return plan
+        self.event(key, run, "done", result={"plan_hash": plan_hash})
+        return plan_hash
 
-    def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """Return the journalled plan with the hash `plan_hash`. Raises Refused if no plan has it.
-        `command` is the console command that makes such a plan; the error message names it.
+    def kept_plan(self, body: Mapping[str, Any], kind: str, command: str) -> PlanView:
+        """Return the journalled plan of this `kind` that the submission `body` confirms by its
+        `plan_hash`. `command` is the console command that makes such a plan; error messages name
+        it. Raises Refused if there is no such plan, or if the body names another run than the
+        plan's.
         """
-        view = self.ledger.plans.get(str(plan_hash))
+        plan_hash = str(body.get("plan_hash"))
+        view = self.ledger.plans.get(plan_hash)
         if view is None or view.refused:
             raise Refused(
-                f"No plan has the hash {str(plan_hash)[:16]!r}; make one with `{command}` "
+                f"No plan has the hash {plan_hash[:16]!r}; make one with `{command}` "
                 "and confirm that."
+            )
+        if view.playbook != kind:
+            raise Refused(
+                f"That plan is of {view.playbook}, not of {kind}; make one with `{command}` "
+                "and confirm that."
+            )
+        run = body.get("run", view.run)
+        if run != view.run:
+            raise Refused(
+                f"That plan is for {view.run or 'the pod'}, not for {str(run)[:100]}; make one "
+                f"with `{command}` and confirm that."
             )
         return view
 
-    def must_live(self, view: PlanView) -> None:
-        """Raise PlanExpired if the plan `view` is older than 15 minutes or was made before the pod
-        was last booted. Do nothing otherwise.
+    def made_again(self, view: PlanView, who: str, make: Callable[[], P]) -> P:
+        """Call `make`, which makes the confirmed plan `view` again from the present state of the
+        pod, and return the new plan. Both have the same hash.
+
+        If they differ, or `view` may not be confirmed any more, the new plan is journalled as one
+        that `who` asked for, and PlanChanged or PlanExpired is raised. So a hash of an agent that
+        bound less is answered with a plan that can be confirmed. Raises the errors of `make`.
         """
-        if view.boot != boot_id() or time.monotonic() > view.expires_m:
+        plan = make()
+        kind, run = view.playbook, view.run
+        expired = view.boot != boot_id() or time.monotonic() > view.expires_m
+        if not expired and self.hash_of(kind, run, plan) == view.plan_hash:
+            return plan
+        key = ulid()
+        body = {"key": key, "kind": "plan", "again": view.plan_hash}
+        self.accept(key, body, who, run, playbook=kind)
+        look = f"look at the new plan {self._journal_made(key, kind, run, plan)[:16]}"
+        if expired:
             raise PlanExpired(
-                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
-                "new plan."
+                "The plan is older than 15 minutes (or the pod was rebooted since); "
+                f"{look} and confirm that one."
             )
+        raise PlanChanged(
+            f"What `{kind}` would do to {run or 'the pod'} is not what was confirmed; {look} and "
+            "confirm that one."
+        )
 
     # Holding runs
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.actions.executor import ActionExecutor, step_fields
 from bs4_agent.actions.setups import SetUpActions
-from bs4_agent.errors import AgentError, BadRequest, PlanChanged, Refused
+from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
 
@@ -72,20 +72,10 @@ class Merges:
         """
         from bs4_agent.checkpoints.merging import action as merge_action
 
-        view = self._executor.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
-        if view.playbook != merge_action.NAME:
-            raise Refused(
-                "That is no plan of a merge; make one with `checkpoints merge --plan` and "
-                "confirm that."
-            )
-        self._executor.must_live(view)
-        plan = merge_action.MergePlan.from_dict(view.plan)
+        view = self._executor.kept_plan(body, merge_action.NAME, "checkpoints merge --plan")
+        asked = merge_action.MergePlan.from_dict(view.plan).prepared.asked
         with self._executor.holding(hold_of(view.run), key):
-            if merge_action.make(self.work, plan.prepared.asked).hash != view.plan_hash:
-                raise PlanChanged(
-                    f"What a merge of {view.run} would do has changed since the plan was "
-                    "made; make a new plan."
-                )
+            plan = self._executor.made_again(view, who, lambda: merge_action.make(self.work, asked))
             self._executor.accept(
                 key,
                 {**body, "plan": plan.as_dict()},

@@ -63,46 +63,39 @@ class Recoveries:
         `body["plan_hash"]`, and start it on a thread of its own. `payload` is not used.
 
         Raises UnknownPlaybook, PlanExpired if the plan is older than 15 minutes or the pod was
-        rebooted, PlanChanged if the run has started another attempt, and Busy if another action
-        holds the run. Raises Refused if there is no such plan of `body["playbook"]`, if two
-        recoveries have failed since the run's last step, or if the playbook moves all output of the
-        run and `body["confirm_run"]` is not the run's name.
+        rebooted, PlanChanged if the playbook would do something else now, and Busy if another
+        action holds the run. Raises Refused if there is no such plan of `body["playbook"]` and
+        `body["run"]`, if two recoveries have failed since the run's last step, or if the playbook
+        moves all output of the run and `body["confirm_run"]` is not the run's name.
         """
         playbook = self._library.get(str(body.get("playbook")))
-        plan = self._confirmed(body, playbook.id)
-        if playbook.typed_name and body.get("confirm_run") != plan.run:
+        view = self._executor.kept_plan(body, playbook.id, "playbook plan")
+        if playbook.typed_name and body.get("confirm_run") != view.run:
             raise Refused(
-                f"{playbook.id} moves everything {plan.run} has written; confirm it by "
+                f"{playbook.id} moves everything {view.run} has written; confirm it by "
                 "typing the run's name."
             )
-        self._check_limit(plan.run)
-        with self._executor.holding(plan.run, key):
+        self._check_limit(view.run)
+        confirmed = plans.Plan.from_dict(view.plan, playbook, view.expires_m)
+        with self._executor.holding(view.run, key):
+            plan = self._executor.made_again(
+                view,
+                who,
+                lambda: plans.make(
+                    self._pod, playbook, view.run, key, confirmed.incident, confirmed
+                ),
+            )
             self._executor.accept(
                 key,
                 {**body, "plan": plan.as_dict()},
                 who,
                 plan.run,
                 playbook=playbook.id,
-                plan_hash=plan.hash,
+                plan_hash=view.plan_hash,
                 incident=plan.incident,
                 steps=step_fields(plan.steps),
             )
             self._executor.start(plan.run, key, lambda: self._carry_out(key, plan, None))
-
-    def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
-        """Return the plan that the body confirms. Raises Refused, PlanExpired or PlanChanged."""
-        view = self._executor.kept_plan(body.get("plan_hash"), "playbook plan")
-        if view.playbook != playbook_id:
-            raise Refused(
-                f"That plan is of {view.playbook}, not of {playbook_id}; make a new plan."
-            )
-        self._executor.must_live(view)
-        attempt = self._pod.runs.get(view.run).attempt
-        if (attempt.number if attempt else 0) != view.attempt:
-            raise PlanChanged(
-                f"{view.run} has started another attempt since the plan was made; make a new plan."
-            )
-        return plans.Plan.from_dict(view.plan, self._library.get(playbook_id), view.expires_m)
 
     def _check_limit(self, run: str) -> None:
         """Raise Refused if the last recoveries of the run brought no new step."""
@@ -171,7 +164,11 @@ class Recoveries:
         and leave the incident to a person.
         """
         try:
-            self._by_mode(incident, run, playbook_id, mode)
+            try:
+                self._by_mode(incident, run, playbook_id, mode)
+            except PlanChanged:
+                # A checkpoint that was saved in between makes another plan.
+                self._by_mode(incident, run, playbook_id, mode)
         except AgentError as error:
             self._executor.book(
                 "note",
@@ -203,7 +200,7 @@ class Recoveries:
                 "kind": "playbook",
                 "playbook": playbook_id,
                 "run": run,
-                "plan_hash": plan.hash,
+                "plan_hash": self._executor.ledger.actions[key].result["plan_hash"],
             }
             with self._executor.lock:
                 self._refuse_stopped(run)

@@ -34,7 +34,7 @@ class Restorals:
 
         runs = self._pod.runs
         restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
-        return Restores(restoring, runs, self._executor.book, self._executor.ledger)
+        return Restores(restoring, runs, self._executor.book)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Journal the plan action `key` of the person `who`, and make and journal the plan of a
@@ -48,20 +48,35 @@ class Restorals:
             raise BadRequest("`restore` of a plan is a table; send it so.")
         asked = restore.RestoreRequest.read(body["restore"])
         self._executor.accept(key, body, who, asked.run, playbook=restore_action.NAME)
-        self._executor.start("", key, lambda: self.work.plan(key, asked))
+        self._executor.start(
+            "",
+            key,
+            lambda: self._executor.journal_plan(
+                key, restore_action.NAME, asked.run, lambda: self.work.make(asked)
+            ),
+        )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the restore `key` of the person `who`, whose plan has the body's `plan_hash`, and
         start it on a thread of its own. `payload` is not used. Raises Refused if no restore has
-        such a plan, PlanExpired if it is older than 15 minutes or the pod was rebooted, and Busy if
-        another action holds the run.
+        such a plan, PlanExpired if it is older than 15 minutes or the pod was rebooted, PlanChanged
+        if the restore would do something else now, and Busy if another action holds the run.
         """
-        plan = self.work.confirmed(body)
-        run = plan.asked.run
+        from bs4_agent.checkpoints.restoring.action import NAME, RestorePlan
+
+        view = self._executor.kept_plan(body, NAME, "checkpoints restore --plan")
+        run, before = view.run, RestorePlan.from_dict(view.plan)
         with self._executor.holding(run, key):
-            steps = step_fields(plan.steps)
+            plan = self._executor.made_again(
+                view, who, lambda: self.work.make(before.asked, before)
+            )
             self._executor.accept(
-                key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
+                key,
+                {**body, "plan": view.plan},
+                who,
+                run,
+                plan_hash=view.plan_hash,
+                steps=step_fields(plan.steps),
             )
             self._executor.start(
                 run, key, lambda: self.work.carry_out(key, plan, self._executor.turn(key).rest)

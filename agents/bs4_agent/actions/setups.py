@@ -44,7 +44,6 @@ class SetUpActions:
             self.log(),
             self._executor.book,
             self._executor.ledger,
-            pod.boot_id,
             pod.hard_nofile,
             list(runs.agent_restart or ()),
             self._executor.safe_points.rest,
@@ -61,22 +60,38 @@ class SetUpActions:
             raise BadRequest("`setup` of a plan is a table; send it so.")
         wanted = recipe.read(body["setup"])
         self._executor.accept(key, body, who, "", playbook=plan.NAME)
-        self._executor.start("", key, lambda: self.work.plan(key, wanted))
+        self._executor.start(
+            "",
+            key,
+            lambda: self._executor.journal_plan(
+                key, plan.NAME, "", lambda: self.work.make(key, wanted)
+            ),
+        )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the set-up `key` of the person `who`, whose plan has the body's `plan_hash`, and
         start it on a thread of its own. `payload` holds the secrets and is not journalled.
 
         Raises Refused if no set-up has such a plan, PlanExpired if it is older than 15 minutes or
-        the pod was rebooted, BadRequest if the secrets do not fit the plan, and Busy if another
-        set-up is under way. In each case the agent keeps none of these secrets.
+        the pod was rebooted, PlanChanged if the set-up would do something else now, BadRequest if
+        the secrets do not fit the plan, and Busy if another set-up is under way. In each case the
+        agent keeps none of these secrets.
         """
+        from bs4_agent.setup import plan as setup_plan
+
+        view = self._executor.kept_plan(body, setup_plan.NAME, "pods setup --plan")
+        recipe = setup_plan.SetupPlan.from_dict(view.plan, view.expires_m).recipe
         with self._executor.holding(HOLD, key):
+            plan = self._executor.made_again(view, who, lambda: self.work.make(key, recipe))
             try:
-                plan = self.work.confirmed(key, body, payload)
-                steps = step_fields(plan.steps)
+                self.work.keep(key, plan, payload)
                 self._executor.accept(
-                    key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
+                    key,
+                    {**body, "plan": plan.as_dict()},
+                    who,
+                    "",
+                    plan_hash=view.plan_hash,
+                    steps=step_fields(plan.steps),
                 )
             except AgentError:
                 self.work.forget(key)

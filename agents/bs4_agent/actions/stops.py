@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import Busy, Cancelled
+from bs4_agent.errors import Busy, Cancelled, PlanChanged
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.pod import Pod
 
@@ -31,10 +31,19 @@ class Stops:
         """Accept the stop `key` of the run `body["run"]` for the person `who`, and carry it out on
         a thread of its own. If another action holds the run, that action is ended early or waited
         for. If the step that the other action is in takes longer than 30 seconds, the journal says
-        that the stop is refused. `payload` is not used. Raises UnknownRun, or Busy if another stop
-        of the run is under way.
+        that the stop is refused. `payload` is not used.
+
+        Raises UnknownRun, or Busy if another stop of the run is under way. Raises PlanChanged if
+        the body's `attempt`, the number of the attempt that a person wants to stop, is not the
+        newest one of the run.
         """
         run = self._pod.runs.get(str(body.get("run"))).name
+        attempt = self._executor.attempt(run)
+        if body.get("attempt", attempt) != attempt:
+            raise PlanChanged(
+                f"{run} is in attempt {attempt} by now, and the stop of another one was "
+                "confirmed; look at it and stop it again."
+            )
         self._executor.succeed(run, key)
         try:
             self._executor.accept(

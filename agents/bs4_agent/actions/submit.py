@@ -17,7 +17,7 @@ from bs4_agent.actions.restorals import Restorals
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
-from bs4_agent.errors import BadRequest, KeyReused
+from bs4_agent.errors import BadRequest, KeyReused, Refused
 from bs4_agent.ids import is_key
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.compiled import Library, digest
@@ -42,7 +42,7 @@ class Actions:
         journal: SegmentStream,
         hand_over: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        self.executor = executor = ActionExecutor(book)
+        self.executor = executor = ActionExecutor(book, pod.runs)
         self._journal = journal
         self._bodies = {
             key: digest(_identity(action.body))
@@ -101,7 +101,9 @@ class Actions:
 
         Raises BadRequest for a malformed body, KeyReused if the key belongs to another action, and
         the errors of the kind of action, such as Busy, UnknownPlaybook, UnknownRun, PlanExpired,
-        PlanChanged or Refused. If it raises, nothing was done.
+        PlanChanged or Refused. Raises Refused too if the body's `home`, the id of the agent's home
+        for which a person has confirmed the action, is not this agent's. If it raises, nothing was
+        done.
         """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or not is_key(key):
@@ -110,6 +112,11 @@ class Actions:
         if take is None:
             raise BadRequest(
                 f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}."
+            )
+        if body.get("home", self.executor.home) != self.executor.home:
+            raise Refused(
+                "This was confirmed for another pod than the one that answers at its address now; "
+                "look at this one and confirm it anew."
             )
         with self.executor.lock:
             known = self._bodies.get(key)

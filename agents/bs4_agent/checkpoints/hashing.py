@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.tree.descriptors import open_file
 
 _BLOCK = 1 << 20
 #: Two threads keep up with the link of any pod (each does more than 500 MB/s), and leave the cores
@@ -38,8 +40,16 @@ class Stamp:
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Return the present stamp of the file. Raises OSError if the file does not exist."""
-        found = path.stat()
+        """Return the present stamp of the file. Raises OSError if the file does not exist, and
+        Refused if it is no regular file.
+        """
+        with open_file(path) as opened:
+            return cls.of_open(opened)
+
+    @classmethod
+    def of_open(cls, opened: int) -> Stamp:
+        """Return the present stamp of an open file."""
+        found = os.fstat(opened)
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
@@ -62,8 +72,8 @@ class Hashes:
     ) -> dict[Path, tuple[Stamp, str]]:
         """Return the stamp and the SHA-1 digest of every path. Only files that have changed since
         the cache was written are read; `progress` receives the number of bytes of each block that
-        was read. Raises StepFailed if a file is written to while it is read, and OSError if a file
-        does not exist.
+        was read. Raises StepFailed if a file is written to while it is read, Refused if it is a
+        link or no regular file, and OSError if it does not exist. The paths are without links.
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:
@@ -75,14 +85,16 @@ class Hashes:
 
     def _one(self, path: Path, progress: Callable[[int], None] | None) -> tuple[Stamp, str]:
         """Return the stamp and the digest of one file."""
-        before = Stamp.of(path)
-        known = self._known.get(str(path))
-        if known is not None and known[0] == before:
-            return known
-        digest = hashlib.sha1(usedforsecurity=False)
-        with path.open("rb") as handle:
-            while block := handle.read(_BLOCK):
+        with open_file(path) as opened:
+            before = Stamp.of_open(opened)
+            known = self._known.get(str(path))
+            if known is not None and known[0] == before:
+                return known
+            digest = hashlib.sha1(usedforsecurity=False)
+            offset = 0
+            while block := os.pread(opened, _BLOCK, offset):
                 digest.update(block)
+                offset += len(block)
                 if progress is not None:
                     progress(len(block))
         if Stamp.of(path) != before:

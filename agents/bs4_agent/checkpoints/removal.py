@@ -4,12 +4,9 @@ only then deleted. Nothing is removed that a process has open or mapped.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import re
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +19,12 @@ from bs4_agent.ids import is_key
 from bs4_agent.paths import storage
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.runs.trash import below, own_path, rename
+from bs4_agent.runs.trash import below, own_path
+from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
+from bs4_agent.tree.descriptors import open_directory
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
-#: The flags to open a directory; they make it fail for a link.
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: How often an entry is tried again because it has become another kind of file.
-_SWAPPED_MOST = 100
 
 
 @dataclass(frozen=True)
@@ -47,13 +42,21 @@ class Move:
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     """Return one Move for each directory of `sets`; nothing is moved yet. Raises Refused if a
-    directory is not the run's own, is a link, or is a file system of its own.
+    directory is not the run's own, is a link, is a file system of its own, or is in other people's
+    hands.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
     for one in sets:
         for directory in one.directories:
             source = own_path(runs, run, directory)
+            try:
+                refuse_foreign_tree(source)
+            except OSError as error:
+                raise Refused(
+                    f"{error.filename or source} cannot be looked through ({error.strerror}), so "
+                    f"{source} was left where it is; look at it by hand."
+                ) from error
             trash = _trash(source, output_dir, run.name)
             found.append(Move(one.step, source, trash, below(directory, output_dir)))
     return found
@@ -86,8 +89,9 @@ def _device(path: Path) -> int:
 def move(wanted: Sequence[Move], key: str) -> None:
     """Move all directories in `wanted` into their trash, in a directory named after the action's
     key `key`. A directory that the trainer has deleted in the meantime is passed over. Raises
-    StepFailed if the file system reports an error or something is mounted below a directory;
-    directories that were moved by then stay in the trash.
+    StepFailed if the file system reports an error or something is mounted below a directory, and
+    Refused if a directory is in other people's hands; directories that were moved by then stay in
+    the trash.
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -97,8 +101,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
                 "run's; unmount it first."
             )
         try:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            rename(one.source, target)
+            with open_directory(target.parent, ours=one.trash.parents[1], make=0o700):
+                rename(one.source, target)
         except FileNotFoundError:
             continue  # the trainer has deleted it
         except OSError as error:
@@ -124,8 +128,8 @@ def _mounted_below(directory: Path) -> str | None:
 def free(trashes: Sequence[Path], key: str) -> int:
     """Delete for good what the action `key` has moved into these trash directories, and return the
     number of bytes that this freed. The call can be repeated after an interruption. Raises
-    StepFailed if the disk reports an error, and Refused if `key` is no action's key or a path is
-    not the trash of a run.
+    StepFailed if the disk reports an error, and Refused if `key` is no action's key, a path is not
+    the trash of a run, or a directory is in other people's hands.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
@@ -133,78 +137,15 @@ def free(trashes: Sequence[Path], key: str) -> int:
     for trash in trashes:
         if trash.name != "trash" or trash.parent.parent.name != ".bs4":
             raise Refused(f"{trash} is no trash of a run; nothing was deleted there.")
+        # Only above `.bs4` may a person have put a link.
+        place = trash.parents[2].resolve().joinpath(*trash.parts[-3:])
         try:
-            with _opened(trash) as directory:
-                freed += _remove(directory, key, os.fstat(directory).st_dev)
-        except FileNotFoundError:
-            continue  # nothing was ever moved there
+            freed += remove(place / key, ours=place.parents[1])
         except OSError as error:
             raise StepFailed(
                 f"{trash / key} could not be deleted ({error.strerror}); delete it by hand."
             ) from error
     return freed
-
-
-@contextlib.contextmanager
-def _opened(trash: Path) -> Iterator[int]:
-    """Yield a descriptor of a run's trash. Raises OSError if `.bs4`, the run's directory or `trash`
-    is a link.
-    """
-    with contextlib.ExitStack() as stack:
-        directory = os.open(trash.parents[2], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        stack.callback(os.close, directory)
-        for name in trash.parts[-3:]:
-            directory = os.open(name, _DIRECTORY, dir_fd=directory)
-            stack.callback(os.close, directory)
-        yield directory
-
-
-def _remove(parent: int, name: str, device: int) -> int:
-    """Delete `name` below the open directory `parent` with everything in it. Return the bytes of
-    the files that had no other name.
-
-    Everything is reached from a descriptor of the directory that holds it, and no link is followed,
-    even if somebody puts a link in the place of a directory in the meantime. Raises OSError for an
-    entry on another device.
-    """
-    for _ in range(_SWAPPED_MOST):
-        try:
-            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            if not stat.S_ISDIR(status.st_mode):
-                os.unlink(name, dir_fd=parent)
-                if status.st_nlink == 1:
-                    return status.st_size
-                return 0
-            freed = _empty(parent, name, device)
-            os.rmdir(name, dir_fd=parent)
-            return freed
-        except FileNotFoundError:
-            return 0  # two agents may work on it for a moment
-        except OSError as error:
-            # It was another kind of file a moment ago, or something was put into it: try again.
-            if error.errno not in (
-                errno.ENOTDIR,
-                errno.EISDIR,
-                errno.ELOOP,
-                errno.ENOTEMPTY,
-                errno.EPERM,
-            ):
-                raise
-            last = error
-    raise last
-
-
-def _empty(parent: int, name: str, device: int) -> int:
-    """Delete the contents of one directory and return the freed bytes."""
-    directory = os.open(name, _DIRECTORY, dir_fd=parent)
-    try:
-        if os.fstat(directory).st_dev != device:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        with os.scandir(directory) as entries:
-            names = [entry.name for entry in entries]
-        return sum(_remove(directory, entry, device) for entry in names)
-    finally:
-        os.close(directory)
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ from bs4_agent.foreign_json import loads
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
+from bs4_agent.tree.descriptors import real
 from bs4_agent.workers import spawn
 
 #: Seconds between two scans for a new checkpoint. A scan costs as much as the disk guard's.
@@ -318,7 +319,12 @@ class Syncs:
         for path in sorted(home.reports.glob(f"{run.name}.*.report.tar.gz")):
             if path.name.removeprefix(f"{run.name}.").split(".")[0].isdigit():
                 files.append((layout.report(path.name), path))
-        return {name[len(layout.root) :]: str(path) for name, path in files if path.is_file()}
+        found = {}
+        for name, path in files:
+            # What a link in a run's logs points to may be anything on this pod.
+            if path.is_file() and not path.is_symlink():
+                found[name[len(layout.root) :]] = str(real(path))
+        return found
 
 
 class _Job:

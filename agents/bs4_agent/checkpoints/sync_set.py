@@ -4,8 +4,6 @@ which a new pod restores them.
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,10 @@ from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.checkpoints.sets import StepSet, resolved_configs
 from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
+from bs4_agent.runs.places import refuse_foreign_way
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_agent.tree.changes import entries
+from bs4_agent.tree.descriptors import real
 
 #: Parts that no generation needs, and that are as large as all others together; copied only on
 #: request.
@@ -25,8 +26,8 @@ OPTIONAL = frozenset({"weights"})
 
 @dataclass(frozen=True)
 class LocalFile:
-    """One file on the pod to upload. `name` is its name in a manifest, relative to the run's output
-    directory. `size` is in bytes.
+    """One file on the pod to upload. `path` is without links. `name` is its name in a manifest,
+    relative to the run's output directory. `size` is in bytes.
     """
 
     path: Path
@@ -78,8 +79,9 @@ def local_set(
     trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False
 ) -> LocalSet:
     """Return the files to upload of the checkpoint `one`, which must be complete. With `weights`,
-    parts that no resume needs are included. Raises Refused if there are no files, or if a part is
-    outside the output directory or contains something other than files and directories.
+    parts that no resume needs are included. Raises Refused if there are no files, if a part is
+    outside the output directory or contains something other than files and directories, or if one
+    of its directories is in other people's hands.
     """
     layout = trainer.layout(spec)
     needed = {rule.name for rule in trainer.parts(spec) if rule.required}
@@ -91,7 +93,8 @@ def local_set(
         if name not in needed or not part.whole:
             continue
         parts[name] = _relative(part.path, layout)
-        for file in _below(part.path, parts[name]):
+        refuse_foreign_way(part.path, layout.output_dir)
+        for file in _below(part.path.resolve(), parts[name]):
             data[file.name] = file  # a part inside another part is uploaded once
     if not data:
         raise Refused(
@@ -136,36 +139,32 @@ def _relative(path: Path, layout: RunLayout) -> str:
 
 
 def _below(directory: Path, name: str) -> list[LocalFile]:
-    """Return every regular file below `directory`; links to files are followed. Raises Refused for
-    a link to a directory or a device, because the copy would lack it.
+    """Return every file below `directory`, which is without links. Raises Refused for a link or a
+    device, because the copy would lack it or hold what lies elsewhere on this pod, and if a
+    directory is in other people's hands.
     """
     found: list[LocalFile] = []
-    with os.scandir(directory) as entries:
-        for entry in sorted(entries, key=lambda one: one.name):
-            path, inner = Path(entry.path), f"{name}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                found += _below(path, inner)
-                continue
-            status = entry.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise Refused(
-                    f"{path} is no regular file, so this step cannot be copied whole; "
-                    "replace it by what it stands for."
-                )
-            found.append(LocalFile(path, checked(inner), status.st_size))
+    for entry in entries(directory):
+        if not entry.regular:
+            raise Refused(
+                f"{entry.path} is no regular file, so this step cannot be copied whole; "
+                "replace it by what it stands for."
+            )
+        inner = f"{name}/{entry.path.relative_to(directory).as_posix()}"
+        found.append(LocalFile(entry.path, checked(inner), entry.status.st_size))
     return found
 
 
 def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], ConfigFiles]:
     """Return the configs without which nobody knows what to resume: as given, and as the launcher
-    resolved them.
+    resolved them. A person may give a link to a config; a launcher writes none.
     """
     found: dict[str, LocalFile] = {}
     for path in resolved_configs(layout):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():
             name = _relative(path, layout)
-            found[name] = LocalFile(path, name, path.stat().st_size)
+            found[name] = LocalFile(real(path), name, path.stat().st_size)
     given = config_files(spec, layout.output_dir)
     for name, path in given.files.items():
-        found.setdefault(name, LocalFile(path, name, path.stat().st_size))
+        found.setdefault(name, LocalFile(path.resolve(), name, path.stat().st_size))
     return list(found.values()), given

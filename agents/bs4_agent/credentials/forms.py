@@ -42,7 +42,7 @@ _FORMS = (
     ("an NVIDIA key", re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,120}")),
     (
         "a signed token",
-        re.compile(r"\beyJ[\w-]{10,300}\.eyJ[\w-]{10,40}"),
+        re.compile(r"\beyJ[\w-]{10,300}\.eyJ[\w-]{10,4000}(?:\.[\w-]{1,1000})?"),
     ),
     ("a private key", re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----")),
 )
@@ -68,6 +68,11 @@ _PAIR = re.compile(
 )
 _OPTION = re.compile(r"(?:^|\s)--([A-Za-z][A-Za-z0-9_.-]{0,120})[= ](?!--)[\"']?([^\s\"']+)")
 _USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
+
+
+def forms() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Return the kind and the expression of each form of a credential that is known."""
+    return _FORMS
 
 
 def form_of(text: str) -> str | None:
@@ -107,7 +112,7 @@ def secret_held(text: str) -> str | None:
     """
     if kind := secret_in(text):
         return kind
-    if any(_is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text):
+    if any(is_secret(name, value) for name, value in _pairs(text)) or _USER_INFO.search(text):
         return BY_NAME
     return None
 
@@ -134,7 +139,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         yield found[1], found[2] or found[3] or ""
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
     """Return True if a name is that of a secret and its value is not a number, a switch or a
     placeholder.
     """

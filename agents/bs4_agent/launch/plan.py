@@ -15,7 +15,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import newest_resumable, size_of
 from bs4_agent.digest import sha256
-from bs4_agent.errors import BadRequest, NotApplicable, Refused, RunExists
+from bs4_agent.errors import BadRequest, Refused, RunExists
 from bs4_agent.foreign_json import loads
 from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
@@ -86,9 +86,8 @@ class LaunchPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms. It changes with everything that the launch would
-        do: the spec, the command, its environment, the config, what is moved aside, and the
-        attempt.
+        """Return the hash of everything that the launch would do: the spec, the command, its
+        environment, the config, what is moved aside, and the attempt.
         """
         hashed = {
             "launch": spec_as_dict(self.spec),
@@ -495,11 +494,3 @@ def _version(config: Path, values: str) -> tuple[str, str]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
         pass  # a record that people keep beside their configs must stop no launch
     return "", ""
-
-
-def must_apply(plan: Mapping[str, Any]) -> None:
-    """Raise NotApplicable if `plan`, a plan in the form in which it is journalled, is a playbook's
-    and not a launch's. Do nothing otherwise.
-    """
-    if plan.get("playbook") != NAME:
-        raise NotApplicable("That plan is a playbook's; confirm it with `playbook run`.")

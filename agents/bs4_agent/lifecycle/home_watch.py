@@ -1,11 +1,14 @@
-"""Notice that the agent's home directory has been removed. An agent without one must not run on."""
+"""Notice that the agent's home directory has been removed or emptied. An agent without one must not
+run on.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
+
+from bs4_agent.paths import Home
 
 #: Seconds between two looks at the home.
 LOOK_S = 20.0
@@ -15,34 +18,39 @@ MISSED = 2
 
 
 class HomeWatch:
-    """Notices that the agent's home directory was removed or replaced by another one. It compares
-    the device and inode of what is at the path now with those of the directory that was there at
-    first.
+    """Notices that the agent's home directory was removed, emptied or replaced by another one. It
+    compares the device and inode of what is at the path now with those of the directory that was
+    there at first, and the home's id with the first one. Somebody who empties a home takes its id
+    with the rest, and an id that is made afterwards is another one.
 
     That directory is kept open, because the kernel could otherwise give its inode number to a new
     one.
     """
 
-    def __init__(self, root: Path) -> None:
-        """Remember the directory at `root`. Raises FileNotFoundError if there is none."""
-        self._root = root
-        self._fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    def __init__(self, home: Home) -> None:
+        """Remember the directory of `home` and its id, which is made if there is none. Raises
+        FileNotFoundError if there is no such directory.
+        """
+        self._home = home
+        self._fd = os.open(home.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._id = home.id()
         self.gone = False
         """True once the home was missing in MISSED looks in a row. It never becomes False again."""
 
     def missing(self) -> bool:
-        """Return True if the first directory is certainly not at its path any more: nothing is
-        there, or something else. Returns False if that cannot be found out, for example without
-        permission.
+        """Return True if the first directory is certainly not at its path any more, or has lost its
+        id: nothing is there, or something else. Returns False if that cannot be found out, for
+        example without permission.
         """
         try:
-            found = self._root.stat()
+            found = self._home.root.stat()
+            name = self._home.id_file.read_text(errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:
             return False
         own = os.fstat(self._fd)
-        return (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino)
+        return name != self._id or not os.path.samestat(found, own)
 
     def run(self, stop: threading.Event, on_gone: Callable[[], None]) -> None:
         """Check every 20 seconds until `stop` is set. If the home is missing twice in a row, set

@@ -5,13 +5,16 @@ before the new ones take their place.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.digest import sha256
 from bs4_agent.errors import NotApplicable, Refused, StepFailed
-from bs4_agent.runs.files import sync_directory
+from bs4_agent.tree.copies import copy
+from bs4_agent.tree.descriptors import at, open_directory, open_file, real
 
 
 def read(path: Path) -> bytes:
@@ -101,40 +104,50 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
     """
     if path.is_symlink():
         raise Refused(f"{path} is a link; change the file that it points to by hand.")
-    temporary = path.with_name(f".{path.name}.bs4.tmp")
+    place = real(path)
     try:
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not kept.exists():
-            _keep(path, kept)
-        _write(temporary, new, path.stat().st_mode & 0o777)
-        os.replace(temporary, path)
-        sync_directory(path.parent)
+        with (
+            open_file(place) as old,
+            open_directory(place.parent) as directory,
+            open_directory(kept.parent, ours=kept.parent, make=0o700) as trash,
+        ):
+            if not kept.exists():
+                _keep(old, trash, kept.name)
+            _write(directory, place.name, new, stat.S_IMODE(os.fstat(old).st_mode))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StepFailed(
             f"{path} could not be changed ({error.strerror}); its old content is unchanged. "
             "Correct that, then try again."
         ) from error
 
 
-def _keep(path: Path, kept: Path) -> None:
-    """Save the old content of `path` at `kept`: as a second hard link, or as a copy if the file
-    system has no hard links.
+def _keep(old: int, trash: int, name: str) -> None:
+    """Save the content of the open file `old` as `name` in the open directory `trash`: as a second
+    hard link, or as a copy if the file system has no hard links.
     """
     try:
-        os.link(path, kept)
+        os.link(at(old), name, dst_dir_fd=trash, follow_symlinks=True)
     except OSError:
-        partial = kept.with_name(f".{kept.name}.tmp")
-        _write(partial, path.read_bytes())
-        os.replace(partial, kept)
-    sync_directory(kept.parent)
+        if copy(old, trash, name) is None:
+            raise StepFailed("The config changes while it is copied; try again.") from None
+    os.fsync(trash)
 
 
-def _write(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Write the file to the disk, with the permissions `mode` if it is given."""
-    with path.open("wb") as out:
-        if mode is not None:
+def _write(directory: int, name: str, data: bytes, mode: int) -> None:
+    """Replace the file `name` in the open directory by one with these bytes and permissions, and
+    sync both to disk.
+    """
+    temporary = f".{name}.bs4.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as out:
             os.fchmod(out.fileno(), mode)
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+    os.fsync(directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,9 +45,8 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the plan; a person confirms exactly this plan by sending the hash
-        back. It covers the playbook, the run, the attempt, the `guards`, and the kind, parameters
-        and targets of every step.
+        """Return the hash of what the plan would do: of the playbook, the run, the attempt, the
+        `guards`, and the kind, parameters and targets of every step.
         """
         return digest(
             {
@@ -129,11 +129,17 @@ def _goes_back(playbook: Playbook) -> bool:
 
 
 def make(
-    pod_actions: PodActions, playbook: Playbook, run: str, action: str, incident: str = ""
+    pod_actions: PodActions,
+    playbook: Playbook,
+    run: str,
+    action: str,
+    incident: str = "",
+    confirmed: Plan | None = None,
 ) -> Plan:
     """Return a plan of the playbook for the present state of the run `run`; nothing is changed.
     `action` is the action's key, and `incident` the id of the incident that the plan repairs, or
-    "".
+    "". `confirmed` is an earlier plan of the same playbook that is made again: its limits stay, and
+    what it would restore from the run's store, which may be slow and is not asked.
 
     Raises NotApplicable if the playbook is for other trainers, has no fix, or one of its steps does
     not fit the run.
@@ -148,14 +154,22 @@ def make(
         raise NotApplicable(
             f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
         )
+    before = confirmed.steps if confirmed is not None else ()
     resume = previous(facts) if _goes_back(playbook) else resumable(facts)
-    if resume is None and "restore_set" in dict(playbook.fix):
+    stored = None
+    if resume is None:
+        stored = next((step for step in before if step.kind == "restore_set"), None)
+    if stored is not None:
+        resume = stored.parameters["step"]
+    elif resume is None and "restore_set" in dict(playbook.fix):
         resume = (pod_actions.remote_step(run) or {}).get("step")
     context = Context(pod_actions, run, action, resume)
     steps = []
     for kind, parameters in playbook.fix:
-        if (step := STEPS[kind].plan(context, parameters)) is not None:
-            steps.append(step)
+        if kind == "restore_set" and stored is not None:
+            steps.append(stored)
+        elif (step := STEPS[kind].plan(context, parameters)) is not None:
+            steps.append(_limited(step, before))
     return Plan(
         playbook=playbook,
         run=run,
@@ -165,3 +179,16 @@ def make(
         steps=steps,
         expires_m=time.monotonic() + LIFETIME_S,
     )
+
+
+def _limited(step: Planned, before: Sequence[Planned]) -> Planned:
+    """Return the planned step with the limit that it has among the confirmed steps `before`, or
+    `step` itself if they have no such step. A limit follows the number of processes or directories
+    of the moment, which may change without making the plan another one. The step's `check` holds
+    the limit.
+    """
+    for one in before:
+        limited = {**step.parameters, "limit": one.parameters.get("limit")}
+        if one.kind == step.kind and limited == one.parameters:
+            return dataclasses.replace(step, parameters=limited)
+    return step

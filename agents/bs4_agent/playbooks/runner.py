@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from bs4_agent.errors import AgentError, Cancelled, PlanChanged, PlanExpired, Refused, StepFailed
-from bs4_agent.ledger import ActionView, Ledger, PlanView
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
+from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions
 from bs4_agent.playbooks.steps import STEPS
@@ -24,59 +24,6 @@ class Recorder(Protocol):
         """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
         that fails.
         """
-
-
-def journal_plan(
-    record: Recorder, key: str, playbook: str, run: str, make: Callable[[], Any]
-) -> None:
-    """Call `make` to make a plan, and write the plan and the end of the action `key` to the
-    journal. If `make` raises AgentError, write its message as the reason why there is no plan.
-
-    The plan that `make` returns must have `hash`, `expires_m` and `as_dict`. `playbook` is the name
-    for actions without a playbook, for example a restore.
-    """
-    try:
-        plan = make()
-    except AgentError as error:
-        record("plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message)
-        record(
-            "action",
-            action=key,
-            run=run,
-            event="failed",
-            detail=error.message,
-            result={"error": error.type},
-        )
-        return
-    record(
-        "plan",
-        action=key,
-        playbook=playbook,
-        run=run,
-        attempt=0,
-        plan_hash=plan.hash,
-        expires_m=plan.expires_m,
-        expires_t=time.time() + plan.expires_m - time.monotonic(),
-        plan=plan.as_dict(),
-    )
-    record("action", action=key, run=run, event="done", result={"plan_hash": plan.hash})
-
-
-def confirmed_plan(
-    ledger: Ledger, plan_hash: object, playbook: str, boot: str, unknown: str
-) -> PlanView:
-    """Return the journalled plan whose hash a person has confirmed. Raises Refused with the text
-    `unknown` if no plan of this `playbook` has the hash, and PlanExpired if the plan is older than
-    15 minutes or was made before the present boot, whose id is `boot`.
-    """
-    view = ledger.plans.get(str(plan_hash))
-    if view is None or view.refused or view.playbook != playbook:
-        raise Refused(unknown)
-    if view.boot != boot or time.monotonic() > view.expires_m:
-        raise PlanExpired(
-            "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
-        )
-    return view
 
 
 class StepRunner:

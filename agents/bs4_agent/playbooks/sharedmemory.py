@@ -8,11 +8,9 @@ import os
 import stat
 from pathlib import Path
 
-from bs4_agent.digest import sha256
-from bs4_agent.errors import StepFailed
-from bs4_agent.runs.files import sync_directory
-
-_CHUNK = 1 << 20
+from bs4_agent.errors import Refused, StepFailed
+from bs4_agent.tree.copies import copy
+from bs4_agent.tree.descriptors import open_directory, open_file, real
 
 
 def stale(root: Path) -> list[Path]:
@@ -72,37 +70,31 @@ def _target(descriptor: Path) -> str:
 
 def set_aside(path: Path, target: Path) -> None:
     """Move the shared-memory file `path` to `target` on a disk. Shared memory is a file system of
-    its own, so the bytes are copied and compared, and only then is `path` deleted. Raises
-    StepFailed if the file changes during the copy or the disk is full; `path` is then left as it
+    its own, so the bytes are copied and compared, and only then is `path` deleted.
+
+    Raises StepFailed if the file changes during the copy or the disk is full, and Refused if it is
+    no file of our user any more or `target` is in other people's hands; `path` is then left as it
     is.
     """
-    partial = target.with_name(f".{target.name}.tmp")
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        import shutil  # needs half a megabyte (bz2 and lzma), and few agents ever come here
-
-        shutil.copyfile(path, partial)
-        with partial.open("rb") as copied:
-            os.fsync(copied.fileno())
-        if _digest(partial) != _digest(path):
-            raise StepFailed(
-                f"{path} changes while it is copied, so somebody uses it; it was left where "
-                "it is. Look who does."
-            )
-        os.replace(partial, target)
-        sync_directory(target.parent)
-        path.unlink()
+        with (
+            open_directory(real(path).parent) as memory,
+            open_file(real(path)) as source,
+            open_directory(target.parent, ours=target.parent, make=0o700) as directory,
+        ):
+            status = os.fstat(source)
+            if status.st_uid != os.getuid():
+                raise Refused(f"{path} belongs to another user by now; make a new plan.")
+            same = copy(source, directory, target.name) is not None
+            now = os.stat(path.name, dir_fd=memory, follow_symlinks=False)
+            if not same or not os.path.samestat(status, now):
+                raise StepFailed(
+                    f"{path} changes while it is copied, so somebody uses it; it was left where "
+                    "it is. Look who does."
+                )
+            os.unlink(path.name, dir_fd=memory)
     except OSError as error:
         raise StepFailed(
             f"{path} could not be set aside ({error.strerror}); it was left where it is. "
             "Make room on the disk first."
         ) from error
-
-
-def _digest(path: Path) -> str:
-    """Return the SHA-256 digest of a file, in hex."""
-    digest = sha256()
-    with path.open("rb") as source:
-        while chunk := source.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

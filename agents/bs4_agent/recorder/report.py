@@ -8,8 +8,10 @@ The file is a gzipped tar of
   same segments as on the pod;
 * `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of
   a line, with the line's offset in the log;
-* `attempt/`: the processes that were started and how they ended; `config/`: the run's config
-  without its secrets; `dmesg.log` if the kernel log may be read.
+* `attempt/`: the processes that were started and how they ended; `config/`: the run's config;
+  `dmesg.log` if the kernel log may be read.
+All of it are copies without secrets; what stands in place of a secret is as long as the secret, so
+that offsets stay right.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import complete_steps, inventory
+from bs4_agent.credentials.redaction import redacted_bytes
 from bs4_agent.pod import Pod
 from bs4_agent.runs.files import read_json
 from bs4_agent.streams.lines import line_start
@@ -80,9 +83,10 @@ def write(
         with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
             missing: list[str] = []
             for name, data in _contents(pod, streams, run, attempt, t, missing):
-                _add(archive, name, data, t)
+                _add(archive, name, redacted_bytes(data), t)
             head = _head(pod, run, attempt, t, missing)
-            _add(archive, "report.json", json.dumps(head, indent=1).encode(), t)
+            told = redacted_bytes(json.dumps(head, indent=1).encode())
+            _add(archive, "report.json", told, t)
         partial.chmod(0o600)
         partial.replace(target)
     finally:

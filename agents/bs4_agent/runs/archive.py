@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from bs4_agent.digest import sha256
 from bs4_agent.errors import StepFailed
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import sync_directory
 from bs4_agent.runs.places import log_directories
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.tree.changes import entries
+from bs4_agent.tree.copies import copy, digest, digest_in
+from bs4_agent.tree.descriptors import at, open_directory, open_file, real
 
 #: torchrun writes two files per rank and restart, verifiers one per environment; more than this is
 #: not a directory of logs.
 _MAX_FILES = 20_000
-_BLOCK = 1 << 20
 #: The next start rewrites these files in place, so a hard link would show the new content.
 _REWRITTEN = (".json", ".toml")
 
@@ -56,7 +57,7 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     """Put every log and config of the newest attempt of run `name` into `logs/attempt-N/` of the
     run's storage (`.bs4/RUN` beside output_dir on the pod) and return how many files were linked
     and copied. The originals stay. A repeated call adds only files that are new. Raises StepFailed
-    if a file cannot be archived.
+    if a file cannot be archived, and Refused if another user owns a directory or may write to it.
 
     Files are hard-linked where possible. A hard link keeps the content if a trainer deletes or
     renames the original, but not if the trainer truncates the original in place, which the January
@@ -82,14 +83,9 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     return result
 
 
-def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
-    found = sorted((trainer.layout(spec).run_dir.resolve() / "configs").rglob("*"))
-    rows = []
-    for path in found:
-        if path.is_file() and not path.is_symlink():
-            rows.append(path)
-    return rows
+def _configs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
+    """Yield the configs of the attempt, sorted. The next start overwrites them."""
+    return _regular_files(trainer.layout(spec).run_dir.resolve() / "configs")
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
@@ -98,23 +94,32 @@ def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:
     """
     seen: set[Path] = set()
     for directory in log_directories(trainer, spec):
-        for parent, directories, names in os.walk(directory):
-            directories.sort()
-            for name in sorted(names):
-                path = Path(parent) / name
-                if (
-                    path.is_file()
-                    and not path.is_symlink()
-                    and path not in seen
-                    and len(seen) < _MAX_FILES
-                ):
-                    seen.add(path)
-                    yield path
+        for path in _regular_files(directory):
+            if path not in seen and len(seen) < _MAX_FILES:
+                seen.add(path)
+                yield path
     for source in trainer.log_sources(spec):
-        path = source.path.resolve()
-        if path.is_file() and path not in seen:
+        path = real(source.path)
+        if path.is_file() and not path.is_symlink() and path not in seen:
             seen.add(path)
             yield path
+
+
+def _regular_files(directory: Path) -> Iterator[Path]:
+    """Yield the regular files below the directory, or nothing if it does not exist. Raises
+    StepFailed if it cannot be looked through.
+    """
+    try:
+        for entry in entries(directory):
+            if entry.regular:
+                yield entry.path
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StepFailed(
+            f"{error.filename or directory} cannot be looked through ({error.strerror}), so its "
+            "logs are not archived; look at it, then try again."
+        ) from error
 
 
 def _place(source: Path, output_dir: Path) -> Path:
@@ -128,93 +133,61 @@ def _place(source: Path, output_dir: Path) -> Path:
 
 def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = True) -> ArchiveResult:
     """Archive one file and return `result` with its counts increased. `link` allows a hard link."""
-    if _find_same(source, wanted) is not None:
-        return replace(result, kept=result.kept + 1)
-    wanted.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = _free_name(wanted)
-    if link and _linked(source, target):
-        return replace(result, linked=result.linked + 1)
-    size = result.copied_bytes + _copy(source, target)
-    return replace(result, copied=result.copied + 1, copied_bytes=size)
+    # .bs4, the run, logs, the attempt
+    storage_root = result.directory.parents[2]
+    with (
+        open_file(source) as opened,
+        open_directory(wanted.parent, ours=storage_root, make=0o700) as directory,
+    ):
+        name = _free_name(opened, directory, wanted.name)
+        if name is None:
+            return replace(result, kept=result.kept + 1)
+        if link and _linked(opened, directory, name):
+            return replace(result, linked=result.linked + 1)
+        size = copy(opened, directory, name)
+    if size is None:
+        raise StepFailed(
+            f"{source} changed while it was copied; stop the run before its logs are archived."
+        )
+    return replace(result, copied=result.copied + 1, copied_bytes=result.copied_bytes + size)
 
 
-def _linked(source: Path, target: Path) -> bool:
-    """Make a hard link and return True, or return False if none can be made. None can be made on
-    another device, on a filesystem without hard links, and to other users' files.
+def _linked(source: int, directory: int, name: str) -> bool:
+    """Make a hard link to an open file and return True, or return False if none can be made. None
+    can be made on another device, on a filesystem without hard links, and to other users' files.
     """
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(at(source), name, dst_dir_fd=directory, follow_symlinks=True)
     except OSError:
         return False
     return True
 
 
-def _find_same(source: Path, wanted: Path) -> Path | None:
-    """Return the archived file with the content of `source`, under `wanted` or one of its numbered
-    names. None if there is none, or if `source` is gone.
+def _free_name(source: int, directory: int, wanted: str) -> str | None:
+    """Return the first of the numbered names of `wanted` that no file in the open directory has, or
+    None if a file under one of them has the content of `source`.
     """
-    try:
-        original = source.stat()
-    except FileNotFoundError:
-        return None
-    for candidate in _names(wanted):
+    original = os.fstat(source)
+    for name in _names(wanted):
         try:
-            found = candidate.stat()
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:
-            return None
+            return name
         if (found.st_ino, found.st_dev) == (original.st_ino, original.st_dev):
-            return candidate
-        if found.st_size == original.st_size and _digest(candidate, found.st_size) == _digest(
-            source, original.st_size
+            return None
+        if (
+            stat.S_ISREG(found.st_mode)
+            and found.st_size == original.st_size
+            and digest_in(directory, name, found.st_size) == digest(source, found.st_size)
         ):
-            return candidate
+            return None
     return None
 
 
-def _free_name(wanted: Path) -> Path:
-    """Return the first name of `_names` that no file has."""
-    return next(name for name in _names(wanted) if not name.exists())
-
-
-def _names(wanted: Path) -> Iterator[Path]:
+def _names(wanted: str) -> Iterator[str]:
     """Yield names without end: trainer.stdout, trainer.stdout.2, and so on. A trainer that is
     restarted within an attempt begins its log again, and each of its logs gets a name.
     """
     yield wanted
     for number in count(2):
-        yield wanted.with_name(f"{wanted.name}.{number}")
-
-
-def _copy(source: Path, target: Path) -> int:
-    """Copy a file, sync it to disk, read it back and compare. Return its size in bytes.
-
-    A log that grows meanwhile is kept up to the size that was copied. Raises StepFailed if the
-    copied part itself changed.
-    """
-    # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
-    import shutil
-
-    half = target.with_name(f".{target.name}.half")
-    with open(source, "rb") as reader, open(half, "wb") as writer:
-        shutil.copyfileobj(reader, writer, _BLOCK)
-        writer.flush()
-        os.fsync(writer.fileno())
-    size = half.stat().st_size
-    if _digest(half, size) != _digest(source, size):
-        half.unlink()
-        raise StepFailed(
-            f"{source} changed while it was copied; stop the run before its logs are archived."
-        )
-    half.rename(target)
-    sync_directory(target.parent)
-    return size
-
-
-def _digest(path: Path, size: int) -> str:
-    """Return the SHA-256 of the first `size` bytes, in hexadecimal digits."""
-    digest = sha256()
-    with open(path, "rb") as handle:
-        while size > 0 and (block := handle.read(min(_BLOCK, size))):
-            digest.update(block)
-            size -= len(block)
-    return digest.hexdigest()
+        yield f"{wanted}.{number}"

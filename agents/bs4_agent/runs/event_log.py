@@ -36,7 +36,7 @@ class EventLog:
     def __init__(self, journal: JournalLike) -> None:
         self._journal = journal
         self._marks: dict[Path, list[str]] = {}
-        self._written: set[tuple[str, int, str]] | None = None
+        self._written: set[str] | None = None
 
     def has(self, directory: Path, event: str) -> bool:
         """Return True if the mark file `told.json` in `directory`, the directory of a run or of an
@@ -59,7 +59,7 @@ class EventLog:
         marks = self._marked(directory)
         if event in marks:
             return False
-        new = (run, attempt, event) not in self._in_journal()
+        new = _name(run, attempt, event) not in self._in_journal()
         if new:
             try:
                 self._journal.append("run", event=event, run=run, attempt=attempt or None, **fields)
@@ -77,13 +77,21 @@ class EventLog:
             ]
         return self._marks[directory]
 
-    def _in_journal(self) -> set[tuple[str, int, str]]:
-        """Return the run events that were journalled before this process wrote its first one, as
-        (run, attempt, event).
+    def _in_journal(self) -> set[str]:
+        """Return the names of the run events that were journalled before this process wrote its
+        first one.
         """
         if self._written is None:
-            records = (record for record in self._journal.records() if record.get("type") == "run")
-            self._written = {
-                (record["run"], record.get("attempt") or 0, record["event"]) for record in records
-            }
+            self._written = set()
+            for record in self._journal.records():
+                if record.get("type") == "run":
+                    name = _name(record.get("run"), record.get("attempt"), record.get("event"))
+                    self._written.add(name)
         return self._written
+
+
+def _name(run: object, attempt: object, event: object) -> str:
+    """Return a text that names an event of an attempt, or of the run itself. The journal may hold
+    records that no agent has written, so any value is taken.
+    """
+    return f"{attempt or 0} {event} {run}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_agent.tree.descriptors import open_directory
 
 if TYPE_CHECKING:
     from bs4_agent.runs.registry import Runs
@@ -57,6 +58,17 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
     """Return each of these directories once, without those that are inside another."""
     found = dict.fromkeys(paths)
     return [path for path in found if found.keys().isdisjoint(path.parents)]
+
+
+def refuse_foreign_way(path: Path, output_dir: Path) -> None:
+    """Raise Refused if a directory from `output_dir` down to the one that holds `path` is in other
+    people's hands: a link that they put there would pass for the run's own. Raises OSError if one
+    cannot be opened.
+    """
+    for place in path.parents:
+        if place == output_dir or output_dir in place.parents:
+            with open_directory(place.resolve(), ours=place.resolve()):
+                pass
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:

@@ -52,7 +52,7 @@ class StepLog:
         self._recorded: dict[_Key, dict[str, Any]] = {}
         self._pending: deque[dict[str, Any]] = deque()
         for _, line in deque(self._stream.lines(), maxlen=_REMEMBERED):
-            if (record := parse(line)) is not None:
+            if (record := parse(line)) is not None and _ours(record):
                 self._remember(record)
         streams.add(f"steps/{run}", self._stream)
 
@@ -163,3 +163,11 @@ class StepLog:
         while len(self._recorded) > _REMEMBERED:
             del self._recorded[next(iter(self._recorded))]
         return True
+
+
+def _ours(record: dict[str, Any]) -> bool:
+    """Return True if a record names an attempt, a side and a step as a StepLog writes them. Another
+    program may have written to the file.
+    """
+    names = record.get("attempt"), record.get("side"), record.get("step")
+    return list(map(type, names)) == [int, str, int]

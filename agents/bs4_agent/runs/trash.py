@@ -5,18 +5,23 @@ put back.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from bs4_agent.clock import stamp
 from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.ids import is_key, ulid
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import read_json, sync_directory, write_json
+from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import log_directories, own_directories, refuse_beside
+from bs4_agent.runs.places import (
+    log_directories,
+    own_directories,
+    refuse_beside,
+    refuse_foreign_way,
+)
 from bs4_agent.runs.registry import Runs
+from bs4_agent.tree.changes import rename
+from bs4_agent.tree.descriptors import at, open_directory, open_file
 
 
 def trash(
@@ -32,9 +37,9 @@ def trash(
 
     Raises Refused if the run is live or shares a directory with a live run, or if the path, once
     symbolic links are resolved, is outside the run's own directories. Raises Refused also for a
-    symbolic link, for a path on another filesystem, and, without `everything`, for the newest
-    complete checkpoint or a directory around it. Raises StepFailed if the filesystem refuses the
-    move.
+    symbolic link, for a path on another filesystem, for a directory that another user owns or may
+    write to, and, without `everything`, for the newest complete checkpoint or a directory around
+    it. Raises StepFailed if the filesystem refuses the move.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -51,15 +56,16 @@ def trash(
             "move one aside by hand."
         )
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if target.parent.stat().st_dev != source.lstat().st_dev:
-            raise Refused(
-                f"{path} lies on another filesystem than {area}, so moving it would mean "
-                "copying it; move it aside by hand there."
-            )
-        # The note is written before the move, so that the path can be put back after a crash.
-        write_json(_ticket(target), {"original": str(source), "run": name, **stamp()})
-        rename(source, target)
+        with open_directory(target.parent, ours=area.parents[2], make=0o700) as go_to:
+            if os.fstat(go_to).st_dev != source.lstat().st_dev:
+                raise Refused(
+                    f"{path} lies on another filesystem than {area}, so moving it would mean "
+                    "copying it; move it aside by hand there."
+                )
+            # The note is written before the move, so that the path can be put back after a crash.
+            note = at(go_to, _ticket(target).name)
+            write_json(note, {"original": str(source), "run": name, **stamp()})
+            rename(source, target)
     except OSError as error:
         raise StepFailed(
             f"{path} could not be moved to {target} ({error.strerror}); nothing was lost. "
@@ -76,20 +82,24 @@ def restore(trashed_path: Path) -> Path:
     Raises Refused if something else is at the original path, if no note in the trash says what the
     original path was, or if the original directory has become a symbolic link.
     """
-    record = read_json(_ticket(trashed_path))
-    if record is None:
-        raise Refused(f"{trashed_path} has no note of where it came from; move it by hand.")
-    original = Path(record["original"])
+    try:
+        with open_file(_ticket(trashed_path)) as note:
+            original = Path((read_json(at(note)) or {})["original"])
+    except FileNotFoundError:
+        raise Refused(
+            f"{trashed_path} has no note of where it came from; move it by hand."
+        ) from None
     if not os.path.lexists(trashed_path) and os.path.lexists(original):
         return original
     if os.path.lexists(original):
         raise Refused(f"{original} exists again, so nothing was put back; move it aside first.")
-    original.parent.mkdir(parents=True, exist_ok=True)
-    if original.parent.resolve() != original.parent:
+    try:
+        with open_directory(original.parent, make=0o755):
+            rename(trashed_path, original)
+    except NotADirectoryError as error:
         raise Refused(
-            f"{original.parent} has become a link, so nothing was put back; move it by hand."
-        )
-    rename(trashed_path, original)
+            f"{error.filename} has become a link, so nothing was put back; move it by hand."
+        ) from error
     return original
 
 
@@ -107,7 +117,8 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
     """Return `path` with its symbolic links resolved if it is one of the run's own directories or
     lies in one. Raises Refused if it does not, and if `path` is relative, is a symbolic link
-    itself, does not exist or is in the trash already.
+    itself, does not exist, is in the trash already, or is reached through a directory that is in
+    other people's hands.
 
     This function does not check if the run is live.
     """
@@ -130,8 +141,9 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
             f"{path} is not one of {run.name}'s own directories (it is really {source}); "
             "only those are moved."
         )
-    if storage(layout.output_dir, run.name).resolve() in (source, *source.parents):
+    if storage(layout.output_dir, run.name) in (source, *source.parents):
         raise Refused(f"{path} is in the trash already.")
+    refuse_foreign_way(path, layout.output_dir)
     return source
 
 
@@ -168,34 +180,3 @@ def below(path: Path, output_dir: Path) -> Path:
 def _ticket(target: Path) -> Path:
     """Return the path of the note that says where a moved path came from."""
     return target.with_name(f".{target.name}.bs4-moved.json")
-
-
-def rename(source: Path, target: Path) -> None:
-    """Rename `source` to `target`, and sync the directories of both to disk.
-
-    Both directories are opened and checked first and then used by descriptor, so a symbolic link
-    that somebody puts in their place afterwards has no effect. Raises Refused if one of the
-    directories has been replaced by a symbolic link, and OSError if the filesystem refuses the
-    rename.
-    """
-    with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
-        os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
-    sync_directory(target.parent)
-    sync_directory(source.parent)
-
-
-@contextmanager
-def _real(directory: Path) -> Iterator[int]:
-    """Open a directory that must not be reached through a link, and yield its descriptor. Raises
-    Refused.
-    """
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        if str(Path(f"/proc/self/fd/{fd}").readlink()) != str(directory):
-            raise Refused(
-                f"{directory} was replaced by a link while it was looked at; nothing was "
-                "moved. Make a new plan."
-            )
-        yield fd
-    finally:
-        os.close(fd)

@@ -33,8 +33,8 @@ class Place:
     hard_nofile: Callable[[], int]
 
     def bin(self) -> Path:
-        """Return the directory into which uv's installer puts the program uv. Launches look for uv
-        there and on the PATH.
+        """Return the directory into which a set-up puts the program uv. Launches look for uv there
+        and on the PATH.
         """
         return self.user / ".local" / "bin"
 

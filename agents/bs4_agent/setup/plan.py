@@ -35,8 +35,8 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the plan; a person confirms exactly this plan by sending the hash
-        back. It covers the recipe and the kind, parameters and targets of every step.
+        """Return the hash of what the plan would do: of the recipe and the kind, parameters and
+        targets of every step.
         """
         return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 

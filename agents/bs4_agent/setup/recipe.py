@@ -17,6 +17,8 @@ from bs4_agent.setup.credentials import NAMES
 #: Trainers with an environment that a set-up can make; verl comes in an image.
 _SET_UP = ("prime-rl-2026-01", "prime-rl")
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_MACHINE = re.compile(r"[a-z0-9_]{1,20}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}")
 _VALUE = re.compile(r"[0-9A-Za-z_./:,=+@%-]{0,200}")
 #: An environment of the hub: owner/name[@version]. Others are a wheel or a directory on the pod.
@@ -45,15 +47,23 @@ class Environment:
         return _HUB.fullmatch(self.source) is not None
 
 
+@dataclass(frozen=True)
+class Archive:
+    """A wheel that holds the program uv: where it is fetched, and its SHA-256 in hex."""
+
+    url: str
+    sha256: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What a set-up installs on a pod.
 
     `directory` is where prime-rl goes, and `repository` and `revision` are what is checked out
-    there. `sync` has the arguments of `uv sync`, and `uv` is the URL of uv's installer. `variables`
-    are set in the environment of every launch in that directory. `secrets` has the names of the
-    credentials that are sent with the confirmation. `nofile` is the limit of open files for
-    launches.
+    there. `sync` has the arguments of `uv sync`, and `uv_archives` the archive of uv for each
+    machine type, as `uname -m` prints it. `variables` are set in the environment of every launch in
+    that directory. `secrets` has the names of the credentials that are sent with the confirmation.
+    `nofile` is the limit of open files for launches.
     """
 
     trainer: str
@@ -61,7 +71,7 @@ class Recipe:
     repository: str
     revision: str
     sync: tuple[str, ...]
-    uv: str
+    uv_archives: Mapping[str, Archive]
     variables: Mapping[str, str]
     environments: tuple[Environment, ...]
     secrets: tuple[str, ...]
@@ -69,13 +79,16 @@ class Recipe:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the recipe as the body of an action, which `read` accepts again."""
+        archives = {}
+        for machine, archive in self.uv_archives.items():
+            archives[machine] = {"url": archive.url, "sha256": archive.sha256}
         return {
             "trainer": self.trainer,
             "directory": str(self.directory),
             "repository": self.repository,
             "revision": self.revision,
             "sync": list(self.sync),
-            "uv": self.uv,
+            "uv_archives": archives,
             "variables": dict(self.variables),
             "environments": [environment.source for environment in self.environments],
             "secrets": list(self.secrets),
@@ -105,7 +118,7 @@ def read(data: Mapping[str, Any]) -> Recipe:
         sync=tuple(
             _plain(str(word), "argument of uv sync", option=True) for word in data.get("sync") or ()
         ),
-        uv=_repository(str(data.get("uv") or "")),
+        uv_archives=_archives(data.get("uv_archives") or {}),
         variables=_variables(data.get("variables") or {}),
         environments=tuple(environment(str(source)) for source in data.get("environments") or ()),
         secrets=tuple(_known(str(name)) for name in data.get("secrets") or ()),
@@ -162,6 +175,19 @@ def _repository(address: str) -> str:
             "leave them out of it."
         )
     return _plain(address, "address")
+
+
+def _archives(data: Mapping[str, Any]) -> dict[str, Archive]:
+    """Return the archives of uv by machine type. Raises BadRequest if an address or a hash is not
+    allowed.
+    """
+    found = {}
+    for machine, archive in data.items():
+        sha256 = _matching(_SHA256, str(archive.get("sha256")), "SHA-256")
+        found[_matching(_MACHINE, machine, "machine type")] = Archive(
+            _repository(str(archive.get("url"))), sha256
+        )
+    return found
 
 
 def _variables(data: Mapping[str, Any]) -> dict[str, str]:

@@ -4,18 +4,17 @@ goes on after the agent was killed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.jobs import Jobs
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
+from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Place, SetupContext
-from bs4_agent.setup.plan import NAME, SetupPlan, make
+from bs4_agent.setup.plan import SetupPlan, make
 from bs4_agent.setup.recipe import Recipe
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.streams.logs import LogStream
@@ -76,42 +75,28 @@ class SetUps:
         log: LogStream,
         record: Recorder,
         ledger: Ledger,
-        boot_id: str,
         hard_nofile: Callable[[], int],
         restart: list[str],
         rest: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._home, self._record, self._ledger, self._rest = home, record, ledger, rest
-        self._boot_id = boot_id
         self.jobs = Jobs(home, log, restart, rest)
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
-    def plan(self, key: str, recipe: Recipe) -> None:
-        """Make a plan for the action `key` and write it to the journal, or write there why no plan
-        can be made.
+    def make(self, key: str, recipe: Recipe) -> SetupPlan:
+        """Return the plan of what a set-up by `recipe` would do now; nothing is changed. `key` is
+        the key of the action that asks. Raises NotApplicable.
         """
-        journal_plan(self._record, key, NAME, "", lambda: make(self._place, recipe, key))
+        return make(self._place, recipe, key)
 
-    def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
-        """Return the journalled plan whose hash is `plan_hash` in `body`, and store the secrets in
-        `payload` on the pod for the action `key`.
-
-        Raises Refused if no set-up plan has that hash, PlanExpired if the plan is older than 15
-        minutes or the pod was rebooted since, Busy if a command of another set-up still runs, and
-        BadRequest if the secrets are not those that the plan needs.
+    def keep(self, key: str, plan: SetupPlan, payload: bytes) -> None:
+        """Store the secrets in `payload` on the pod for the action `key`, which carries out `plan`.
+        Raises Busy if a command of another set-up still runs, and BadRequest if the secrets are not
+        those that the plan needs.
         """
-        view = confirmed_plan(
-            self._ledger,
-            body.get("plan_hash"),
-            NAME,
-            self._boot_id,
-            "No set-up plan has that hash; make one with `pods setup --plan` and confirm that.",
-        )
-        plan = SetupPlan.from_dict(view.plan, view.expires_m)
         values = credentials.parse(payload, plan.recipe.secrets)
         self.jobs.refuse_strangers(key)
         credentials.Incoming(self._home, key).keep(values)
-        return plan
 
     def carry_out(self, key: str, plan: SetupPlan, before: ActionView | None = None) -> None:
         """Carry out the plan to its end and then delete its secrets; how each step ended is written

@@ -107,7 +107,7 @@ async def check_live(
     try:
         async with asyncio.timeout(LIVE_S):
             duplex = await transport.open(lambda phrase: None, deploy=False)
-            channel = await Channel.open(duplex, who, client)
+            channel = await Channel.open(duplex, who, client, pod=pod)
             try:
                 home = directory_name(str(channel.hello.get("home") or ""))
                 await _read_live(channel, ChainCheck(checked, kept.get(home)))

@@ -5,6 +5,7 @@ receiver does not answer.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import http.client
 import importlib
 import json
@@ -21,6 +22,7 @@ from bs4_console.checks.recipients import Channel
 from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, WORDS
 from bs4_console.errors import ConsoleError, UsageError
+from bs4_console.secret import redacted, redacted_values
 
 #: Seconds that a receiver has for each step of one request.
 TIMEOUT_S = 10.0
@@ -107,6 +109,9 @@ def send(channel: Channel, notice: Notice) -> None:
     """Send one notice to one channel now. A healthchecks channel gets the notice's text as the
     content of a ping. Raises NotSent if the channel does not take it.
     """
+    notice = dataclasses.replace(
+        notice, **{key: redacted_values(value) for key, value in vars(notice).items()}
+    )
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
@@ -135,7 +140,7 @@ def ping(channel: Channel, level: int, summary: str) -> None:
     suffix = "/fail" if channel.fail and level == CRITICAL else ""
     _post(
         channel,
-        f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(),
+        f"{WORDS[level]} - {redacted(summary)[:TEXT_CHARS]}".encode(),
         {"Content-Type": "text/plain; charset=utf-8"},
         suffix,
     )

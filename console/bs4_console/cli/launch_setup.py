@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, metavar, text in (
         ("repository", "URL", "instead of prime-rl's own"),
         ("revision", "COMMIT", "instead of the one that is known to work"),
-        ("uv", "URL", "instead of uv's own installer"),
+        ("uv", "URL#sha256=HASH", "instead of the pinned wheel of uv"),
     ):
         parser.add_argument(f"--{name}", default="", metavar=metavar, help=f"with --setup: {text}")
     parser.add_argument(

@@ -1,6 +1,7 @@
 """The command `logs`: print or follow the logs of a run, or any file of a pod.
 
-Into a pipe or a file they go byte for byte. On a terminal what it would act on is left out.
+Secrets are redacted. Into a pipe or a file the rest goes byte for byte, on a terminal without what
+it would act on. With --raw not a byte is altered.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bs4_console.logs.text import clean
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
+from bs4_console.secret import redactor
 
 #: Seconds that a read waits on the pod for more data, and seconds of the pause before asking again
 #: over a dead link.
@@ -50,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="byte for byte on a terminal too, with everything that a terminal acts on",
+        help="byte for byte, with secrets and with everything that a terminal acts on",
     )
     parser.add_argument(
         "--json", action="store_true", help="one object a line: stream, cursor, text"
@@ -106,11 +108,13 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
     """Print the stream, and follow it with --follow."""
     cursor = await live.seek_line(stream, -options.lines) if options.lines else "start"
-    out: _Lines | _Bytes | _Text = _Bytes()
+    out: _Lines | _Bytes | _Text = _Text()
     if options.json:
         out = _Lines(stream)
-    elif sys.stdout.isatty() and not options.raw:
-        out = _Text()
+    elif options.raw:
+        out = _Bytes()
+    elif not sys.stdout.isatty():
+        out = _Redacted()
     # The number of bytes of an unfinished last line that were printed already. The line comes again
     # from its start after it has grown.
     seen = 0
@@ -136,6 +140,7 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
             seen = len(chunk.data) if chunk.repeats else 0
         cursor = chunk.next
         if not options.follow and not chunk.more:
+            out.end()
             return
 
 
@@ -144,16 +149,48 @@ class _Bytes:
 
     def write(self, chunk: Chunk, seen: int) -> None:
         """Print a chunk without its first `seen` bytes, which were printed before."""
-        sys.stdout.buffer.write(chunk.data[seen:])
+        self._put(chunk.data[seen:])
+
+    def end(self) -> None:
+        """Print nothing more: every byte was printed when it came."""
+
+    @staticmethod
+    def _put(data: bytes) -> None:
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
-class _Text:
-    """What a terminal may show: without escape sequences and control characters."""
+class _Redacted(_Bytes):
+    """Prints lines byte for byte, except for secrets. A line that is not finished waits if it may
+    hold a secret.
+    """
+
+    def __init__(self) -> None:
+        self._redactor = redactor()
 
     def write(self, chunk: Chunk, seen: int) -> None:
-        sys.stdout.write(clean(chunk.data[seen:]).decode("utf-8", "replace"))
+        self._put(_encoded(self._redactor.feed(_decoded(chunk.data[seen:]), early=True)))
+
+    def end(self) -> None:
+        self._put(_encoded(self._redactor.end()))
+
+
+class _Text(_Redacted):
+    """What a terminal may show: also without escape sequences and control characters."""
+
+    @staticmethod
+    def _put(data: bytes) -> None:
+        sys.stdout.write(clean(data).decode("utf-8", "replace"))
         sys.stdout.flush()
+
+
+def _decoded(data: bytes) -> str:
+    """Return bytes as text that `_encoded` makes the same bytes again, wherever they are cut."""
+    return data.decode("latin-1")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("latin-1")
 
 
 class _Lines:
@@ -163,6 +200,7 @@ class _Lines:
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        self._redactor = redactor()
 
     def write(self, chunk: Chunk, seen: int) -> None:
         """Print the lines of a chunk, unless it is an unfinished line."""
@@ -171,15 +209,18 @@ class _Lines:
         generation, offset = chunk.start.split(":")
         at = int(offset)
         for line in _by_lf(chunk.data):
-            text = line.rstrip(b"\n").decode("utf-8", "replace")
+            text = self._redactor.feed(line.decode("utf-8", "replace")) + self._redactor.end()
             emit(
                 "log",
                 stream=self._stream,
                 cursor=f"{generation}:{at}",
-                text=text,
+                text=text.rstrip("\n"),
                 whole=line.endswith(b"\n"),
             )
             at += len(line)
+
+    def end(self) -> None:
+        """Print nothing more: a line is printed when it is whole."""
 
 
 def _by_lf(data: bytes) -> list[bytes]:

@@ -15,6 +15,7 @@ from typing import NoReturn
 from bs4_console.cli.output import complain
 from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
 from bs4_console.printable import only_printable
+from bs4_console.secret import know_environment
 
 #: The exit code that a shell reports for a command ended by Ctrl-C.
 INTERRUPTED = 130
@@ -107,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), "")
+    know_environment()
     with only_printable(sys.stdout, sys.stderr):
         return _guarded(arguments, name)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4_console.errors import FINDING
 from bs4_console.printable import escaped, one_line
+from bs4_console.secret import redacted_values
 
 
 def emit(schema: str, **fields: Any) -> None:
@@ -21,8 +22,10 @@ def emit(schema: str, **fields: Any) -> None:
     NAME is the argument `schema`; `fields` are its other keys. Several such lines are NDJSON. An
     object in `fields` that has `as_dict()` is written as that, and another record as its fields.
     """
-    body = {"schema": f"bs4.{schema}/1", **fields}
-    sys.stdout.write(escaped(json.dumps(body, ensure_ascii=False, default=_plain)) + "\n")
+    body = json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False, default=_plain)
+    # Redacted before the escapes of JSON stand in front of a secret or within it.
+    body = json.dumps(redacted_values(json.loads(body)), ensure_ascii=False)
+    sys.stdout.write(escaped(body) + "\n")
     sys.stdout.flush()
 
 

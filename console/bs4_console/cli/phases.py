@@ -8,12 +8,12 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from bs4_console.cli.actions import exit_code, watch
+from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import can_ask, confirm, linked, to_act_on
 from bs4_console.errors import FINDING, NotApplicableError, RefusedError
-from bs4_console.launch import guide, phases
+from bs4_console.launch import guide, phases, stopping
 from bs4_console.launch.phases import Phase, Phases, Standing
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
@@ -107,11 +107,10 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
             raise RefusedError(
                 f"{wanted.run} has no complete checkpoint to go on from.", "Let it save one first."
             )
+        subject = stopping.subject(live, live.state.runs[wanted.run])
         _confirm(options, wanted, now, following)
         if now.live:
-            stopped = await watch(
-                live, await live.submit("stop", run=wanted.run), as_json=options.json
-            )
+            stopped = await act(live, "stop", as_json=options.json, **subject)
             if stopped.state != "done":
                 return exit_code(stopped)
             await _ended(live, wanted.run)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, host_keys, is_terminal, pods, session, transport
+from bs4_console.cli.sessions import ask, can_ask, host_keys, is_terminal, pods, session, transport
 from bs4_console.errors import HostKeyUnknown, LinkError, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 
@@ -30,7 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--user", help="login name")
     add.add_argument("--identity", metavar="FILE", help="private key file")
     add.add_argument("--jump", metavar="USER@HOST[:PORT]", help="ProxyJump, several with commas")
-    add.add_argument("--read-only", action="store_true", help="no action will be possible on it")
+    acting = add.add_mutually_exclusive_group()
+    acting.add_argument("--read-only", action="store_true", help="no action will be possible on it")
+    acting.add_argument(
+        "--may-act",
+        action="store_true",
+        help="actions will be possible on it (the default, which a terminal asks about)",
+    )
     add.add_argument(
         "--price",
         type=float,
@@ -108,6 +114,9 @@ def run(options: argparse.Namespace) -> int:
 def _add(options: argparse.Namespace) -> int:
     """Add a pod to the inventory and confirm its host key. Returns the exit code."""
     pod = _pod(options)
+    if can_ask(options) and not (options.read_only or options.may_act):
+        answer = ask(f"Only look at {pod.name}, and never act on it? Type yes, or Enter for no: ")
+        pod = dataclasses.replace(pod, read_only=answer == "yes")
     Inventory().add(pod)
     if options.no_connect or pod.is_local:
         return _print(pod, options.json)

@@ -31,6 +31,7 @@ from bs4_console.pods.state import RunState
 from bs4_console.run_log import eta, evals, record_fold, status_file, wandb_import
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import FINAL, RunRecord
+from bs4_console.secret import redacted
 
 #: Seconds to wait for a pod's newest data about its runs.
 _LOOK_S = 20.0
@@ -426,7 +427,7 @@ def _export(options: argparse.Namespace) -> int:
     for name, record in log.records().items():
         if name in own:
             own[name].price = own[name].price or record.price
-    text = log.export(own.values())
+    text = redacted(log.export(own.values()))
     if options.json:
         emit("runs-export", markdown=text, runs=list(_records()))
         return 0

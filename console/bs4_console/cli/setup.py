@@ -61,7 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--revision", default="", metavar="COMMIT", help="instead of the one that is known to work"
     )
-    parser.add_argument("--uv", default="", metavar="URL", help="instead of uv's own installer")
+    parser.add_argument(
+        "--uv", default="", metavar="URL#sha256=HASH", help="instead of the pinned wheel of uv"
+    )
     parser.add_argument(
         "--nofile",
         type=int,

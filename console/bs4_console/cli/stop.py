@@ -36,6 +36,7 @@ async def run(options: argparse.Namespace) -> int:
                 f"There is no run named {options.name} on {options.pod}.",
                 f"`bs4-console runs list --pod {options.pod}` shows all.",
             )
+        subject = stopping.subject(live, state)
         if not options.json:
             for action in stopping.ended_first(live.state, options.name):
                 print(
@@ -53,5 +54,5 @@ async def run(options: argparse.Namespace) -> int:
             raise RefusedError(
                 f"{options.name} was not stopped.", f"Confirm with --confirm {options.name}."
             )
-        action = await act(live, "stop", as_json=options.json, run=options.name)
+        action = await act(live, "stop", as_json=options.json, **subject)
     return exit_code(action)

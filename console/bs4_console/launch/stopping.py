@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PodState, RunState
 
 
@@ -22,6 +23,19 @@ class StopStep:
 
     command: str
     seconds: float
+
+
+def subject(live: PodSession, run: RunState) -> dict[str, Any]:
+    """Return the fields by which a stop names what it stops: the agent's home, the run, and the
+    run's newest attempt, as they are shown now. Take them before the person confirms: the agent
+    refuses the stop if another pod or attempt is there by then.
+    """
+    attempt = run.view.attempt
+    return {
+        "home": live.home,
+        "run": run.name,
+        "attempt": attempt.number if attempt is not None else 0,
+    }
 
 
 def processes(run: RunState) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from bs4_console.errors import LinkError, RemoteError
+from bs4_console import ceilings
+from bs4_console.errors import EndlessAnswer, LinkError, RemoteError
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import MARK, Row
@@ -178,13 +179,14 @@ class LogPages:
         last answer is returned. Raises RemoteError if the agent refuses the query.
         """
         async with self._asking:
-            while True:
+            for _ in range(ceilings.PAGES):
                 query = functools.partial(self._reader.query, stream, op, **parameters)
                 answer = await self._patiently(query)
                 further = answer.get("next")
                 if not isinstance(further, dict) or op in ("search", "count", "sift"):
                     return answer
                 parameters |= further
+        raise EndlessAnswer(stream, op, ceilings.PAGES)
 
     async def place(self, stream: str, op: str, **parameters: Any) -> str:
         """Return the cursor of the place that the agent finds in `stream` by the query `op`:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_console.printable import without_unseen
+from bs4_console.secret import redacted
 
 #: Escape sequences. A sequence ends at the end of the line at the latest, because an OSC that is
 #: never closed must not swallow the rest of the log.
@@ -119,14 +120,15 @@ class Shown:
 
 
 def plain(line: bytes, reach: int = 0) -> str:
-    """Return a line as text without anything that a terminal would interpret. Tabs are expanded. A
-    text of more than LINE_CELLS characters is cut there, and a note says how long the line is. With
-    `reach` above 0, only the first `reach` characters are decoded and returned, which is faster.
+    """Return a line as text without secrets and without anything that a terminal would interpret.
+    Tabs are expanded. A text of more than LINE_CELLS characters is cut there, and a note says how
+    long the line is. With `reach` above 0, only the first `reach` characters are decoded and
+    returned, which is faster.
     """
     # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
     # most of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
-    text = without_unseen(text)
+    text = redacted(without_unseen(text))
     if reach:
         return text[:reach]
     if len(text) <= LINE_CELLS:

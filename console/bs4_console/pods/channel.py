@@ -5,8 +5,6 @@ order, and memory is bounded whatever the pod sends.
 from __future__ import annotations
 
 import asyncio
-import itertools
-import re
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -17,6 +15,7 @@ from bs4_agent import PROTOCOLS
 from bs4_agent.errors import ProtocolError
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.wire import Decoder, Frame, encode
+from bs4_console import ceilings
 from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
@@ -36,8 +35,8 @@ HELLO_S = 20.0
 ANSWER_S = 30.0
 #: How many of the last round trips are kept. The shortest gives the best clock offset.
 PINGS = 8
-
-_CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
+#: How many more answers than calls an agent may send before the link is ended.
+UNASKED_MOST = 1_000
 
 
 @dataclass(frozen=True)
@@ -55,31 +54,34 @@ class Channel:
     awaited call also stops that call on the pod.
     """
 
-    def __init__(self, duplex: Duplex) -> None:
+    def __init__(self, duplex: Duplex, pod: str) -> None:
         """Prepare a channel that has not greeted the agent. Use `Channel.open` in its place."""
+        self._pod = pod
         self.hello: dict[str, Any] = {}
         """The agent's greeting: protocol, agent, bundle, python, pid, boot_id, host, t, m,
         coverage.
         """
         self._duplex = duplex
         self._decoder = Decoder()
-        self._numbers = itertools.count(1)
+        self._calls = self._answers = 0
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._writing = asyncio.Lock()
+        self._places = asyncio.Semaphore(ceilings.REPLIES)
         self._lost: ConsoleError | None = None
         self._pings: deque[_Ping] = deque(maxlen=PINGS)
         self._receiver: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def open(cls, duplex: Duplex, who: str, client: str) -> Channel:
+    async def open(cls, duplex: Duplex, who: str, client: str, *, pod: str = "The pod") -> Channel:
         """Greet the agent over the pipe `duplex` and return the open channel.
 
-        `who` is the person and `client` the program with its version. Raises ProtocolMismatch if
+        `who` is the person, `client` the program with its version, and `pod` the pod's name for
+        errors. Raises ProtocolMismatch if
         the two sides share no protocol version or if something other than an agent answers, and
         ChannelLost if the link ends or the greeting takes more than 20 seconds (HELLO_S).
         """
-        channel = cls(duplex)
+        channel = cls(duplex, pod)
         try:
             async with asyncio.timeout(HELLO_S):
                 await channel._greet(who, client)
@@ -140,13 +142,8 @@ class Channel:
         again with the contents of `next` as the parameters.
         """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
-        result = frame.header.get("result")
-        if not isinstance(result, dict):
-            raise _mismatch("its answer to a query holds no result")
-        try:
-            return replies.check(stream, op, result)
-        except records.RecordRefused as error:
-            raise _mismatch(f"in its answer about {stream} {error}") from None
+        result: dict[str, Any] = frame.header["result"]
+        return result
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
         """Submit an action to the agent and return the agent's answer, with the fields `action` and
@@ -166,9 +163,7 @@ class Channel:
         """
         sent, wall = time.monotonic(), time.time()
         frame = await self._call({"call": "ping"})
-        rtt, theirs = time.monotonic() - sent, frame.header.get("t")
-        if theirs is None or not records.wall(theirs):
-            raise _mismatch("its answer to a ping holds no time")
+        rtt, theirs = time.monotonic() - sent, frame.header["t"]
         self._pings.append(_Ping(rtt, theirs - (wall + rtt / 2)))
         return rtt
 
@@ -221,7 +216,14 @@ class Channel:
     ) -> Frame:
         if self._lost is not None:
             raise self._lost
-        number = next(self._numbers)
+        async with self._places:
+            return await self._called(header, timeout, payload)
+
+    async def _called(self, header: dict[str, Any], timeout: float, payload: bytes) -> Frame:
+        """Send a request and return its reply, which the gate has checked."""
+        if self._lost is not None:
+            raise self._lost  # while this call waited for its place
+        number = self._next_number()
         reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout):
@@ -241,7 +243,17 @@ class Channel:
             reply.cancel()
         if "error" in frame.header:
             raise _refusal(frame.header["error"])
-        return frame
+        try:
+            return Frame(replies.check(header, frame.header), frame.payload)
+        except records.RecordRefused as error:
+            raise ProtocolMismatch(
+                f"{self._pod} answered {replies.named(header)} with what no agent sends: {error}.",
+                "Deploy the agent again.",
+            ) from None
+
+    def _next_number(self) -> int:
+        self._calls += 1
+        return self._calls
 
     def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
         """Start to send a frame, and return the task that sends it.
@@ -272,10 +284,12 @@ class Channel:
 
     def _say_cancel(self, number: int) -> None:
         """Tell the agent that nobody waits for call `number` any more. Nobody waits for an answer
-        to this.
+        to this. A pod that takes no frames is given up when too many wait to be sent.
         """
+        if len(self._writes) >= ceilings.FRAMES:
+            self._fail(ChannelLost(f"{self._pod} takes no requests.", "The link is made again."))
         if self._lost is None:
-            self._write({"id": next(self._numbers), "call": "cancel", "target": number})
+            self._write({"id": self._next_number(), "call": "cancel", "target": number})
 
     async def _receive(self) -> None:
         """Give each reply to its caller until the link ends.
@@ -307,6 +321,10 @@ class Channel:
             await self._duplex.close()
 
     def _deliver(self, frame: Frame) -> None:
+        self._answers += 1
+        if self._answers > self._calls + UNASKED_MOST:
+            # They would keep this machine busy for as long as the pod likes.
+            raise _mismatch("it sends answers that nobody asked for")
         number = frame.header.get("id")
         if number is None and "error" in frame.header:
             raise _refusal(frame.header["error"])
@@ -325,25 +343,13 @@ class Channel:
 
 
 def _chunk(frame: Frame) -> Chunk:
-    """Return the answer to a read, checked: its cursors become file names and positions here.
-    Raises ProtocolMismatch if it is no such answer.
-    """
+    """Return the answer to a read. The gate has checked its fields."""
     header = frame.header
-    start, following, gap = header.get("start"), header.get("next"), header.get("gap")
-    if not (
-        isinstance(start, str)
-        and _CURSOR.fullmatch(start)
-        and isinstance(following, str)
-        and _CURSOR.fullmatch(following)
-    ):
-        raise _mismatch("its answer to a read holds no cursors")
-    if gap is not None and not isinstance(gap, dict):
-        raise _mismatch("its answer to a read holds a gap that is none")
     return Chunk(
-        start,
-        following,
+        header["start"],
+        header["next"],
         frame.payload,
-        gap,
+        header.get("gap"),
         header.get("partial") is True,
         header.get("more") is True,
     )

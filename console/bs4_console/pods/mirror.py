@@ -87,6 +87,8 @@ class Mirror:
         self._spans: dict[Path, RangeSet] = {}
         self._held: dict[Kind, int] | None = None
         """The bytes of this home by kind. None until the first write counts them."""
+        self._held_of_others = 0
+        """The bytes of the pod's other homes, which count for the whole pod's limit."""
         self.over: dict[Kind, str] = {}
         """A sentence for each kind that is no longer kept because the pod has reached a limit."""
         self.home = "" if root is None else _last_used(root / _LAST_USED)
@@ -130,9 +132,11 @@ class Mirror:
         old = self._home_directory()
         if old is not None and self.keeps and old.is_dir():
             try:
-                number = next(
-                    n for n in range(1, 1000) if not old.with_name(f"{old.name}.{n}").exists()
-                )
+                free = (n for n in range(1, 1000) if not old.with_name(f"{old.name}.{n}").exists())
+                number = next(free, None)
+                if number is None:
+                    why = "999 earlier states of this pod are here already"
+                    raise OSError(errno.EEXIST, why)
                 old.rename(old.with_name(f"{old.name}.{number}"))
             except OSError as error:
                 self._stop(error)
@@ -336,11 +340,12 @@ class Mirror:
         """
         if self._held is None:
             self._held = _count(self._home_directory())
+            self._held_of_others = _bytes(self._root) - sum(self._held.values())
         most = _ceiling(kind)
         if self._held[kind] + more > most:
             self._mark(kind, f"this pod has {most // ceilings.MIB:,} MiB of it here already")
             return False
-        if sum(self._held.values()) + more > ceilings.DISK_BYTES:
+        if sum(self._held.values()) + self._held_of_others + more > ceilings.DISK_BYTES:
             self._mark(
                 kind, f"this pod has {ceilings.DISK_BYTES // ceilings.MIB:,} MiB here already"
             )
@@ -402,6 +407,13 @@ def _count(home: Path | None) -> dict[Kind, int]:
             kind = _kind(path.parent.relative_to(home).as_posix())
             held["gaps" if path.name == "gaps.ndjson" else kind] += path.stat().st_size
     return held
+
+
+def _bytes(root: Path | None) -> int:
+    """Return the bytes of all data of a pod, each file by its length."""
+    if root is None or not root.is_dir():
+        return 0
+    return sum(sum(_count(home).values()) for home in root.iterdir() if home.is_dir())
 
 
 def _last_used(path: Path) -> str:

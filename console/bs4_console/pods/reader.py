@@ -7,12 +7,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
 from bs4_agent.ids import ulid
+from bs4_agent.ledger import NOT_FOLDED
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import parse
+from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.gate import records
@@ -34,6 +37,10 @@ BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
 #: How many reads of step streams wait at a time, and the seconds that each waits if there are more
 #: streams than that.
 STEP_READS, SHARED_S = 4, 1.0
+#: A pod that sends records faster than they are taken in gets a quarter of the time at most: after
+#: a large piece it is left alone for three times as long as the piece took, so that keys and other
+#: pods are served.
+LARGE_BYTES, REST = 65536, 3.0
 #: Characters of a refused record's reason that are kept.
 _REASON_LENGTH = 160
 #: Seconds between two requests for the list of streams (new runs, new logs).
@@ -110,6 +117,7 @@ class PodReader:
             chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
             if chunk.gap:
                 self.mirror.note_gap(stream, chunk.gap)
+            began = time.perf_counter()
             self.mirror.append(stream, chunk.start, chunk.next, chunk.data)
             for line in chunk.data.split(b"\n"):
                 if line:
@@ -125,6 +133,8 @@ class PodReader:
                 await self.release(channel)
             wait = 0.0 if chunk.data or chunk.gap else WAIT_S
             cursor = chunk.next
+            if len(chunk.data) > LARGE_BYTES:
+                await asyncio.sleep(REST * (time.perf_counter() - began))
 
     async def _read(
         self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
@@ -171,7 +181,7 @@ class PodReader:
             apply(records.check(stream, record))
         except records.RecordRefused as error:
             self._refuse(stream, str(error))
-        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        except NOT_FOLDED as error:
             # The check has accepted the record, and the state cannot take it.
             self._refuse(stream, f"{type(error).__name__}: {error}")
 
@@ -271,6 +281,11 @@ class PodReader:
         while True:
             self._look.clear()
             self.state.streams = await stream_names(channel)
+            if len(self.state.streams) > ceilings.STREAMS:
+                self.state.notes["streams"] = (
+                    f"It names more than {ceilings.STREAMS:,} streams; the rest of the list is not "
+                    "asked for."
+                )
             for stream in self.state.streams:
                 run = stream.removeprefix("steps/")
                 if (

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from bs4_agent.errors import BadCursor
 from bs4_agent.foreign_json import loads
-from bs4_agent.ledger import IncidentView, Ledger
+from bs4_agent.ledger import NOT_FOLDED, IncidentView, Ledger
 from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
 from bs4_console import ceilings, files
@@ -262,7 +262,7 @@ def _journal(report: Report) -> tuple[Ledger, list[str]]:
                 ledger.apply(records.check("journal", record))
             except records.RecordRefused as error:
                 refused.append(str(error))
-            except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+            except NOT_FOLDED as error:
                 # What the check lets pass and the fold cannot take.
                 refused.append(f"{type(error).__name__}: {error}")
     return ledger, refused

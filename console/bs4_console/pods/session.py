@@ -13,10 +13,11 @@ from typing import Any
 
 from bs4_agent.ids import ulid
 from bs4_agent.streams.cursor import Chunk
-from bs4_console import __version__
+from bs4_console import __version__, ceilings
 from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
+    EndlessAnswer,
     RefusedError,
     RemoteError,
     SessionFailed,
@@ -152,7 +153,9 @@ class PodSession:
         transport = self._transport()
         try:
             duplex = await transport.open(self._progress, deploy=self._deploy)
-            channel = await Channel.open(duplex, self._who, f"bs4-console/{__version__}")
+            channel = await Channel.open(
+                duplex, self._who, f"bs4-console/{__version__}", pod=self.state.name
+            )
             try:
                 self._meet(channel)
                 link.set("up")
@@ -336,16 +339,28 @@ class PodSession:
         counts from the end. The agent may need several queries for a long log; they are repeated
         until the line is found.
         """
-        result = await self.query(stream, "seek-line", line=line)
-        while isinstance(further := result.get("next"), dict):
+        further: dict[str, Any] = {"line": line}
+        for _ in range(ceilings.PAGES):
             result = await self.query(stream, "seek-line", **further)
-        return place(result, "cursor")
+            if result.get("next") is None:
+                return place(result, "cursor")
+            further = result["next"]
+        raise EndlessAnswer(stream, "seek-line", ceilings.PAGES)
+
+    @property
+    def home(self) -> str:
+        """Return the id of the agent's home that is shown now, or "" if none ever answered."""
+        return str(self.state.hello.get("home") or self.mirror.home)
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
         """Submit an action to the pod and return its key. `kind` is the action's kind (launch,
         stop, plan, ...) and `body` holds its fields. After a lost link the action is submitted
         again under the same key, so that it never runs twice; its progress is in
         `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal.
+
+        The action names the agent's home that it is for, so that another machine which answers at
+        the pod's address by then refuses it: the plan's home, or `body["home"]`, or the present
+        one.
 
         Raises RefusedError if the inventory makes the pod read-only and `kind` is not "plan".
         """
@@ -355,6 +370,11 @@ class PodSession:
                 "Remove read_only from the pod, or start without --read-only, to act.",
             )
         action = {"key": ulid(), "kind": kind, **body}
+        plan = self.state.ledger.plans.get(str(body.get("plan_hash")))
+        planned = plan.home if plan is not None else ""
+        action["home"] = body.get("home") or planned or self.home
+        if not action["home"]:
+            del action["home"]  # no agent has answered yet, so nobody saw anything of it
         secret = (payload,) if payload else ()
         try:
             await (await self.connected(CONNECT_S)).submit(action, *secret)

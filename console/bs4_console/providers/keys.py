@@ -18,7 +18,7 @@ from bs4_console import files, locations
 from bs4_console.errors import UsageError
 from bs4_console.providers import shapes
 from bs4_console.providers.errors import NoKey
-from bs4_console.secret import Secret
+from bs4_console.secret import Secret, know
 
 #: By provider, the environment variables of its key in the order of the key's fields. Verda's key
 #: is an id and a secret.
@@ -51,6 +51,8 @@ def store(provider: str, text: str) -> Path:
             "without spaces expected.",
             f"Give {' and '.join(wanted)} on standard input, each on its line.",
         )
+    for field in fields:
+        know(field)
     path = own_file(provider)
     files.replace(path, "".join(f"{field}\n" for field in fields).encode())
     return path

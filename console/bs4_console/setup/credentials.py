@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from bs4_console.errors import UsageError
+from bs4_console.secret import know
 
 #: By variable, the credential that it belongs to and its field there. A field's first variable is
 #: its usual name.
@@ -97,6 +98,7 @@ def collect(found: Mapping[str, str]) -> Credentials:
                 "short or long.",
                 "Copy it again.",
             )
+        know(value)
         name, field = VARIABLES[variable]
         values.setdefault(name, {})[field] = value
     for name, fields in values.items():

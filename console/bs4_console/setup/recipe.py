@@ -6,6 +6,7 @@ Both `pods setup` and `launch --setup` use this module. The agent does the work 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 from bs4_console.setup.credentials import Credentials
 
-#: The address of the installer of one version of uv.
-_UV = "https://astral.sh/uv/{version}/install.sh"
+_WITH_HASH = re.compile(r"(?P<url>[^#]+)#sha256=(?P<sha256>[0-9a-f]{64})")
+#: The machine types, as `uname -m` prints them, for which one archive of a person is taken.
+_MACHINES = ("x86_64", "aarch64")
 #: The kind of the action, used in the place of a playbook's id.
 NAME = "setup"
 NOFILE = 65536
@@ -29,7 +31,8 @@ NOFILE = 65536
 class Recipe:
     """What a pod is to be set up with: the trainer, its repository and revision, environments and
     uv. An empty field means the value of the trainer's stack in configs/stacks.toml. `directory` is
-    where the trainer goes on the pod, and `nofile` the limit of open files.
+    where the trainer goes on the pod, and `nofile` the limit of open files. `uv` is the address of
+    a wheel of uv with its hash, `URL#sha256=HASH`.
     """
 
     trainer: str
@@ -43,7 +46,7 @@ class Recipe:
     def body(self, credentials: Credentials) -> dict[str, Any]:
         """Return the recipe as the dictionary that is sent to the agent. It contains only the names
         of the credentials, because the pod's journal keeps it. Raises UsageError if
-        configs/stacks.toml has no stack for the trainer.
+        configs/stacks.toml has no stack for the trainer, or `uv` names no hash.
         """
         stack = _stacks().get(self.trainer)
         if stack is None:
@@ -56,7 +59,7 @@ class Recipe:
             "repository": self.repository or stack["repository"],
             "revision": self.revision or stack["revision"],
             "sync": list(stack["sync"]),
-            "uv": self.uv or _UV.format(version=stack["uv"]),
+            "uv_archives": _given_archive(self.uv) if self.uv else _uv()[stack["uv"]],
             "variables": variables(str(stack["vllm"])),
             "environments": list(self.environments),
             "secrets": credentials.names,
@@ -146,6 +149,24 @@ def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _numbers(version: str) -> tuple[int, ...]:
     """Return the release numbers of a version: (0, 26, 0) for 0.26.0+cu129."""
     return tuple(int(part) for part in version.partition("+")[0].split(".") if part.isdigit())
+
+
+def _given_archive(address: str) -> dict[str, dict[str, str]]:
+    """Return the archive at `address`, which is `URL#sha256=HASH`, for each machine type. Raises
+    UsageError if the address names no hash.
+    """
+    found = _WITH_HASH.fullmatch(address)
+    if found is None:
+        raise UsageError(
+            "What is fetched for uv is run on the pod, so its hash has to be known.",
+            "Give the address of a wheel of uv as URL#sha256=HASH, with 64 hex digits.",
+        )
+    return dict.fromkeys(_MACHINES, found.groupdict())
+
+
+@cache
+def _uv() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads((assets.find("configs") / "uv.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -17,6 +17,7 @@ from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
 from bs4_console.printable import blanked
+from bs4_console.secret import redacted
 from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.screens.messages import KEPT, Said
@@ -42,6 +43,7 @@ class Notifications(App[int]):
         `more` a detail or what to do next, or "". `severity` is "information", "warning" or
         "error".
         """
+        text, more = redacted(text), redacted(more)
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = blanked(f"{text} {more}".strip())
         self.notify(shown, severity=severity, markup=False)

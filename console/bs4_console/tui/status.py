@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 #: Longest round trip in seconds of a link with four, three and two bars.
 BARS_RTT = (0.06, 0.15, 0.4)
+#: States of a link whose reason is what the agent sent, or did not send. A word does not tell that.
+_OF_THE_AGENT = ("agent version", "failed", "lost")
+#: Rows of one pod on the fleet's screen. A thousand take half a second to draw, each second.
+ROWS_MOST = 100
 #: A run is late if its last step is older than this many usual steps and older than LATE_S seconds.
 LATE_STEPS = 4
 LATE_S = 60.0
@@ -261,12 +265,19 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         found.insert(
             0 if taken(pod) else len(found), (pod.lost.sentence, "bad" if taken(pod) else "warn")
         )
+    found += [(phrase, "warn") for phrase in pod.notes.values()]
+    if len(pod.runs) > ROWS_MOST:
+        found.append((f"{ROWS_MOST} of its {len(pod.runs):,} runs are shown here", "warn"))
     if link_down(pod):
+        if pod.link.state in _OF_THE_AGENT:
+            found.append((pod.link.detail, "warn"))
         found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
         if known is None and (heard := _heard(pod, run, clock)):
             found.append((heard, ""))
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
+    elif age(pod, clock) is None and clock.mono() - pod.link.since > formatting.FRESH_S:
+        found.append(("connected, but no telemetry has come", "warn"))
     elif (seen := age(pod, clock)) is not None and seen > formatting.FRESH_S:
         found.append((f"connected, but telemetry is {formatting.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
@@ -281,7 +292,6 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     if gpus.get("state") in ("stale", "error"):
         detail = gpus.get("detail") or "the driver does not answer"
         phrases.append(f"GPU data {gpus['state']}: {detail}")
-    phrases += pod.notes.values()
     return found + [(phrase, "warn") for phrase in phrases]
 
 

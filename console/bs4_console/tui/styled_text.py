@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 
 from bs4_console.printable import blanked
+from bs4_console.secret import redacted
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -99,7 +100,9 @@ class RoleStyles:
         segments: list[Segment] = []
         for text, role in line:
             if text:
-                segment = Segment(blanked(text), self.style(f"{role} {fill}" if fill else role))
+                segment = Segment(
+                    blanked(redacted(text)), self.style(f"{role} {fill}" if fill else role)
+                )
                 segments += [segment] if self._colour else _words_underlined(segment)
         # Segments of the same style are joined, because each change of style is ten bytes on the
         # wire.

@@ -4,6 +4,7 @@ tests of stops.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ RELAUNCHES = "vllm-ready-hang"
 #: Runs until it is signalled, and never shows a step: a start that hangs.
 HANGS = "exec sleep 600"
 Signals = Sequence[tuple[str, float]]
+
+
+@functools.cache
+def library() -> bytes:
+    """Return the compiled playbooks, which takes a second."""
+    return compile_all()
 
 
 class StoppingAgent:
@@ -77,7 +84,7 @@ class StoppingAgent:
             self.book,
         )
         self.actions = Actions(
-            self.pod, Library(compile_all()), self.book, self.stream, lambda body: None
+            self.pod, Library(library()), self.book, self.stream, lambda body: None
         )
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bs4_agent.actions.executor import ActionExecutor, _busy
 from bs4_agent.clock import boot_id
-from bs4_agent.errors import PlanExpired, Refused
+from bs4_agent.errors import Refused
 from bs4_agent.ledger import ActionView, PlanView
 
 ACCEPTED = 1_700_000_000.0
@@ -51,36 +51,38 @@ def action(kind: str) -> ActionView:
     )
 
 
+def kept(plan_hash: str, *plans: PlanView, kind: str = "step-desync", **more: str) -> PlanView:
+    return ActionExecutor.kept_plan(
+        executor(*plans), {"plan_hash": plan_hash, **more}, kind, "playbook plan"
+    )
+
+
 def test_a_plan_that_nobody_made_is_refused_with_the_command_that_makes_one() -> None:
     with pytest.raises(Refused) as refused:
-        ActionExecutor.kept_plan(
-            executor(), "0123456789abcdef0123", "bs4-console playbook plan step-desync"
-        )
+        kept("0123456789abcdef0123")
     assert str(refused.value) == (
-        "No plan has the hash '0123456789abcdef'; make one with "
-        "`bs4-console playbook plan step-desync` and confirm that."
+        "No plan has the hash '0123456789abcdef'; make one with `playbook plan` and confirm that."
     )
 
 
 def test_a_plan_that_was_refused_cannot_be_confirmed() -> None:
     view = plan(refused="no step is complete")
     with pytest.raises(Refused):
-        ActionExecutor.kept_plan(executor(view), view.plan_hash, "bs4-console launch")
+        kept(view.plan_hash, view)
 
 
 def test_a_plan_that_is_kept_is_given() -> None:
     view = plan()
-    assert ActionExecutor.kept_plan(executor(view), view.plan_hash, "bs4-console launch") is view
-    ActionExecutor.must_live(executor(view), view)
+    assert kept(view.plan_hash, view) is view
+    assert kept(view.plan_hash, view, run="demo") is view
 
 
-@pytest.mark.parametrize("changed", [{"expires_m": 0.0}, {"boot": "another boot"}])
-def test_an_old_plan_is_refused_with_what_to_do(changed: dict[str, Any]) -> None:
-    with pytest.raises(PlanExpired) as expired:
-        ActionExecutor.must_live(executor(), plan(**changed))
-    assert str(expired.value) == (
-        "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
-    )
+def test_a_plan_of_another_kind_or_run_is_refused() -> None:
+    view = plan()
+    with pytest.raises(Refused, match="That plan is of step-desync, not of launch; make one"):
+        kept(view.plan_hash, view, kind="launch")
+    with pytest.raises(Refused, match="That plan is for demo, not for other; make one"):
+        kept(view.plan_hash, view, run="other")
 
 
 def test_a_busy_run_says_who_does_what_and_that_a_stop_is_taken() -> None:

@@ -90,7 +90,8 @@ class NewPod:
         assert plan["plan_hash"], plan.get("refused")
         key = ulid()
         self.actions.submit(
-            {"key": key, "kind": "restore", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice"
+            {"key": key, "kind": "restore", "run": plan["run"], "plan_hash": plan["plan_hash"]},
+            "alice",
         )
         return key
 

@@ -683,10 +683,10 @@ def test_a_trash_that_cannot_be_emptied_is_named(
     trash, key = tmp_path / ".bs4/demo/trash", ulid()
     put(trash / key / "a")
 
-    def refuse(parent: int, name: str, device: int) -> int:
+    def refuse(path: Path, *, ours: Path) -> int:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(removal, "_remove", refuse)
+    monkeypatch.setattr(removal, "remove", refuse)
     with pytest.raises(StepFailed, match="delete it by hand"):
         removal.free([trash], key)
 

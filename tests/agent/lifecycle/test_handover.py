@@ -29,7 +29,10 @@ class Slow:
 
     def __init__(self) -> None:
         self.stopping, self.may_end = threading.Event(), threading.Event()
-        self.runs = SimpleNamespace(get=lambda name: SimpleNamespace(name=name))
+        self.runs = SimpleNamespace(
+            get=lambda name: SimpleNamespace(name=name, attempt=None),
+            home=SimpleNamespace(id=ulid),
+        )
 
     def stop_command(self, run: str) -> str:
         return f"kill {run}"

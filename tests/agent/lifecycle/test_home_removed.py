@@ -85,6 +85,25 @@ def test_an_agent_ends_when_its_home_is_removed(agent: Agent) -> None:
         bystander.wait()
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["empty", "a new id"])
+def test_an_agent_ends_when_its_home_is_emptied(agent: Agent, again: bool) -> None:
+    """The directory itself stays. What a console asks in between may make a new id in it."""
+    before = agent.home.root.stat().st_ino
+    if again:
+        agent.home.id_file.write_text("0" * 26)
+    else:
+        for path in agent.home.root.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    code, seconds, said = agent.end()
+    assert (code, "Traceback" in said) == (0, False)
+    assert seconds < 10
+    assert "is not this agent's home any more; it ends." in said
+    assert agent.home.root.stat().st_ino == before
+
+
 def test_an_agent_ends_when_another_home_takes_the_place(agent: Agent, tmp_path: Path) -> None:
     """The journal of the home that was moved away gets no `stopped`, and the new one nothing."""
     moved = tmp_path / "moved"
@@ -121,7 +140,7 @@ def test_a_directory_that_is_moved_and_back_is_not_gone(
     monkeypatch.setattr(home_watch, "LOOK_S", 0.0)
     home, away = tmp_path / "home", tmp_path / "away"
     home.mkdir()
-    watch = HomeWatch(home)
+    watch = HomeWatch(Home(home))
     stop = threading.Event()
 
     class Looking(threading.Event):
@@ -146,13 +165,14 @@ def test_a_new_directory_is_another_one_although_inode_numbers_come_again(tmp_pa
     home = tmp_path / "home"
     for _ in range(20):
         home.mkdir()
-        watch = HomeWatch(home)
+        watch = HomeWatch(Home(home))
         assert not watch.missing()
-        home.rmdir()
+        shutil.rmtree(home)
         assert watch.missing()
         home.mkdir()
+        (home / "id").write_text(watch._id)
         assert watch.missing()
-        home.rmdir()
+        shutil.rmtree(home)
         os.close(watch._fd)
 
 
@@ -160,8 +180,8 @@ def test_a_home_that_cannot_be_looked_at_is_not_gone(tmp_path: Path) -> None:
     """A name that is too long stands for a file server that fails: the error is no ENOENT."""
     home = tmp_path / "home"
     home.mkdir()
-    watch = HomeWatch(home)
-    watch._root = tmp_path / ("x" * 300)
+    watch = HomeWatch(Home(home))
+    watch._home = Home(tmp_path / ("x" * 300))
     assert not watch.missing()
 
 

@@ -97,6 +97,11 @@ def test_without_one_the_store_is_restored_and_resumed_at_that_step(
         "relaunch",
     ]
     assert plan.steps[-1].parameters["resume"] == 40
+    asked = pod_actions.asked
+    again = plans.make(pod_actions, playbook, "demo", KEY, "", plan)
+    assert (again.hash, again.resume, pod_actions.asked) == (plan.hash, 40, asked), (
+        "the store, which may be slow, is not asked again"
+    )
     step, planned, where = (
         STEPS["restore_set"],
         plan.steps[2],
@@ -128,7 +133,10 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
         "boot_id": book("note", run="demo", text="", who="")["b"],
         "last_step_t": lambda run: 0.0,
     }
-    own |= {"runs": SimpleNamespace(get=lambda name: run), "book": book}
+    own |= {
+        "runs": SimpleNamespace(get=lambda name: run, home=SimpleNamespace(id=lambda: "home")),
+        "book": book,
+    }
     for name, value in own.items():
         setattr(pod_actions, name, value)
     actions = Actions(pod_actions, Library(compile_all()), book, stream, lambda body: None)  # type: ignore[arg-type]

@@ -125,6 +125,25 @@ def test_the_plan_shows_what_will_be_done_and_hashes_what_matters(pod_actions):
     assert plan(pod_actions).hash != made.hash
 
 
+def test_a_plan_that_is_made_again_keeps_the_limits_that_were_confirmed(pod_actions):
+    """Other numbers of processes and directories make no other plan; another step does."""
+    made = plan(pod_actions)
+    confirmed = plans.Plan.from_dict(json.loads(json.dumps(made.as_dict())), made.playbook, 0.0)
+    (pod_actions.layout.orchestrator_checkpoints / "step_12").mkdir()
+    pod_actions.alive = False
+    now = plan(pod_actions)
+    assert [step.parameters.get("limit") for step in now.steps] != [
+        step.parameters.get("limit") for step in made.steps
+    ]
+    assert now.hash != made.hash
+    playbook = LIBRARY.get("step-desync")
+    again = plans.make(pod_actions, playbook, "demo", KEY, "", confirmed)
+    assert again.hash == made.hash
+    assert "step_12" in again.steps[2].command, "what it would move now is shown"
+    pod_actions.attempt = 2
+    assert plans.make(pod_actions, playbook, "demo", KEY, "", confirmed).hash != made.hash
+
+
 def test_without_a_complete_step_there_is_no_plan_but_a_word_where_to_go(pod_actions):
     (pod_actions.layout.trainer_checkpoints / "step_5" / ".metadata").unlink()
     (pod_actions.layout.trainer_checkpoints / "step_5").rmdir()

@@ -209,7 +209,7 @@ def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(
     step, where = STEPS["edit_config"], context(pod_actions)
     planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
 
-    def die(*words):
+    def die(*words, **where):
         raise Died
 
     monkeypatch.setattr(os, "replace", die)

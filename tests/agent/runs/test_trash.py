@@ -17,6 +17,7 @@ from bs4_agent.runs import trash as module
 from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
+from bs4_agent.tree.changes import rename
 from tests.agent.runs.practice import Pod
 
 KEY = "0" * 26
@@ -168,7 +169,7 @@ def test_a_rename_that_is_refused_leaves_no_directory_open(tmp_path: Path) -> No
     (tmp_path / "step_40").mkdir()
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(FileNotFoundError):
-        module.rename(tmp_path / "step_40", tmp_path / "nowhere/step_40")
+        rename(tmp_path / "step_40", tmp_path / "nowhere/step_40")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

@@ -22,7 +22,7 @@ RECIPE: dict[str, Any] = {
     "repository": "https://example.org/prime-rl",
     "revision": "0123abc",
     "sync": ["--all-extras"],
-    "uv": "https://example.org/uv.sh",
+    "uv_archives": {os.uname().machine: {"url": "https://example.org/uv.whl", "sha256": "0" * 64}},
     "variables": {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
     "environments": [],
     "secrets": [],

@@ -4,10 +4,16 @@ never taken for the whole.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -99,19 +105,74 @@ def test_limits_are_an_order_and_say_what_the_machine_allows(user: Path) -> None
     assert at(user).place.home.limits.read_text().strip() == '{"nofile":4096}'
 
 
-def test_uv_is_installed_from_a_whole_script_only(user: Path) -> None:
-    install = (
-        "mkdir -p $UV_INSTALL_DIR; printf '#!/bin/sh\\necho uv 0.9.18\\n' > $UV_INSTALL_DIR/uv; "
-        "chmod 755 $UV_INSTALL_DIR/uv"
-    )
-    program(user, "curl", f"""for w; do out=$w; done; cat > "$out" <<'END'\n{install}\nEND\n""")
-    assert carry_out(Uv(), at(user)) == ["uv 0.9.18"]
-    assert carry_out(Uv(), at(user)) == []
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A directory and the address at which it is served over HTTP."""
+    directory = tmp_path / "served"
+    directory.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(directory))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield directory, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def wheel(path: Path, text: str, member: str = "uv-0.9.18.data/scripts/uv") -> str:
+    """Make a wheel with this shell script as the program uv, and return its SHA-256."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, "#!/bin/sh\n" + text)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pinned(url: str, sha256: str, machine: str = os.uname().machine) -> dict[str, Any]:
+    return {machine: {"url": url, "sha256": sha256}}
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+
+
+@needs_curl
+def test_uv_is_unpacked_from_the_wheel_that_is_pinned(user: Path, served: tuple[Path, str]) -> None:
+    directory, address = served
+    sha256 = wheel(directory / "uv.whl", "echo uv 0.9.18\n")
+    there = at(user, uv_archives=pinned(f"{address}/uv.whl", sha256))
+    assert carry_out(Uv(), there) == ["uv 0.9.18"]
+    assert carry_out(Uv(), there) == []
+    assert (user / ".local" / "bin" / "uv").stat().st_mode & 0o777 == 0o755
+    assert list((user / ".bs4" / "setup").iterdir()) == []
     program(user, "uv", "echo Python 3.11\n")  # something else of that name is no uv
-    assert not Uv().plan(at(user))[0].shown["done"]
-    program(user, "curl", "echo half; exit 7\n")
-    with pytest.raises(StepFailed, match="exit code 7"):
-        carry_out(Uv(), at(user))
+    assert not Uv().plan(there)[0].shown["done"]
+
+
+@needs_curl
+def test_nothing_of_another_archive_is_run_or_kept(user: Path, served: tuple[Path, str]) -> None:
+    directory, address = served
+    ran = user / "ran"
+    wheel(directory / "uv.whl", f"touch {ran}; echo uv 0.9.18\n")
+    there = at(user, uv_archives=pinned(f"{address}/uv.whl", "0" * 64))
+    with pytest.raises(StepFailed, match="Nothing of it was run"):
+        carry_out(Uv(), there)
+    sha256 = wheel(directory / "other.whl", "", "elsewhere/uv")
+    there = at(user, uv_archives=pinned(f"{address}/other.whl", sha256))
+    with pytest.raises(StepFailed, match="holds no program uv"):
+        carry_out(Uv(), there)
+    (directory / "script.sh").write_text(f"touch {ran}\n")
+    sha256 = hashlib.sha256((directory / "script.sh").read_bytes()).hexdigest()
+    there = at(user, uv_archives=pinned(f"{address}/script.sh", sha256))
+    with pytest.raises(StepFailed, match="cannot be unpacked"):
+        carry_out(Uv(), there)
+    assert not ran.exists()
+    assert not (user / ".local" / "bin" / "uv").exists()
+    assert list((user / ".bs4" / "setup").iterdir()) == []
+
+
+def test_a_machine_type_without_a_pinned_archive_is_refused(user: Path) -> None:
+    there = at(user, uv_archives=pinned("https://example.org/uv.whl", "0" * 64, "riscv64"))
+    (planned,) = Uv().plan(there)
+    assert f"no archive of uv is pinned for {os.uname().machine}" in planned.shown["now"]
+    assert planned.command == ""
+    with pytest.raises(StepFailed, match="by hand"):
+        Uv().act(there, planned, [], lambda text: None)
 
 
 def test_what_cannot_be_installed_is_said_by_name(

@@ -12,17 +12,22 @@ from typing import Any
 
 import pytest
 
+from bs4_agent.actions import executor
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.book import Book
-from bs4_agent.clock import boot_id
 from bs4_agent.errors import BadRequest, PlanExpired, Refused
 from bs4_agent.journal import Journal
 from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
+from bs4_agent.runs.registry import Runs
+from bs4_agent.scope import Scope
+from bs4_agent.setup.plan import NAME
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.setup.work import SetUps
 from bs4_agent.setup_log import open_setup_log
 from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.telemetry.processes import ProcessTable
 from tests.agent.setup.places import KEY, RECIPE
 
 SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode()
@@ -31,7 +36,7 @@ SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode
 class Pod:
     """Set-ups with a journal of their own, of which only the steps about files are left."""
 
-    def __init__(self, home: Home, boot: str | None = None) -> None:
+    def __init__(self, home: Home) -> None:
         self.home = home
         self.stream = SegmentStream(home.state / "journal", 1 << 20)
         self.book = Book(Journal(self.stream))
@@ -40,19 +45,24 @@ class Pod:
             open_setup_log(home),
             self.book,
             self.book.ledger,
-            boot or boot_id(),
             lambda: 65536,
             [],
             contextlib.nullcontext,
         )
+        scope = Scope.from_environment()
+        self.executor = ActionExecutor(self.book, Runs(home, scope, self.book, ProcessTable(scope)))
 
     def plan(self, **changes: Any) -> str:
-        self.ups.plan(KEY, read({**RECIPE, **changes}))
+        recipe = read({**RECIPE, **changes})
+        self.executor.journal_plan(KEY, NAME, "", lambda: self.ups.make(KEY, recipe))
         return next(reversed(self.book.ledger.plans.values())).plan_hash
 
     def accept(self, key: str, plan_hash: str, payload: bytes = b"") -> Any:
         body = {"kind": "setup", "key": key, "plan_hash": plan_hash}
-        plan = self.ups.confirmed(key, body, payload)
+        view = self.executor.kept_plan(body, NAME, "pods setup --plan")
+        recipe = read(view.plan["recipe"])
+        plan = self.executor.made_again(view, "t", lambda: self.ups.make(key, recipe))
+        self.ups.keep(key, plan, payload)
         self.book(
             "action",
             action=key,
@@ -100,7 +110,7 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
         pod.accept("K1", plan_hash)
     with pytest.raises(BadRequest, match="others came"):
         pod.accept("K1", plan_hash, b'{"wandb": {"key": "abcdef"}}')
-    with pytest.raises(Refused, match="No set-up plan"):
+    with pytest.raises(Refused, match="No plan has the hash"):
         pod.accept("K1", "0" * 64, SECRET)
     assert not (pod.home.credentials / "incoming").exists()
     now = time.monotonic()
@@ -108,9 +118,9 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
         later.setattr(time, "monotonic", lambda: now + 901)
         with pytest.raises(PlanExpired):
             pod.accept("K1", plan_hash, SECRET)
-    after_a_reboot = Pod(pod.home, boot="another")
+    monkeypatch.setattr(executor, "boot_id", lambda: "another")
     with pytest.raises(PlanExpired):
-        after_a_reboot.accept("K1", plan_hash, SECRET)
+        Pod(pod.home).accept("K1", plan_hash, SECRET)
 
 
 def test_another_agent_goes_on_where_this_one_died(
@@ -141,7 +151,7 @@ def test_another_agent_goes_on_where_this_one_died(
 
 def test_what_was_never_accepted_is_forgotten(pod: Pod) -> None:
     # and the agent dies before it is journalled
-    pod.ups.confirmed("K9", {"plan_hash": pod.plan(secrets=["b2"])}, SECRET)
+    pod.ups.keep("K9", pod.ups.make("K9", read({**RECIPE, "secrets": ["b2"]})), SECRET)
     assert len(list((pod.home.credentials / "incoming").iterdir())) == 1
     Pod(pod.home).ups.forget_ended()
     assert list((pod.home.credentials / "incoming").iterdir()) == []

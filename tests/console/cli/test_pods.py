@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import asyncssh
@@ -157,3 +158,35 @@ def test_what_cannot_be_a_pod_is_not_added(
     assert done.code == 2
     assert says in done.sentence
     assert not console.config.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "asked", "read_only"),
+    [
+        ((), b"yes\n", True, True),
+        ((), b"\n", True, False),
+        (("--may-act",), b"", False, False),
+        (("--read-only",), b"", False, True),
+    ],
+)
+def test_a_terminal_asks_whether_a_pod_is_only_looked_at(
+    console: Console, words: tuple[str, ...], typed: bytes, asked: bool, read_only: bool
+) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, typed)
+    process = console.start(
+        "pods", "add", "h", "host", "--no-connect", *words, stdin=theirs, stdout=theirs
+    )
+    _, err = process.communicate(timeout=100)
+    os.close(theirs)
+    os.close(ours)
+    assert process.returncode == 0, err
+    assert (b"Only look at h" in err) is asked
+    assert console("pods", "show", "h", "--json").json.get("read_only", False) is read_only
+
+
+def test_nobody_is_asked_without_a_terminal(console: Console) -> None:
+    assert console("pods", "add", "h", "host", "--no-connect").code == 0
+    assert console("pods", "show", "h", "--json").json.get("read_only", False) is False
+    both = console("pods", "add", "i", "host", "--no-connect", "--may-act", "--read-only")
+    assert both.code == 2

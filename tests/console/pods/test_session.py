@@ -18,7 +18,14 @@ import psutil
 import pytest
 
 from bs4_agent.wire import Decoder, encode
-from bs4_console.errors import ChannelLost, HostKeyChanged, NoAgent, RefusedError, Unreachable
+from bs4_console.errors import (
+    ChannelLost,
+    HostKeyChanged,
+    NoAgent,
+    RefusedError,
+    RemoteError,
+    Unreachable,
+)
 from bs4_console.pods import reader
 from bs4_console.pods import session as module
 from bs4_console.pods.inventory import Pod
@@ -364,6 +371,26 @@ async def test_read_only_refuses_to_act(agent: Agent) -> None:
         session.state.read_only = True
         with pytest.raises(RefusedError, match="read-only"):
             await session.submit("adopt")
+
+
+async def test_an_action_names_the_home_that_was_seen(agent: Agent, tmp_path: Path) -> None:
+    """A plan's own home goes first; a plan of an older agent has none, so the present one stands
+    for it.
+    """
+    async with watching(agent, tmp_path) as session:
+        home = (agent.home / "id").read_text()
+        assert session.home == home
+        await session.submit("adopt", pid=-1)
+        for plan_hash, named in (("a" * 64, "01ANOTHER"), ("b" * 64, "")):
+            record = {"t": 0.0, "b": "boot", "action": "k", "playbook": "launch", "run": "demo"}
+            session.state.ledger.apply(
+                {**record, "type": "plan", "plan_hash": plan_hash, "home": named}
+            )
+        for plan_hash, sentence in (("a" * 64, "another pod"), ("b" * 64, "No plan has the hash")):
+            with pytest.raises(RemoteError, match=sentence):
+                await session.submit("launch", run="demo", plan_hash=plan_hash)
+        assert [body["home"] for body in agent.submitted("adopt")] == [home]
+        assert [body["home"] for body in agent.submitted("launch")] == ["01ANOTHER", home]
 
 
 async def test_a_submission_whose_link_is_lost_under_it_is_made_again_and_happens_once(

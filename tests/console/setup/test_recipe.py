@@ -31,23 +31,38 @@ def test_a_stack_is_a_recipe_that_the_agent_takes(trainer: str) -> None:
 
 
 def test_what_is_given_goes_before_what_the_stack_says() -> None:
+    archive = {"url": "https://example.org/uv.whl", "sha256": "a" * 64}
     body = Recipe(
         trainer="prime-rl",
         directory="there",
         repository="https://example.org/r",
         revision="feed1234",
         environments=(),
-        uv="https://example.org/uv.sh",
+        uv=f"https://example.org/uv.whl#sha256={'a' * 64}",
         nofile=8192,
     ).body(Credentials())
     wanted = {
         "directory": "there",
         "repository": "https://example.org/r",
         "revision": "feed1234",
-        "uv": "https://example.org/uv.sh",
+        "uv_archives": {"x86_64": archive, "aarch64": archive},
     }
     assert {key: body[key] for key in wanted} == wanted
     assert body["nofile"] == 8192
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_uv_is_pinned_by_hash_and_is_no_script(trainer: str) -> None:
+    archives = read(Recipe(trainer=trainer).body(Credentials())).uv_archives
+    assert sorted(archives) == ["aarch64", "x86_64"]
+    for archive in archives.values():
+        assert archive.url.endswith(".whl")
+
+
+@pytest.mark.parametrize("address", ["https://example.org/uv.whl", "https://e.org/uv#sha256=12"])
+def test_an_address_without_its_hash_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="hash"):
+        Recipe(trainer="prime-rl", uv=address).body(Credentials())
 
 
 def test_an_unknown_trainer_is_no_recipe() -> None:

@@ -57,6 +57,16 @@ def no_keys_of_the_person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine at which nobody listens now."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = []
+    for listener in held:
+        ports.append(listener.getsockname()[1])
+        listener.close()
+    return ports
+
+
 async def whoami(connection: SshTransport) -> str:
     try:
         done = await connection.run(["sh", "-c", "echo $HOME"])
@@ -393,6 +403,33 @@ async def test_the_ssh_agent_is_used(
     # A plain pod's sshd passes on nothing either; an embedded one runs as us and is no test of
     # this.
     assert done.stdout == b"none\n"
+
+
+async def test_no_x11_and_no_port_is_forwarded(
+    pods: Pods, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the ssh config says, and with a server that would allow both."""
+    (pod,) = pods(1, sshd=("X11Forwarding yes", "AllowTcpForwarding yes"))
+    monkeypatch.setenv("DISPLAY", ":77")
+    local, remote, dynamic = free_ports(3)
+    (tmp_path / "config").write_text(
+        "Host *\n  ForwardX11 yes\n  ForwardX11Trusted yes\n"
+        f"  LocalForward 127.0.0.1:{local} 127.0.0.1:22\n"
+        f"  RemoteForward 127.0.0.1:{remote} 127.0.0.1:22\n"
+        f"  DynamicForward 127.0.0.1:{dynamic}\n"
+    )
+    link = transport(pod, tmp_path, ssh_config=True, options={"config": tmp_path / "config"})
+    try:
+        done = await link.run(["sh", "-c", "echo ${DISPLAY:-none}; cat /proc/net/tcp"])
+        for port in (local, dynamic):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5)
+    finally:
+        await link.close()
+        pod.close()
+    display, _, sockets = done.stdout.decode().partition("\n")
+    assert display == "none"
+    assert f":{remote:04X} " not in sockets
 
 
 async def test_a_dead_agent_is_mentioned_and_the_files_are_tried(

@@ -51,6 +51,7 @@ class RecordedSession:
         """
         self.configs: dict[str, str] = {}
         self.submitted: list[tuple[str, dict[str, Any]]] = []
+        self.home = "01HOME"
         self.retried = 0
         self.refuse: Exception | None = None
         self.on_submit: Callable[[str, str, dict[str, Any]], None] | None = None

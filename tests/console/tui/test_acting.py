@@ -228,7 +228,8 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
         await drive(pilot, [session], ("escape",))
         assert session.submitted == []
         await drive(pilot, [session], ("K", *"math", "minus", *"7b", "enter"))
-        assert session.submitted == [("stop", {"run": "math-7b"})]
+        named = {"home": session.home, "run": "math-7b", "attempt": 2}
+        assert session.submitted == [("stop", named)]
         await until(
             pilot,
             lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left",

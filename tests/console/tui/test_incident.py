@@ -5,6 +5,7 @@ it goes.
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
@@ -216,6 +217,33 @@ async def test_an_error_of_the_agent_is_a_message_and_the_screen_goes_on(error: 
         assert app.messages[-1].severity == "error"
         assert str(getattr(error, "message", "")) in app.messages[-1].text
         assert "asks the agent" in page(app)
+
+
+async def test_a_plan_that_was_answered_with_another_one_is_replaced_by_it() -> None:
+    session = fixtures.desync()
+
+    def agent(key: str, kind: str, body: dict[str, Any]) -> None:
+        if kind == "plan":
+            fixtures.plan_record(session.state, action=key, ago=0)
+            return
+        plans_now = session.state.ledger.plans
+        shown = plans_now[fixtures.PLAN_HASH]
+        plans_now["e" * 64] = dataclasses.replace(
+            shown, action="by the agent", plan_hash="e" * 64, t=shown.t + 1.0
+        )
+        session.state.changed()
+        raise RemoteError("plan-changed", "Look at the new plan eeeeeeeeeeeeeeee.")
+
+    session.on_submit = agent
+    app = open_app(session)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await drive(pilot, [session], ("i", "p"))
+        await until(pilot, lambda: fixtures.PLAN_HASH in page(app))
+        await drive(pilot, [session], ("r",))
+        await pilot.press(*"math-7b", "enter")
+        await until(pilot, lambda: "e" * 64 in page(app))
+        assert fixtures.PLAN_HASH not in page(app)
+        assert "Look at the new plan" in app.messages[-1].text
 
 
 async def test_a_plan_that_the_agent_prepared_by_itself_is_there_at_once() -> None:

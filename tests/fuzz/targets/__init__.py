@@ -13,6 +13,7 @@ from types import ModuleType
 NAMES = (
     "frames",
     "records",
+    "replies",
     "lines",
     "configs",
     "playbooks",

@@ -28,7 +28,6 @@ class MergePlan:
 
     prepared: Prepared
     expires_m: float
-    attempt: int = 0
 
     @property
     def steps(self) -> list[Planned]:
@@ -64,9 +63,7 @@ class MergePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the plan. A person confirms exactly this plan by sending the hash
-        back.
-        """
+        """Return the hash of everything that the merge would do."""
         return digest({"merge": self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:

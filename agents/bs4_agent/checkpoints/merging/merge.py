@@ -8,7 +8,6 @@ output is complete, one rename puts it in its place.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,9 +34,10 @@ from bs4_agent.probes import merge_adapter
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.runs.trash import rename
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
+from bs4_agent.tree.changes import remove, rename
+from bs4_agent.tree.descriptors import open_directory
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"
 #: The beginnings of the names of step directories.
@@ -236,7 +236,7 @@ class Merging:
 
     def _target(self, run: Run, asked: MergeRequest, one: StepSet) -> Path:
         """Return the absolute path of the target. Raises Refused if it exists, cannot be written,
-        or is among the checkpoints.
+        is among the checkpoints, or lies in a directory that is in other people's hands.
         """
         layout = self._runs.trainer(run).layout(run.spec)
         if asked.target.startswith("~"):
@@ -253,6 +253,7 @@ class Merging:
         parent = nearest(target.parent)
         # Links are resolved, so that the directory that is shown is the one that is meant.
         target = parent.resolve() / target.relative_to(parent)
+        parent = parent.resolve()
         root = layout.trainer_checkpoints.resolve()
         if root in target.parents and target.relative_to(root).parts[0].startswith(_STEPS):
             raise Refused(
@@ -263,6 +264,9 @@ class Merging:
             raise Refused(
                 f"Nothing can be written to {parent}; name another directory with --target."
             )
+        if parent == target.parent:
+            with open_directory(parent, ours=parent):
+                pass  # the model is not put where others can change it
         return target
 
     def _refuse_small(
@@ -364,7 +368,7 @@ class Merging:
                 )
             rename(model, target)
         # this holds our own mark, and the base into which an adapter was merged
-        shutil.rmtree(prepared.staging, ignore_errors=True)
+        remove(prepared.staging, ours=prepared.staging)
         return f"{target} is a Hugging Face directory"
 
 

@@ -28,6 +28,8 @@ from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.errors import AgentError, Busy, PlanChanged, StepFailed
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.tree.changes import Entry, entries, remove
+from bs4_agent.tree.descriptors import open_directory
 
 FAILED = 1
 #: The file in the staging directory that names its owner; it is locked while somebody writes there.
@@ -65,7 +67,11 @@ def main(arguments: Sequence[str]) -> int:
 def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
     """Merge in the staging directory, which is locked meanwhile, and return the result."""
     staging, source = Path(order["staging"]), Path(order["source"])
-    staging.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (
+        open_directory(staging.parent, make=0o755),
+        open_directory(staging, ours=staging, make=0o700),
+    ):
+        pass  # they are there now, and the staging directory is in nobody else's hands
     if not (staging / OWNER).exists() and any(staging.iterdir()):
         raise Busy(
             f"{staging} holds what no merge of ours has put there; move it aside, then merge again."
@@ -84,7 +90,7 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
             except (AgentError, OSError):
                 # This is our own half of a model. It takes disk space that the run needs, and can
                 # be made again.
-                shutil.rmtree(staging)
+                remove(staging, ours=staging)
                 raise
     finally:
         os.close(owner)
@@ -121,12 +127,12 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
             "key": order["key"],
         },
     )
-    _sync(model)
     files = size = 0
-    for path in model.rglob("*"):
-        if path.is_file():
+    for entry in entries(model):
+        if entry.regular:
+            _sync(entry)
             files += 1
-            size += path.stat().st_size
+            size += entry.status.st_size
     print(f"{files} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
     return {"bytes": size, "files": files}
 
@@ -216,19 +222,18 @@ def _stand_in(source: Path, place: Path) -> None:
 
 def _clear(staging: Path) -> None:
     """Delete what an earlier try of ours has left. The directory is ours and is locked by us."""
-    for path in staging.iterdir():
-        if path.name in (MODEL, BASE, INPUT):
-            shutil.rmtree(path)
+    for name in (MODEL, BASE, INPUT):
+        remove(staging / name)
 
 
-def _sync(directory: Path) -> None:
-    """Write everything below the directory to the disk, before it appears under its final name."""
-    for path in [*directory.rglob("*"), directory]:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+def _sync(entry: Entry) -> None:
+    """Write a file and its directory to the disk, before they appear under their final names."""
+    file = os.open(entry.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=entry.parent)
+    try:
+        os.fsync(file)
+        os.fsync(entry.parent)
+    finally:
+        os.close(file)
 
 
 def _failure(error: AgentError | OSError) -> dict[str, str]:

@@ -11,7 +11,6 @@ one.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import ipaddress
@@ -45,6 +44,7 @@ from bs4_agent.checkpoints.remote.errors import (
 )
 from bs4_agent.checkpoints.remote.store import Entry, Progress
 from bs4_agent.errors import BadRequest
+from bs4_agent.tree.descriptors import at, open_file
 
 #: Transfers at a time, of small files and parts of large files together. `b2 sync` uses 10.
 THREADS = 10
@@ -233,16 +233,17 @@ class B2Store:
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, only its missing parts are sent.
-        `progress` receives the number of bytes sent.
+        `progress` receives the number of bytes sent. The path is without links.
         """
-        with self._told(name):
+        with open_file(path) as opened, self._told(name):
             # A file that is smaller than two parts is sent in one call, whatever was begun under
             # its name.
-            if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
+            size = os.fstat(opened).st_size
+            if size > self._bucket.api.account_info.get_absolute_minimum_part_size():
                 self._cancel_others(name, sha1)
             return self._tried(
-                lambda: self._upload(path, name, sha1, progress),
-                again=lambda: self._arrived(name, path, sha1),
+                lambda: self._upload(at(opened), name, sha1, progress),
+                again=lambda: self._arrived(name, size, sha1),
             )
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
@@ -286,9 +287,9 @@ class B2Store:
             self._session.cancel_large_file(entry.version)
 
     def _upload(self, path: Path, name: str, sha1: str, progress: Progress | None) -> Entry:
-        """Upload the file once."""
-        if not path.is_file():  # b2sdk's own error says less
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        """Upload the file once. b2sdk opens it again for each part, so `path` must go on to name
+        the same file.
+        """
         return _of_version(
             self._bucket.upload(
                 UploadSourceLocalFile(path, sha1),
@@ -298,12 +299,12 @@ class B2Store:
             )
         )
 
-    def _arrived(self, name: str, path: Path, sha1: str) -> Entry | None:
+    def _arrived(self, name: str, size: int, sha1: str) -> Entry | None:
         """Return the entry of the file if the store has it already, otherwise None: the answer to
         the last call may have been lost although the call succeeded.
         """
         newest = next(iter(self.versions(name)), None)
-        if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1):
+        if newest is not None and (newest.size, newest.sha1) == (size, sha1):
             return newest
         return None
 

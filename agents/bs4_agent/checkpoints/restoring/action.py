@@ -13,9 +13,8 @@ from typing import Any
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
-from bs4_agent.clock import boot_id
 from bs4_agent.errors import PlanChanged
-from bs4_agent.ledger import ActionView, Ledger
+from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
@@ -26,7 +25,7 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
     targets_at,
 )
-from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
+from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.runs.registry import Runs
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -50,9 +49,7 @@ class RestorePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of the plan. A person confirms exactly this plan by sending the hash
-        back.
-        """
+        """Return the hash of everything that the restore would do."""
         return digest(
             {
                 "restore": self.asked.body(),
@@ -91,13 +88,21 @@ class RestorePlan:
         )
 
 
-def make(restoring: Restoring, runs: Runs, asked: RestoreRequest) -> RestorePlan:
+def make(
+    restoring: Restoring, runs: Runs, asked: RestoreRequest, before: RestorePlan | None = None
+) -> RestorePlan:
     """Return the plan of what the requested restore would do now. Raises NotApplicable if the store
     has no such step, and Refused if the run is running or the step does not fit on the disk.
+
+    If `before` is given, its checkpoint step is planned again, and the store, which may be slow, is
+    not asked. Raises PlanChanged if the agent's notes about that step are gone.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
-    prepared = restoring.find(asked)
+    if before is None:
+        prepared = restoring.find(asked)
+    else:
+        prepared = restoring.again(asked, before.identity)
     step, spec = prepared.found.step, prepared.spec
     trainer = runs.trainer(spec)
     here = restoring.here(prepared)
@@ -286,31 +291,12 @@ class Restores:
     pod. `actions.Actions` accepts these actions and runs them on threads.
     """
 
-    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
-        self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
+    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder) -> None:
+        self.restoring, self._runs, self._record = restoring, runs, record
 
-    def plan(self, key: str, asked: RestoreRequest) -> None:
-        """Make a plan for the action `key` and write it to the journal, or write there why no plan
-        can be made.
-        """
-        journal_plan(
-            self._record, key, NAME, asked.run, lambda: make(self.restoring, self._runs, asked)
-        )
-
-    def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
-        """Return the journalled plan whose hash is `plan_hash` in `body`. Raises Refused if no
-        restore plan has that hash, and PlanExpired if the plan is older than 15 minutes or the pod
-        was rebooted since.
-        """
-        view = confirmed_plan(
-            self._ledger,
-            body.get("plan_hash"),
-            NAME,
-            boot_id(),
-            "No plan of a restore has that hash; make one with `checkpoints restore --plan` and "
-            "confirm that.",
-        )
-        return RestorePlan.from_dict(view.plan)
+    def make(self, asked: RestoreRequest, before: RestorePlan | None = None) -> RestorePlan:
+        """Return the plan of a restore; see the function `make`."""
+        return make(self.restoring, self._runs, asked, before)
 
     def carry_out(
         self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None

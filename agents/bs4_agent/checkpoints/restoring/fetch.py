@@ -17,6 +17,8 @@ from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.restoring.source import RemoteFile
 from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import sync_directory, write_json
+from bs4_agent.tree.changes import remove
+from bs4_agent.tree.descriptors import at, open_directory, open_file, real
 
 _CHUNK = 4 * 1024 * 1024
 #: A file in the staging directory that exists once every file there was read back and has the right
@@ -62,13 +64,13 @@ def fetch(
         lacking = set()
         for target in wanted:
             total += target.file.size
-            if not _there(target):
+            if not _there(target, staging):
                 lacking.add(target.staged)
                 fetched += target.file.size
         _refuse_full(staging, fetched)
         for number, target in enumerate(wanted, 1):
             if target.staged in lacking:
-                _download(store, target)
+                _download(store, target, staging)
             got += target.file.size
             say(number, len(wanted), got, total)
         for directory in {target.staged.parent for target in wanted}:
@@ -145,24 +147,24 @@ def _refuse_full(staging: Path, needed: int) -> None:
         )
 
 
-def _there(target: Target) -> bool:
+def _there(target: Target, staging: Path) -> bool:
     """Return True if the file is in the staging directory with the right content. A file with the
-    right content in its final place is linked there.
+    right content in its final place is linked there. Its directory is made.
     """
     if sized(target.staged, target.file) and _same(target.staged, target.file):
         return True
-    target.staged.unlink(missing_ok=True)
-    target.staged.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if (
-        target.present is None
-        or not sized(target.present, target.file)
-        or not _same(target.present, target.file)
-    ):
-        return False
-    try:
-        os.link(target.present, target.staged)
-    except OSError:
-        return False  # it is on another disk, or the disk has no links: it is fetched
+    with open_directory(target.staged.parent, ours=staging, make=0o755) as directory:
+        remove(target.staged, ours=staging)
+        if target.present is None or not sized(target.present, target.file):
+            return False
+        present = real(target.present)
+        if not _same(present, target.file):
+            return False
+        try:
+            with open_file(present) as found:
+                os.link(at(found), target.staged.name, dst_dir_fd=directory, follow_symlinks=True)
+        except OSError:
+            return False  # it is on another disk, or the disk has no links: it is fetched
     return True
 
 
@@ -189,27 +191,30 @@ def hashes(path: Path) -> tuple[str, str]:
     against damage but not against an attacker.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(_CHUNK):
+    with open_file(path) as found:
+        offset = 0
+        while block := os.pread(found, _CHUNK, offset):
             one.update(block)
             two.update(block)
+            offset += len(block)
     return one.hexdigest(), two.hexdigest()
 
 
-def _download(store: Store, target: Target) -> None:
+def _download(store: Store, target: Target, staging: Path) -> None:
     """Fetch one file and verify it. Raises StoreDamaged if it does not match the manifest."""
-    file = target.file
-    store.download(file.name, target.staged)
-    size = target.staged.stat().st_size
-    sha1, sha256 = hashes(target.staged)
-    if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
-        with target.staged.open("rb") as handle:
-            os.fsync(handle.fileno())
-        # b2sdk gives the file the time of its upload. With that time it would look like an old
-        # step, and would be the first to be removed.
-        os.utime(target.staged)
-        return
-    target.staged.unlink()
+    file, staged = target.file, target.staged
+    with open_directory(staged.parent, ours=staging) as directory:
+        store.download(file.name, at(directory, staged.name))
+        size = os.stat(staged.name, dir_fd=directory, follow_symlinks=False).st_size
+        sha1, sha256 = hashes(staged)
+        if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
+            with open_file(staged) as found:
+                os.fsync(found)
+                # b2sdk gives the file the time of its upload. With that time it would look like an
+                # old step, and would be the first to be removed.
+                os.utime(found)
+            return
+        os.unlink(staged.name, dir_fd=directory)
     raise StoreDamaged(
         f"{file.name} has {size} bytes or content that its manifest does not name; restore "
         "an older step with --step."

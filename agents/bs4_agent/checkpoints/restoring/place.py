@@ -15,9 +15,9 @@ from bs4_agent.checkpoints.restoring.source import RemoteSet
 from bs4_agent.checkpoints.sets import StepSet, set_of, step_sets, verify
 from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import sync_directory
-from bs4_agent.runs.trash import rename
 from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.tree.changes import rename
+from bs4_agent.tree.descriptors import open_directory, real
 
 #: The order in which parts are put in place: optional parts first and the trainer's own last. While
 #: that is missing, nobody takes the step for complete.
@@ -70,7 +70,7 @@ class Placement:
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
     trainer has no place for a part of the step, or if that place is on another file system than the
-    staging directory.
+    staging directory or in other people's hands.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -94,7 +94,7 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
                 f"{found.run} has; restore it with its own trainer."
             )
         root, sub = places[part]
-        _refuse_other_disk(root, base)
+        _refuse_unusable(root, base)
         tree = roots.setdefault(root, staging / f"tree-{len(roots)}")
         below = Path(f"step_{found.step}", *PurePosixPath(sub).parts, *inside.parts)
         targets.append(Target(file, tree / below, root / below))
@@ -158,8 +158,10 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
             continue
         if os.path.lexists(one.final):
             aside(one.final)
-        one.final.parent.mkdir(parents=True, exist_ok=True)
-        rename(one.staged.resolve(), one.final.parent.resolve() / one.final.name)
+        # The trainer follows links above a step, so these are resolved.
+        final = real(one.final)
+        with open_directory(final.parent, make=0o755):
+            rename(one.staged, final)
         placed.append(one.final)
     return placed
 
@@ -171,9 +173,8 @@ def put_beside(where: Placement) -> None:
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():
-            target.present.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.replace(target.staged, target.present)
-            sync_directory(target.present.parent)
+            with open_directory(target.present.parent, make=0o700):
+                rename(target.staged, target.present)
 
 
 def beside(where: Placement) -> bool:
@@ -221,10 +222,15 @@ def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
     return None, whole
 
 
-def _refuse_other_disk(root: Path, base: Path) -> None:
-    """Raise Refused if one rename cannot move a file from `base` to `root`."""
+def _refuse_unusable(root: Path, base: Path) -> None:
+    """Raise Refused if one rename cannot move a file from `base` to `root`, or if `root` is in
+    other people's hands.
+    """
     if nearest(root).stat().st_dev != nearest(base).stat().st_dev:
         raise Refused(
             f"{root} is on another filesystem than {base}, so nothing can be put there in "
             "one rename; give another --output-dir."
         )
+    if root.is_dir():
+        with open_directory(root.resolve(), ours=root.resolve()):
+            pass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +38,7 @@ from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.tree.changes import remove
 
 #: Seconds for the listing of a whole run.
 FIND_S = 120.0
@@ -368,7 +368,7 @@ class Restoring:
                 f"Step {step} was put in its place and is not complete there; `bs4-console "
                 "checkpoints list` says what it lacks. Restore an older one with --step."
             )
-        shutil.rmtree(where.staging, ignore_errors=True)  # our own receipt and empty directories
+        remove(where.staging)  # our own receipt and empty directories
         return (
             f"{len(done)} director{'y' if len(done) == 1 else 'ies'} put in place; step {step} "
             "is complete here"

@@ -11,6 +11,8 @@ from typing import Any
 from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_agent.tree.changes import remove
+from bs4_agent.tree.descriptors import real
 
 #: git gives up if less than 1000 bytes per second arrive for a minute: such a connection is dead,
 #: not slow.
@@ -90,7 +92,9 @@ class Checkout(Stepping):
             tree = _part(directory)
             clone = [*_CLONE, "clone", "--no-checkout", "--", recipe.repository, str(tree)]
             if not context.started(clone):
-                _remove(tree)
+                # It is half a clone: nothing is in it that the repository does not have. Its parent
+                # may be a directory for everybody, as /workspace is on some pods.
+                remove(real(tree), ours=tree)
             context.run(clone, say)
         else:
             context.run(
@@ -178,13 +182,3 @@ def _git(context: SetupContext, tree: Path, *words: str) -> tuple[int, str]:
 def _part(directory: Path) -> Path:
     """Return the path of the clone until it is complete."""
     return directory.with_name(f".{directory.name}.bs4-part")
-
-
-def _remove(tree: Path) -> None:
-    """Delete an incomplete clone. The path must come from `_part`: nothing is in it that the
-    repository does not have.
-    """
-    import shutil
-
-    if tree.exists():
-        shutil.rmtree(tree)

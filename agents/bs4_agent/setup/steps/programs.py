@@ -1,19 +1,28 @@
 """The steps that install programs: tools installs git and curl, which fetch everything else (bare
-CUDA images have neither), and uv installs uv into ~/.local/bin with the official installer of one
-version.
+CUDA images have neither), and uv puts uv into ~/.local/bin from a wheel whose SHA-256 the recipe
+names.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
+from bs4_agent import digest
 from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
 
+#: Where a wheel of uv holds the program.
+_MEMBER = ".data/scripts/uv"
+#: The most bytes that are fetched for uv. Its wheels have 22 MB.
+_ARCHIVE_BYTES = 200 * 1024 * 1024
+_COPY_BYTES = 1024 * 1024
 _PACKAGES = ("git", "curl", "ca-certificates")
 
 
@@ -75,7 +84,7 @@ class Tools(Stepping):
 
 def _missing(context: SetupContext) -> list[str]:
     """Return the needed programs that are not on the PATH."""
-    # curl is only needed to fetch uv's installer.
+    # curl is only needed to fetch uv.
     needed = ["git"] if context.place.which("uv") else ["git", "curl"]
     found = []
     for program in needed:
@@ -98,27 +107,29 @@ def _install(context: SetupContext) -> list[str]:
 
 
 class Uv(Stepping):
-    """The step that installs the program uv if the pod has none."""
+    """The step that installs the program uv if the pod has none. Nothing of what was fetched runs
+    before its SHA-256 is the one of the recipe.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows the version of uv that is installed now."""
+        """Return one planned step, which also shows the version of uv that is installed now. The
+        parameters are empty if the recipe has no archive for this machine type.
+        """
         version = _version(context)
-        place = context.place
-        script = place.shown(_script(context))
-        command = (
-            f"curl -LsSf {context.recipe.uv} -o {script} && "
-            f"UV_INSTALL_DIR={place.shown(place.bin())} UV_NO_MODIFY_PATH=1 sh {script}"
-        )
-        return [
-            Planned(
-                "uv",
-                "Install uv",
-                command,
-                {"installer": context.recipe.uv},
-                [],
-                {"now": version or "there is no uv", "done": bool(version)},
+        now = version or "there is no uv"
+        command, parameters = "", {}
+        archive = context.recipe.uv_archives.get(os.uname().machine)
+        if archive is not None:
+            part, program = context.place.shown(_part(context)), context.place.shown(_uv(context))
+            command = (
+                f"curl -LsSf {archive.url} -o {part} && echo '{archive.sha256}  {part}' | "
+                f"sha256sum -c && unzip -p {part} '*{_MEMBER}' > {program} && chmod 755 {program}"
             )
-        ]
+            parameters = {"url": archive.url, "sha256": archive.sha256}
+        elif not version:
+            now += f"; {_unpinned()}"
+        shown = {"now": now, "done": bool(version)}
+        return [Planned("uv", "Install uv", command, parameters, [], shown)]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         """Return True if uv is installed and answers `uv --version`."""
@@ -131,39 +142,72 @@ class Uv(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Download and run uv's installer, and return the version of uv. Raises StepFailed if uv
-        cannot be run afterwards.
+        """Fetch the archive, compare its SHA-256, put its program uv in place, and return the
+        version of uv. Raises StepFailed if no archive is pinned for this machine type, the
+        SHA-256 is another one, or uv cannot be run afterwards.
         """
-        script = _script(context)
-        script.parent.mkdir(mode=0o700, exist_ok=True)
-        # It has another name until it is complete: half a script must never run.
-        part = script.with_suffix(".part")
+        if "sha256" not in planned.parameters:
+            raise StepFailed(f"uv cannot be installed: {_unpinned()}")
+        part = _part(context)
+        part.parent.mkdir(mode=0o700, exist_ok=True)
+        address = str(planned.parameters["url"])
+        limit = str(_ARCHIVE_BYTES)
         context.run(
-            [
-                "curl",
-                "-LsSf",
-                "--retry",
-                "3",
-                str(planned.parameters["installer"]),
-                "-o",
-                str(part),
-            ],
+            ["curl", "-LsSf", "--retry", "3", "--max-filesize", limit, address, "-o", str(part)],
             say,
         )
-        if part.exists():
-            part.replace(script)
-        context.run(
-            ["sh", str(script)],
-            say,
-            environment={"UV_INSTALL_DIR": str(context.place.bin()), "UV_NO_MODIFY_PATH": "1"},
-        )
+        try:
+            _unpack(part, str(planned.parameters["sha256"]), _uv(context))
+        except (OSError, BadZipFile) as error:
+            raise StepFailed(
+                f"What {address} sent cannot be unpacked ({error}); look at the disk, then repeat."
+            ) from error
+        finally:
+            part.unlink(missing_ok=True)
         version = _version(context)
         if not version:
             raise StepFailed(
-                "uv's installer ended well, but `uv --version` does not answer; look at the "
-                "log, then repeat."
+                f"uv was put into {_uv(context)}, but `uv --version` does not answer; run it by "
+                "hand to see why, then repeat."
             )
         return version
+
+
+def _unpinned() -> str:
+    """Return the sentence that says that no archive is pinned for this machine type."""
+    return (
+        f"no archive of uv is pinned for {os.uname().machine}; install uv by hand, or give one "
+        "with --uv URL#sha256=HASH."
+    )
+
+
+def _unpack(archive: Path, sha256: str, program: Path) -> None:
+    """Copy the program uv out of the wheel `archive` to the path `program`, at once and executable.
+    Raises StepFailed if the wheel's SHA-256 is not `sha256` or it holds no uv, BadZipFile if it is
+    no zip file, and OSError.
+    """
+    with archive.open("rb") as file:
+        hashing = digest.sha256()
+        while data := file.read(_COPY_BYTES):
+            hashing.update(data)
+        if hashing.hexdigest() != sha256:
+            raise StepFailed(
+                f"The archive of uv has the SHA-256 {hashing.hexdigest()}, not {sha256}, which is "
+                "pinned. Nothing of it was run; find out who answers for that address, then repeat."
+            )
+        # The same open file: what was hashed is what is unpacked.
+        with ZipFile(file) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(_MEMBER)]
+            if not names:
+                raise StepFailed(
+                    "The archive holds no program uv; give a wheel of uv with --uv, then repeat."
+                )
+            program.parent.mkdir(parents=True, exist_ok=True)
+            whole = program.with_name(".uv.part")
+            with wheel.open(names[0]) as source, whole.open("wb") as target:
+                shutil.copyfileobj(source, target)
+            whole.chmod(0o755)
+            whole.replace(program)
 
 
 def _version(context: SetupContext) -> str:
@@ -176,6 +220,11 @@ def _version(context: SetupContext) -> str:
     return ""
 
 
-def _script(context: SetupContext) -> Path:
-    """Return the path to which the installer is downloaded."""
-    return context.place.home.setup / "uv-installer.sh"
+def _part(context: SetupContext) -> Path:
+    """Return the path to which the archive is downloaded."""
+    return context.place.home.setup / "uv.whl"
+
+
+def _uv(context: SetupContext) -> Path:
+    """Return the path at which the program uv is put."""
+    return context.place.bin() / "uv"

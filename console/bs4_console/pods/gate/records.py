@@ -225,6 +225,7 @@ _PLAN = Shape(
     {
         "run": text,
         "attempt": attempt,
+        "home": text,
         "plan_hash": text,
         "expires_m": number,
         "expires_t": wall,

@@ -1,16 +1,20 @@
-"""What a pod's answers to queries must look like before anything is made of them.
+"""What a pod's answers must look like before anything is made of them.
 
-Like pods.gate.records for what streams hold: an answer is checked once, where it enters, and raises
-RecordRefused if a field is not what an agent sends.
+Like pods.gate.records for what streams hold: an answer is checked once, where the channel receives
+it, by the request that it answers. Fields that nobody reads are not checked, so that an older
+console understands a newer agent.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_console.pods.gate.records import (
+    ENTRIES,
     RecordRefused,
+    Rule,
     Shape,
     flag,
     mapping,
@@ -19,9 +23,75 @@ from bs4_console.pods.gate.records import (
     one_line_each,
     step,
     text,
+    texts,
     wall,
     whole,
 )
+
+_CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
+#: Names in a request that the console sets itself. An agent cannot set them with the arguments of
+#: the next request.
+_OWN = frozenset({"self", "id", "call", "stream", "op"})
+#: The most arguments of the next request. An agent sends three.
+_ARGUMENTS = 100
+
+
+def cursor(value: Any) -> bool:
+    """A cursor."""
+    return isinstance(value, str) and _CURSOR.fullmatch(value) is not None
+
+
+def again(value: Any) -> bool:
+    """An object of arguments."""
+    return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
+
+
+def plain(value: Any) -> bool:
+    """An object of finite numbers and of texts that can be written."""
+    return mapping(value) and _plain(value)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(text(key) and _plain(entry) for key, entry in value.items())
+    if isinstance(value, list):
+        return len(value) <= ENTRIES and all(_plain(entry) for entry in value)
+    if isinstance(value, str):
+        return text(value)
+    return value is None or isinstance(value, bool) or number(value)
+
+
+def files(value: Any) -> bool:
+    """A list of paths, each with the file's text."""
+    return isinstance(value, list) and all(texts(pair) and len(pair) == 2 for pair in value)
+
+
+def stretches(value: Any) -> bool:
+    """A list of stretches of a log, each of four integers."""
+    return isinstance(value, list) and all(_of(row, whole, whole, whole, whole) for row in value)
+
+
+def lines(value: Any) -> bool:
+    """A list of lines, each with its cursor and its size."""
+    return isinstance(value, list) and all(_of(row, cursor, text, whole) for row in value)
+
+
+def hits(value: Any) -> bool:
+    """A list of lines, each with its cursor and the place of its match."""
+    if not objects(value):
+        return False
+    return all(
+        cursor(hit.get("cursor")) and text(hit.get("text")) and whole(hit.get("at", 0))
+        for hit in value
+    )
+
+
+def _of(row: Any, *rules: Rule) -> bool:
+    """Return True if `row` is a list whose first entries pass these rules, one each."""
+    if not isinstance(row, list) or len(row) < len(rules):
+        return False
+    return all(rule(value) for rule, value in zip(rules, row, strict=False))
+
 
 _CHECKPOINTS = Shape(
     {
@@ -40,7 +110,7 @@ _CHECKPOINTS = Shape(
         "order": mapping,
         "guard": mapping,
         "trainer_keeps": whole,
-        "next": mapping,
+        "next": again,
     },
 )
 _CHECKPOINT = Shape(
@@ -78,22 +148,114 @@ def _check_checkpoints(answer: Mapping[str, Any]) -> None:
     _GUARD.check(answer.get("guard") or {})
 
 
-#: Stream and operation of a query -> what its answer must look like. Answers to other queries are
-#: checked by who asks.
-_CHECKS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], None]] = {
-    ("checkpoints", "list"): _check_checkpoints,
+def _check_where(answer: Mapping[str, Any]) -> None:
+    """Check the number of a line. It is null as long as the agent counts, and says so in `next`."""
+    _WHERE.check(answer)
+    if answer.get("next") is None:
+        _COUNTED.check(answer)
+
+
+def _check_page(answer: Mapping[str, Any]) -> None:
+    """Check where a search goes on. `next` is there, and is null at the end."""
+    if "next" not in answer:
+        raise RecordRefused("next is missing")
+    if answer["next"] is not None:
+        _PLACE.check(answer["next"])
+
+
+def _check_search(answer: Mapping[str, Any]) -> None:
+    _SEARCH.check(answer)
+    _check_page(answer)
+
+
+def _check_sift(answer: Mapping[str, Any]) -> None:
+    _SIFT.check(answer)
+    _check_page(answer)
+
+
+def _check_count(answer: Mapping[str, Any]) -> None:
+    _COUNT.check(answer)
+    _check_page(answer)
+
+
+def _check_clock(answer: Mapping[str, Any]) -> None:
+    """Check the place of a clock. `cursor` is there, and is null if no line has a clock."""
+    if "cursor" not in answer:
+        raise RecordRefused("cursor is missing")
+    _CLOCK_PLACE.check(answer)
+
+
+_PLACE = Shape({"cursor": cursor})
+_WHERE = Shape({}, {"line": whole, "lines": whole, "next": again})
+_COUNTED = Shape({"line": whole, "lines": whole})
+_SEARCH = Shape({"hits": hits}, {"next": again})
+_SIFT = Shape({"lines": lines, "cursor": cursor}, {"next": again})
+_COUNT = Shape({"stretches": stretches, "cursor": cursor}, {"next": again})
+_CLOCK_PLACE = Shape({}, {"cursor": cursor, "next": again})
+_LOOK = Shape({"facts": plain}, {"waiting": texts, "next": mapping})
+
+Check = Callable[[Mapping[str, Any]], None]
+
+#: Operation of a query -> the check of its answer, for a stream of the pod.
+STREAM: Mapping[str, Check] = {
+    "stat": Shape({"start": cursor, "end": cursor}).check,
+    "seek-line": Shape({"cursor": cursor}, {"cut": flag, "within": flag, "next": again}).check,
+    "seek-time": Shape({"cursor": cursor}, {"next": again}).check,
+    "seek-clock": _check_clock,
+    "where": _check_where,
+    "search": _check_search,
+    "count": _check_count,
+    "sift": _check_sift,
+}
+#: The same, for what is a name for queries and no stream.
+PODS: Mapping[str, Mapping[str, Check]] = {
+    "*": {"list": Shape({"streams": objects}, {"next": again}).check},
+    "checkpoints": {"list": _check_checkpoints},
+    "files": {"paths": Shape({"directory": text, "names": texts}, {"more": flag}).check},
+    "preflight": {
+        "clock": Shape({"t": wall}).check,
+        "config": Shape({"files": files}).check,
+        "look": _LOOK.check,
+        "schema": _LOOK.check,
+    },
+}
+#: Call -> the check of the header of its answer.
+CALLS: Mapping[str, Check] = {
+    "read": Shape(
+        {"start": cursor, "next": cursor}, {"gap": mapping, "partial": flag, "more": flag}
+    ).check,
+    "query": Shape({"result": mapping}).check,
+    "submit": Shape({}, {"action": text, "state": text}).check,
+    "ping": Shape({"t": wall}).check,
 }
 
 
-def check(stream: str, op: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Check the answer of a pod's agent to the query `op` on `stream`, and return it. Only a report
-    of checkpoints (stream "checkpoints", op "list") is checked here, and its texts become single
-    lines without characters that a terminal acts on. Other answers are returned as they are, for
-    the caller to check. Raises RecordRefused if a field of the report is not what an agent sends.
+def named(request: Mapping[str, Any]) -> str:
+    """Return the name of a request for a sentence, such as "the query stat of journal"."""
+    if request["call"] == "query":
+        return f"the query {request['op']} of {request['stream']}"
+    if request["call"] == "read":
+        return f"a read of {request['stream']}"
+    return f"a {request['call']}"
+
+
+def check(request: Mapping[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """Check the header of the answer to a request, which is no error, and return it. The texts of
+    a report of checkpoints become single lines without characters that a terminal acts on. Raises
+    RecordRefused, which names the field, if the answer is not what an agent sends, and if nothing
+    is known about answers to such a request.
     """
-    rule = _CHECKS.get((stream, op))
-    if rule is None:
+    _known(CALLS, request["call"])(answer)
+    if request["call"] != "query":
         return answer
-    rule(answer)
-    cleaned: dict[str, Any] = one_line_each(answer)
-    return cleaned
+    stream, op = request["stream"], request["op"]
+    _known(PODS.get(stream, STREAM), op)(answer["result"])
+    if stream == "checkpoints":
+        return {**answer, "result": one_line_each(answer["result"])}
+    return answer
+
+
+def _known(checks: Mapping[str, Check], request: str) -> Check:
+    if request not in checks:
+        raise RecordRefused(f"this console knows no answer to {request}")
+    return checks[request]

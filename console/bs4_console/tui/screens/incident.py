@@ -341,6 +341,8 @@ class IncidentScreen(MomentCommands, PageScreen):
             return
         typed = plans.must_type(plan.plan)
         confirmed: dict[str, Any] = {"confirm_run": plan.run} if typed else {}
+        # The pod may answer with another plan, which is then the one to look at.
+        self._asked_key = None
         await session.submit(
             "playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed
         )

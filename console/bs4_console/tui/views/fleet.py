@@ -226,10 +226,23 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Return a row for each run of the pod. A pod without runs, with old runs only, or with an
     incident of its own also has a row for itself, as the last one.
     """
-    made = [_row(pod, run, clock) for run in pod.runs.values()]
+    made = [_row(pod, run, clock) for run in _shown(pod)]
     if status.incidents_of(pod, None) or all(row.old for row in made):
         made.append(_row(pod, None, clock))
     return made
+
+
+def _shown(pod: PodState) -> list[RunState]:
+    """Return the runs of the pod that have a row: all of them, or of more than ROWS_MOST those that
+    are alive or have an open incident first, and then the newest.
+    """
+    runs = list(pod.runs.values())
+    if len(runs) <= status.ROWS_MOST:
+        return runs
+    urgent = {incident.run for incident in pod.ledger.open_incidents()}
+    runs.reverse()
+    runs.sort(key=lambda run: not run.alive and run.name not in urgent)
+    return runs[: status.ROWS_MOST]
 
 
 def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:

@@ -42,7 +42,9 @@ _STEPS = {
     "skipped": ("–", "dim"),
 }
 #: Fields of an action that are shown elsewhere. The other fields are listed with the action.
-_SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
+_SHOWN_ELSEWHERE = frozenset(
+    {"key", "kind", "plan", "run", "home", "plan_hash", "playbook", "incident"}
+)
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:

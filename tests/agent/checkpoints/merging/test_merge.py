@@ -149,7 +149,7 @@ def test_a_step_that_changes_after_its_plan_is_not_merged(pod: MergePod) -> None
     actor = pod.save(5)
     plan = pod.plan()
     os.utime(actor / "model_world_size_2_rank_0.pt")
-    with pytest.raises(PlanChanged, match="make a new plan"):
+    with pytest.raises(PlanChanged, match="look at the new plan"):
         pod.begin(plan)
 
 

@@ -1,0 +1,146 @@
+"""Deletes, moves and lists trees by descriptors; see `descriptors` for what is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.tree.descriptors import Branch, open_directory
+
+#: How often an entry is tried again because it has become another kind of file.
+_SWAPPED_MOST = 100
+#: What the kernel answers if an entry was another kind of file a moment ago, or if something was
+#: put into a directory meanwhile.
+_SWAPPED = (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENOTEMPTY, errno.EPERM)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a tree that is no directory. `name` is its name in the open directory `parent`,
+    `path` its path, and `status` describes the entry itself, even if it is a link.
+    """
+
+    parent: int
+    name: str
+    path: Path
+    status: os.stat_result
+
+    @property
+    def regular(self) -> bool:
+        """Return True if it is a regular file, and not a link, a pipe or a device."""
+        return stat.S_ISREG(self.status.st_mode)
+
+
+def entries(path: Path) -> Iterator[Entry]:
+    """Yield everything below the directory `path` that is no directory itself, sorted by name. An
+    entry is open only until the next one is taken. What vanishes meanwhile is left out.
+
+    Raises Refused if a directory is in other people's hands, and OSError if one cannot be read, has
+    been replaced by a link, or is another filesystem.
+    """
+    with open_directory(path, ours=path) as found:
+        yield from _entries(Branch.top(found, path))
+
+
+def _entries(branch: Branch) -> Iterator[Entry]:
+    """Yield everything below the open directory that is no directory itself."""
+    for name in branch.names():
+        try:
+            status = os.stat(name, dir_fd=branch.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            yield Entry(branch.descriptor, name, branch.path / name, status)
+            continue
+        try:
+            with branch.into(name) as inner:
+                yield from _entries(inner)
+        except FileNotFoundError:
+            continue
+
+
+def refuse_foreign_tree(path: Path) -> None:
+    """Raise Refused if `path`, its parent or a directory below it is in other people's hands, and
+    OSError as `entries` does. Do nothing more if `path` is a file.
+    """
+    with open_directory(path.parent, ours=path.parent) as parent:
+        _look_through(Branch.top(parent, path.parent), path.name)
+
+
+def _look_through(branch: Branch, name: str) -> None:
+    """Open everything below the entry `name` of an open directory, and change nothing."""
+    status = os.stat(name, dir_fd=branch.descriptor, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        with branch.into(name) as inner:
+            for _ in _entries(inner):
+                pass
+
+
+def remove(path: Path, *, ours: Path | None = None) -> int:
+    """Delete the file or the tree `path` for good, and return the bytes of the files that had no
+    other name. Nothing happens if it does not exist.
+
+    The path must be absolute and without links. `ours` is a directory above it from which on nobody
+    else may have a hand in it; the default is the directory that holds `path`. Nothing is deleted
+    if a directory of the tree is in other people's hands: Refused is raised. Raises OSError if the
+    filesystem reports an error, or if the tree goes on in another filesystem.
+    """
+    try:
+        with open_directory(path.parent, ours=ours or path.parent) as parent:
+            branch = Branch.top(parent, path.parent)
+            _look_through(branch, path.name)
+            return _remove(branch, path.name)
+    except FileNotFoundError:
+        return 0
+
+
+def _remove(branch: Branch, name: str) -> int:
+    """Delete the entry `name` of an open directory with everything in it, and return the bytes that
+    are free by it.
+    """
+    freed = 0
+    for _ in range(_SWAPPED_MOST):
+        try:
+            status = os.stat(name, dir_fd=branch.descriptor, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                os.unlink(name, dir_fd=branch.descriptor)
+                if status.st_nlink == 1:
+                    freed += status.st_size
+                return freed
+            with branch.into(name) as inner:
+                for entry in inner.names():
+                    freed += _remove(inner, entry)
+            os.rmdir(name, dir_fd=branch.descriptor)
+            return freed
+        except FileNotFoundError:
+            return freed  # two agents may work on it for a moment
+        except OSError as error:
+            if error.errno not in _SWAPPED:
+                raise
+            last = error
+    raise last
+
+
+def rename(source: Path, target: Path) -> None:
+    """Rename `source` to `target`, and sync the directories of both to disk. Both paths must be
+    absolute and without links.
+
+    Raises Refused if one of the directories, or `source` itself if it is one, is in other people's
+    hands. Raises NotADirectoryError if a part of a path is a link, and OSError if the filesystem
+    refuses the rename.
+    """
+    with (
+        open_directory(source.parent, ours=source.parent) as come_from,
+        open_directory(target.parent, ours=target.parent) as go_to,
+    ):
+        status = os.stat(source.name, dir_fd=come_from, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            with Branch.top(come_from, source.parent).into(source.name):
+                pass
+        os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)
+        os.fsync(go_to)
+        os.fsync(come_from)

@@ -1,0 +1,57 @@
+"""Copies an open file into an open directory, and proves that the copy is the same."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from bs4_agent.digest import sha256
+
+_BLOCK = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def copy(source: int, directory: int, name: str) -> int | None:
+    """Copy the open file `source` to `name` in the open directory `directory`, sync the copy to
+    disk, read it back and compare. Return its size in bytes.
+
+    What is added to the file meanwhile is left out. If the part that was copied has changed itself,
+    return None, and nothing is left at `name`. Raises OSError if the filesystem reports an error.
+    """
+    half = f".{name}.half"
+    try:
+        with os.fdopen(os.open(half, _NEW, 0o600, dir_fd=directory), "wb") as writer:
+            size = 0
+            while block := os.pread(source, _BLOCK, size):
+                writer.write(block)
+                size += len(block)
+            writer.flush()
+            os.fsync(writer.fileno())
+        if digest_in(directory, half, size) != digest(source, size):
+            return None
+        os.rename(half, name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+        return size
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(half, dir_fd=directory)
+
+
+def digest(source: int, size: int) -> str:
+    """Return the SHA-256 of the first `size` bytes of an open file, in hexadecimal digits."""
+    found, offset = sha256(), 0
+    while block := os.pread(source, min(_BLOCK, size - offset), offset):
+        found.update(block)
+        offset += len(block)
+    return found.hexdigest()
+
+
+def digest_in(directory: int, name: str, size: int) -> str:
+    """Return the SHA-256 of the first `size` bytes of the file `name` in an open directory. Raises
+    OSError if it is a link or cannot be read.
+    """
+    source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        return digest(source, size)
+    finally:
+        os.close(source)

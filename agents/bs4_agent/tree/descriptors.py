@@ -1,0 +1,210 @@
+"""Opens directories and files by descriptors, one part of the path at a time.
+
+A link at any level is an error, even one that is put there while a path is walked. Directories that
+another user owns or may write to are refused where that is asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.errors import Refused
+
+_FOUND = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+#: A directory on the way needs no permission to be read.
+_PASSED = _FOUND | os.O_PATH
+_READ = _FOUND | os.O_RDONLY
+#: A named pipe must not hold up the one that opens it.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: The most directories inside one another: each costs a descriptor and some frames of the stack.
+#: No trainer nests a tenth of this.
+_DEEPEST = 100
+
+
+@contextmanager
+def open_directory(
+    path: Path, *, ours: Path | None = None, make: int | None = None
+) -> Iterator[int]:
+    """Yield a descriptor of the directory `path`. It must be absolute, and none of its parts may be
+    a link.
+
+    `ours` is `path` or a directory above it; it and everything below it on the way must be in
+    nobody else's hands. With `make`, directories that do not exist are made with these permissions.
+    Raises Refused if another user owns such a directory or may write to it, NotADirectoryError if a
+    part is a link or no directory, and other OSErrors.
+    """
+    if not path.is_absolute() or ".." in path.parts:
+        raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
+    with ExitStack() as stack:
+        found = os.open("/", _READ)
+        stack.callback(os.close, found)
+        for place in (*reversed(path.parents), path):
+            if place.name:
+                flags = _READ if place == path else _PASSED
+                found = _entered(found, place, flags, make)
+                stack.callback(os.close, found)
+            if ours is not None and (ours == place or ours in place.parents):
+                refuse_foreign(found, place)
+        yield found
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[int]:
+    """Yield a descriptor of the regular file `path`, open for reading. The path must be absolute,
+    and no part of it may be a link.
+
+    Raises Refused if it is no regular file, and OSError if it cannot be opened. Whose directory it
+    lies in is not checked.
+    """
+    with open_directory(path.parent) as parent:
+        try:
+            found = os.open(path.name, _FILE, dir_fd=parent)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Refused(_no_file(path)) from error
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        try:
+            if not stat.S_ISREG(os.fstat(found).st_mode):
+                raise Refused(_no_file(path))
+            yield found
+        finally:
+            os.close(found)
+
+
+def real(path: Path) -> Path:
+    """Return `path` with the links above its last part resolved. The last part may still be one."""
+    return path.parent.resolve() / path.name
+
+
+def at(descriptor: int, name: str = "") -> Path:
+    """Return a path of the entry `name` of the open directory `descriptor`, or of the open file
+    itself, for functions that only take paths. It is valid as long as the descriptor is open.
+    """
+    return Path(f"/proc/self/fd/{descriptor}", name)
+
+
+def refuse_foreign(descriptor: int, path: Path) -> None:
+    """Raise Refused if another user than root owns the open directory, or if another user may
+    rename what is in it. `path` names it in the message.
+    """
+    found = os.fstat(descriptor)
+    if found.st_uid not in (os.geteuid(), 0):
+        raise Refused(
+            f"{path} belongs to another user (uid {found.st_uid}), so what is in it is left alone; "
+            "make it yours with `chown`, or do by hand there what you want done."
+        )
+    writable = found.st_mode & stat.S_IWOTH or (
+        found.st_mode & stat.S_IWGRP and _has_others(found.st_gid)
+    )
+    if writable and not found.st_mode & stat.S_ISVTX:
+        raise Refused(
+            f"Other users may write to {path}, so what is in it is left alone; take that away with "
+            f"`chmod go-w {path}`, then try again."
+        )
+
+
+def _has_others(group: int) -> bool:
+    """Return True if another user may be in the group. With the umask 002 of Ubuntu, every new
+    directory is writable for a group of which its owner is the only member.
+    """
+    import grp
+    import pwd  # an agent seldom comes here
+
+    try:
+        members = set(grp.getgrgid(group).gr_mem)
+    except KeyError:
+        return True
+    me = os.geteuid()
+    for user in pwd.getpwall():
+        if user.pw_uid == me:
+            members.discard(user.pw_name)
+        elif user.pw_gid == group:
+            return True
+    return bool(members)
+
+
+@dataclass(frozen=True)
+class Border:
+    """The device and the mount of an open directory. A tree ends where one of them changes; a bind
+    mount of the same device is seen only by its mount.
+    """
+
+    device: int
+    mount: bytes
+
+    @classmethod
+    def of(cls, descriptor: int) -> Border:
+        """Return the device and the mount of the open directory."""
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
+            mount = next(line for line in lines if line.startswith(b"mnt_id:"))
+        return cls(os.fstat(descriptor).st_dev, mount)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """An open directory of a tree. `path` names it in messages, and `depth` directories of the tree
+    are around it.
+    """
+
+    descriptor: int
+    path: Path
+    border: Border
+    depth: int = 0
+
+    @classmethod
+    def top(cls, descriptor: int, path: Path) -> Branch:
+        """Return the directory in which a tree begins."""
+        return cls(descriptor, path, Border.of(descriptor))
+
+    @contextmanager
+    def into(self, name: str) -> Iterator[Branch]:
+        """Yield the directory `name` of this one, opened. Raises Refused if it is in other people's
+        hands or too deep, and OSError if it is no directory or the border of the tree.
+        """
+        path = self.path / name
+        found = os.open(name, _READ, dir_fd=self.descriptor)
+        try:
+            refuse_foreign(found, path)
+            if Border.of(found) != self.border:
+                raise OSError(errno.EXDEV, f"{path} is another filesystem", str(path))
+            if self.depth == _DEEPEST:
+                raise Refused(
+                    f"{path} lies in {_DEEPEST} directories inside one another, so it was left "
+                    "alone; look at it by hand."
+                )
+            yield Branch(found, path, self.border, self.depth + 1)
+        finally:
+            os.close(found)
+
+    def names(self) -> list[str]:
+        """Return the names of the entries, sorted."""
+        with os.scandir(self.descriptor) as entries:
+            return sorted(entry.name for entry in entries)
+
+
+def _entered(parent: int, path: Path, flags: int, make: int | None) -> int:
+    """Return a descriptor of the directory `path`, opened in its open parent. If `make` is given, a
+    directory that does not exist is made.
+    """
+    name = path.name
+    try:
+        if make is not None:
+            with suppress(FileNotFoundError):
+                return os.open(name, flags, dir_fd=parent)
+            with suppress(FileExistsError):
+                os.mkdir(name, make, dir_fd=parent)
+        return os.open(name, flags, dir_fd=parent)
+    except OSError as error:
+        # The kernel names only the last part.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _no_file(path: Path) -> str:
+    """Return the message about an entry that is no regular file."""
+    return f"{path} is no regular file (a link, for example), so it is not read; replace it by one."

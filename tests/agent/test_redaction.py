@@ -1,0 +1,93 @@
+"""What is replaced, what stays, and that it does not matter where a text is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.score import DEFAULT
+
+from bs4_agent.credentials.forms import forms
+from bs4_agent.credentials.redaction import _ANCHORS_OF, Redactor, redacted, redacted_bytes
+from tests.hostile.trainer_secrets import PRINTED, TEXT
+
+HEALTHY = (
+    "12:00:01    INFO Step 3 | Loss: 0.1 | 12345 tokens/s | max_tokens=2048 | token: 128",
+    "saved /data/run/weights/step_40 sha256 " + "0f" * 32,
+    "id 6ba7b810-9dad-11d1-80b4-00c04fd430c8 tensor UklGRiQAAABXQVZFZm10IBAAAAABAAEA" + "QUJD" * 20,
+    'tokenizer eos_token="<|im_end|>" api_key_var = "JUDGE_API_KEY" prompt_key=question',
+    "client = Client(api_key=self.api_key, token=os.environ['HF_TOKEN'])",
+)
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_what_a_trainer_prints_is_replaced(name: str) -> None:
+    line, secret = PRINTED[name]
+    for text in (line, f"a\n{line}\nb", f"error: \\n{line}"):
+        cleaned = redacted(text)
+        assert secret not in cleaned
+        assert "[redacted" in cleaned
+
+
+def test_a_private_key_is_replaced_up_to_its_end() -> None:
+    begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+    lines = [begin, *["MIIEcAnAry" + "A" * 54] * 3, end, "step 4"]
+    cleaned = redacted("\n".join(lines))
+    assert "cAnAry" not in cleaned
+    assert cleaned.endswith("\nstep 4")
+    assert "cAnAry" not in redacted("\\n".join(lines))
+
+
+@pytest.mark.parametrize("line", HEALTHY)
+def test_healthy_lines_stay(line: str) -> None:
+    assert redacted(line) == line
+
+
+@pytest.mark.skipif(not DEFAULT.is_dir(), reason="there is no corpus of logs here")
+def test_the_corpus_stays() -> None:
+    for path in sorted(DEFAULT.rglob("*.log")):
+        text = path.read_text(errors="replace")
+        assert redacted(text) == text, path
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12))
+def test_pieces_give_what_the_whole_gives(cuts: list[int]) -> None:
+    redactor, out = Redactor(), ""
+    begin = 0
+    for end in [*sorted(cuts), len(TEXT)]:
+        out += redactor.feed(TEXT[begin:end])
+        begin = end
+    assert out + redactor.end() == redacted(TEXT)
+
+
+def test_a_copy_for_a_report_is_as_long() -> None:
+    data = TEXT.encode() + b"\xff\x85"
+    copy = redacted_bytes(data)
+    assert [len(line) for line in copy.split(b"\n")] == [len(line) for line in data.split(b"\n")]
+    for _, secret in PRINTED.values():
+        assert secret.encode() not in copy
+
+
+def test_each_form_is_looked_for() -> None:
+    assert {kind for kind, _ in forms()} - set(_ANCHORS_OF) == {"a private key"}
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12))
+def test_what_is_shown_early_is_the_beginning_of_the_same(cuts: list[int]) -> None:
+    redactor, out = Redactor(), ""
+    begin = 0
+    for end in [*sorted(cuts), len(TEXT)]:
+        out += redactor.feed(TEXT[begin:end], early=True)
+        begin = end
+    assert out + redactor.end() == redacted(TEXT)
+
+
+def test_a_progress_bar_is_shown_as_it_grows() -> None:
+    redactor = Redactor()
+    assert redactor.feed("a\nloading 10%", early=True) == "a\nloading 10%"
+    assert redactor.feed(" 50%", early=True) == " 50%"
+    assert redactor.feed(" HF_TOKEN=", early=True) == ""
+    assert redactor.feed("hf_" + "a" * 34 + "\nb", early=True) == (
+        " HF_TOKEN=[redacted: a Hugging Face token]\n"
+    )
+    assert redactor.end() == "b"

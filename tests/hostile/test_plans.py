@@ -1,0 +1,461 @@
+"""A confirmation names what it acts on: a plan of another run, pod, attempt or version of the agent
+starts nothing, for each kind of action, and is answered with a plan that can be confirmed.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_agent import pod
+from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submit import Actions
+from bs4_agent.book import Book
+from bs4_agent.errors import PlanChanged, PlanExpired, Refused
+from bs4_agent.ids import ulid
+from bs4_agent.launch import plan as launch_plan
+from bs4_agent.ledger import PlanView
+from bs4_agent.paths import Home
+from bs4_agent.runs.registry import Runs
+from bs4_agent.setup.steps import STEPS
+from bs4_agent.trainers.base import LaunchSpec
+from tests.agent.actions.stopping import HANGS, RELAUNCHES, RUN, StoppingAgent
+from tests.agent.checkpoints import trees
+from tests.agent.checkpoints.merging.merge_pod import MergePod
+from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod
+from tests.agent.runs.conftest import no_process_left
+from tests.agent.runs.practice import until
+from tests.agent.setup.places import RECIPE
+from tests.golden.test_golden import DATA, TRAINERS, lines
+from tests.support.remote_sets import put_step
+
+__all__ = ["no_process_left"]
+
+#: The set-up steps that only write files.
+FILES = ("limits", "variables", "profile", "credential")
+
+
+def begin_attempt(runs: Runs, spec: LaunchSpec) -> None:
+    """Let the run have one more attempt, which has ended: one of the golden corpus."""
+    if RUN not in {run.name for run in runs.all()}:
+        runs.register(spec)
+    run = runs.get(RUN)
+    number = len(run.attempts) + 1
+    recorded = DATA / "prime-rl" / "agent" / "runs" / "demo" / "attempts" / "1"
+    shutil.copytree(recorded, runs.attempt_directory(RUN, number))
+    runs._read_attempts(run)
+    assert (run.attempts[-1].number, run.attempts[-1].state) == (number, "ended")
+
+
+def stop_all(agent: StoppingAgent) -> None:
+    """Stop what a confirmed plan starts, as soon as it can be stopped."""
+    for kind in ("launch", "playbook"):
+        for action in agent.book.ledger.actions_of(kind, RUN):
+            until(lambda action=action: action.ended or agent.runs.all()[-1:] != [])
+            if not action.ended:
+                agent.ended(agent.stop())
+
+
+class Case(abc.ABC):
+    """A pod on which one kind of action can be planned and confirmed."""
+
+    kind: str
+    run = RUN
+    actions: Actions
+    book: Book
+    home: Home
+    runs: Runs
+    spec: LaunchSpec
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        self.root, self.patch, self.stack = root, patch, stack
+
+    @abc.abstractmethod
+    def asked(self) -> dict[str, Any]:
+        """Return what a plan of this kind is asked for with."""
+
+    @abc.abstractmethod
+    def reload(self) -> None:
+        """Begin another life of the agent on the same home."""
+
+    def close(self) -> None:
+        """Let the actions end."""
+        self.actions.executor.join(60.0)
+
+    def use(self, agent: StoppingAgent | MergePod | NewPod) -> None:
+        self.actions, self.book, self.home, self.runs = (
+            agent.actions,
+            agent.book,
+            agent.home,
+            agent.runs,
+        )
+
+    def plan(self) -> PlanView:
+        """Return a fresh plan."""
+        key = ulid()
+        self.actions.submit({"key": key, "kind": "plan", **self.asked()}, "alice")
+        until(lambda: self.book.ledger.actions[key].ended)
+        return self.newest()
+
+    def newest(self) -> PlanView:
+        view = list(self.book.ledger.plans.values())[-1]
+        assert view.plan_hash, view.refused
+        return view
+
+    def confirm(self, plan_hash: str, **more: Any) -> None:
+        body = {"kind": self.kind, "plan_hash": plan_hash, **more}
+        if self.kind == "playbook":
+            body["playbook"] = RELAUNCHES
+        self.actions.submit({"key": ulid(), **body}, "bob")
+
+    def journal_again(self, view: PlanView, **changed: Any) -> None:
+        """Journal the plan once more, as another life or version of the agent has left it."""
+        record = next(
+            record
+            for record in self.book.records()
+            if record["type"] == "plan" and record.get("plan_hash") == view.plan_hash
+        )
+        own = ("t", "m", "b", "seq", "prev", "type")
+        fields = {name: value for name, value in record.items() if name not in own}
+        self.book("plan", **{**fields, **changed})
+
+    def accepted(self) -> int:
+        """Return how many actions of this kind were accepted."""
+        return sum(action.kind == self.kind for action in self.book.ledger.actions.values())
+
+
+class LaunchCase(Case):
+    kind = "launch"
+    program = HANGS
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        super().__init__(root, patch, stack)
+        patch.setenv("HOME", str(root))
+        self.agent = StoppingAgent(root, self.program)
+        self.spec = self.agent.spec()
+        self.use(self.agent)
+
+    def asked(self) -> dict[str, Any]:
+        fields = {**self.agent.launch_body(), "resume": "auto"}
+        del fields["kind"], fields["preflight"]
+        return {"launch": fields}
+
+    def reload(self) -> None:
+        self.agent.close()
+        self.agent = StoppingAgent(self.root, self.program)
+        self.use(self.agent)
+
+    def close(self) -> None:
+        stop_all(self.agent)
+        self.agent.close()
+
+
+class PlaybookCase(LaunchCase):
+    kind = "playbook"
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        super().__init__(root, patch, stack)
+        begin_attempt(self.runs, self.spec)
+
+    def asked(self) -> dict[str, Any]:
+        return {"playbook": RELAUNCHES, "run": RUN}
+
+
+class SetupCase(LaunchCase):
+    kind, run = "setup", ""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        for name in set(STEPS) - set(FILES):
+            patch.delitem(STEPS, name)
+        super().__init__(root, patch, stack)
+
+    def asked(self) -> dict[str, Any]:
+        return {"setup": RECIPE}
+
+    def close(self) -> None:
+        self.agent.close()
+
+
+class MergeCase(Case):
+    kind = "merge"
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        super().__init__(root, patch, stack)
+        patch.setenv("BS4_MINIATURE_STEP_SECONDS", "0.01")
+        self.pod = MergePod(root)
+        self.pod.save(5)
+        self.spec = self.pod.spec
+        self.use(self.pod)
+
+    def asked(self) -> dict[str, Any]:
+        return {"merge": {"run": RUN}}
+
+    def reload(self) -> None:
+        self.pod.close()
+        self.pod.load()
+        self.use(self.pod)
+
+
+class RestoreCase(Case):
+    kind = "restore"
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+        super().__init__(root, patch, stack)
+        (root / "old").mkdir()
+        lost = trees.old_run(root / "old")
+        trees.old_step(lost, 10)
+        self.pod = stack.enter_context(new_pod(root, lost, patch))
+        put_step(self.pod.store, PLACE, lost, 10)
+        self.spec = dataclasses.replace(lost, cwd=self.pod.cwd, output_dir=self.pod.out)
+        self.use(self.pod)
+
+    def asked(self) -> dict[str, Any]:
+        return {"restore": self.pod.body()["restore"]}
+
+    def reload(self) -> None:
+        self.pod.restart()
+        self.use(self.pod)
+
+
+CASES = (LaunchCase, PlaybookCase, SetupCase, MergeCase, RestoreCase)
+
+
+@pytest.fixture(params=CASES, ids=[case.kind for case in CASES])
+def case(
+    request: pytest.FixtureRequest, no_process_left: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Case]:
+    with ExitStack() as stack:
+        # The paths of sockets have room for 100 bytes.
+        short = stack.enter_context(tempfile.TemporaryDirectory(prefix="bs4-"))
+        made = request.param(Path(short).resolve(), monkeypatch, stack)
+        yield made
+        made.close()
+
+
+def confirmed_anew(case: Case, old: str, refused: type[PlanChanged] = PlanChanged) -> None:
+    """Check that the hash `old` starts nothing and is answered with a new plan, which can be
+    confirmed.
+    """
+    told = len(list(case.book.records()))
+    with pytest.raises(refused, match=r"look at the new plan [0-9a-f]{16} and confirm") as answer:
+        case.confirm(old, run=case.run)
+    assert type(answer.value) is refused
+    assert case.accepted() == 0
+    plan = case.newest()
+    assert plan.plan_hash[:16] in answer.value.message
+    assert plan.home == case.home.id()
+    assert plan.attempt == case.actions.executor.attempt(case.run)
+    assert [
+        (record["type"], record.get("event")) for record in list(case.book.records())[told:]
+    ] == [
+        ("action", "accepted"),
+        ("plan", None),
+        ("action", "done"),
+    ]
+    case.confirm(plan.plan_hash, run=case.run)
+    assert case.accepted() == 1
+
+
+def test_a_confirmation_that_names_another_run_is_refused(case: Case) -> None:
+    plan = case.plan()
+    told = len(list(case.book.records()))
+    with pytest.raises(Refused, match=r"^That plan is for (demo|the pod), not for nope; make one"):
+        case.confirm(plan.plan_hash, run="nope", confirm_run="nope")
+    assert len(list(case.book.records())) == told
+    case.confirm(plan.plan_hash, run=case.run)
+    assert case.accepted() == 1
+
+
+def test_a_confirmation_for_another_home_is_refused(case: Case) -> None:
+    """The address of the pod leads to another machine, and the console confirms what it saw."""
+    plan = case.plan()
+    told = len(list(case.book.records()))
+    for home in (ulid(), "", None, [plan.home]):
+        with pytest.raises(Refused, match="confirmed for another pod"):
+            case.confirm(plan.plan_hash, run=case.run, home=home)
+    assert len(list(case.book.records())) == told
+    case.confirm(plan.plan_hash, run=case.run, home=plan.home)
+    assert case.accepted() == 1
+
+
+def test_a_plan_in_a_copied_journal_starts_nothing_in_another_home(case: Case) -> None:
+    plan = case.plan()
+    (case.home.root / "id").write_text(ulid())
+    case.reload()
+    assert plan.home != case.home.id()
+    confirmed_anew(case, plan.plan_hash)
+
+
+def test_a_plan_starts_nothing_after_a_new_attempt_began(case: Case) -> None:
+    if case.kind == "setup":
+        pytest.skip("a set-up is of the pod and of no run")
+    plan = case.plan()
+    begin_attempt(case.runs, case.spec)
+    confirmed_anew(case, plan.plan_hash)
+
+
+def test_an_expired_plan_is_answered_with_a_new_one(case: Case) -> None:
+    plan = case.plan()
+    case.journal_again(plan, expires_m=time.monotonic() - 1.0)
+    confirmed_anew(case, plan.plan_hash, PlanExpired)
+
+
+def test_a_hash_of_the_version_before_is_answered_with_a_new_plan(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It covered what the plan would do, and not whose home that was."""
+    with monkeypatch.context() as before:
+        before.setattr(ActionExecutor, "hash_of", lambda self, kind, run, plan: plan.hash)
+        plan = case.plan()
+    confirmed_anew(case, plan.plan_hash)
+
+
+def test_a_hash_of_another_kind_is_refused(case: Case) -> None:
+    plan = case.plan()
+    case.journal_again(plan, playbook="another")
+    with pytest.raises(Refused, match=r"^That plan is of another, not of"):
+        case.confirm(plan.plan_hash, run=case.run)
+    assert case.accepted() == 0
+
+
+@pytest.fixture
+def agent(tmp_path: Path, no_process_left: None) -> Iterator[StoppingAgent]:
+    made = StoppingAgent(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_stop_names_the_attempt_and_the_home(agent: StoppingAgent) -> None:
+    agent.waiting(agent.launch())
+    home = agent.home.id()
+    told = len(list(agent.book.records()))
+    for attempt in (0, 2, "1", None):
+        with pytest.raises(PlanChanged, match=r"^demo is in attempt 1 by now, .* stop it again\.$"):
+            agent.submit({"kind": "stop", "run": RUN, "attempt": attempt, "home": home}, "bob")
+    with pytest.raises(Refused, match="confirmed for another pod"):
+        agent.submit({"kind": "stop", "run": RUN, "attempt": 1, "home": ulid()}, "bob")
+    assert len(list(agent.book.records())) == told
+    assert agent.alive()
+    key = agent.submit({"kind": "stop", "run": RUN, "attempt": 1, "home": home}, "bob")
+    assert agent.ended(key).state == "done"
+    assert agent.alive() == []
+
+
+def test_nothing_that_can_be_submitted_is_done_for_another_home(agent: StoppingAgent) -> None:
+    agent.runs.register(agent.spec())
+    told = len(list(agent.book.records()))
+    kinds = dict(agent.actions._kinds)
+    assert {"keep", "sync", "mode", "note", "adopt", "setup-stop", "handover"} < kinds.keys()
+    for kind in kinds:
+        with pytest.raises(Refused, match="confirmed for another pod"):
+            agent.submit({"kind": kind, "run": RUN, "home": ulid()}, "bob")
+    assert len(list(agent.book.records())) == told
+
+
+def test_the_id_of_a_home_is_random_stays_and_is_never_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Home(tmp_path / "a"), Home(tmp_path / "b")
+    first.create()
+    second.create()
+    assert first.id() == Home(first.root).id()
+    assert first.id() != second.id()
+    third, write = Home(tmp_path / "c"), Path.write_text
+    third.create()
+
+    def full(self: Path, text: str) -> int:
+        write(self, "")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            third.id()
+    assert len(third.id()) == 26
+
+
+# What the version of the golden corpus has recorded
+
+
+def golden(trainer: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Return the first plan record of the corpus for which `wanted` is true."""
+    return next(
+        record
+        for record in lines(DATA / trainer / "agent" / "state" / "journal")
+        if record["type"] == "plan" and wanted(record)
+    )
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_recorded_hash_is_the_one_that_is_compared_here(trainer: str) -> None:
+    """The tests above take the hash of a plan without its home for that of the version before."""
+    record = golden(trainer, lambda record: record["playbook"] == "launch")
+    plan = record["plan"]
+    start = next(step for step in plan["steps"] if step["kind"] == "start")
+    made = launch_plan.LaunchPlan(
+        asked=plan["asked"],
+        record=plan["record"],
+        spec=launch_plan.spec_in(plan),
+        attempt=plan["attempt"],
+        tries=0,
+        argv=shlex.split(start["command"]),
+        environment=start["shown"]["environment"],
+        why=plan["why"],
+        notes=plan["notes"],
+        moves=[Path(path) for path in plan["moves"]],
+        typed_name=plan["typed_name"],
+        config=plan["config"],
+        expires_m=0.0,
+    )
+    assert made.hash == record["plan_hash"]
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("kind", ["launch", "playbook"])
+def test_a_recorded_plan_of_the_version_before_is_answered_with_a_new_one(
+    kind: str, trainer: str, tmp_path: Path, no_process_left: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    record = golden(trainer, lambda record: (record["playbook"] == "launch") == (kind == "launch"))
+    project = tmp_path / ("verl" if trainer == "verl" else "prime-rl")
+    (project / "configs").mkdir(parents=True)
+    (project / "configs" / "rl.toml").write_text("max_steps = 10\n")
+    agent = StoppingAgent(tmp_path)
+    try:
+        if kind == "playbook":
+            spec = launch_plan.spec_in(
+                golden(trainer, lambda record: record["playbook"] == "launch")["plan"]
+            )
+            # The step that it was to be resumed from is still there.
+            agent.runs.trainer(spec).complete = (record["plan"]["resume"],)
+            monkeypatch.setattr(pod, "inventory", lambda trainer, spec: trainer.checkpoints(spec))
+            begin_attempt(
+                agent.runs,
+                dataclasses.replace(spec, cwd=project, output_dir=project / "outputs"),
+            )
+        own = ("t", "m", "b", "seq", "prev", "type")
+        fields = {name: value for name, value in record.items() if name not in own}
+        agent.book("plan", **{**fields, "expires_m": time.monotonic() + 900.0})
+        body = {"kind": kind, "run": RUN, "plan_hash": record["plan_hash"], "confirm_run": RUN}
+        if kind == "playbook":
+            body["playbook"] = record["playbook"]
+        with pytest.raises(PlanChanged, match="look at the new plan") as answer:
+            agent.submit(body, "alice")
+        assert answer.value.type == "plan-changed"
+        view = list(agent.book.ledger.plans.values())[-1]
+        assert (view.home, view.run) == (agent.home.id(), RUN)
+        key = agent.submit({**body, "plan_hash": view.plan_hash}, "alice")
+        assert agent.action(key).plan_hash == view.plan_hash
+        stop_all(agent)
+    finally:
+        agent.close()
