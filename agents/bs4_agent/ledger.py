@@ -218,6 +218,9 @@ class Ledger:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.runs: dict[str, RunView] = {}
         self.incidents: dict[str, IncidentView] = {}
+        self._incident_records = 0
+        self._open: tuple[int, dict[str | None, list[IncidentView]]] = -1, {}
+        """The open incidents in their order, by run and all (None), as of so many records."""
         self.actions: dict[str, ActionView] = {}
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
@@ -254,8 +257,16 @@ class Ledger:
         """Return the open incidents, only those of `run` unless it is None. Root causes come first,
         then the older before the newer.
         """
-        found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
-        return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
+        looked, by_run = self._open
+        if looked != self._incident_records:
+            # The count is read first: what another thread applies meanwhile is looked at next time.
+            looked, by_run = self._incident_records, {None: []}
+            found = [i for i in self.incidents.values() if i.state == "open"]
+            for incident in sorted(found, key=lambda i: (i.role != "root", i.opened_t)):
+                by_run[None].append(incident)
+                by_run.setdefault(incident.run, []).append(incident)
+            self._open = looked, by_run
+        return list(by_run.get(run, ()))
 
     def unfinished(self, kind: str) -> list[ActionView]:
         """Return the actions of this kind (for example "launch") that have not ended, oldest first;
@@ -348,6 +359,12 @@ class Ledger:
 
     def _incident(self, record: Record) -> None:
         """Apply a record of an incident."""
+        try:
+            self._apply_incident(record)
+        finally:
+            self._incident_records += 1
+
+    def _apply_incident(self, record: Record) -> None:
         event, key = record["event"], record["incident"]
         known = self.incidents.get(key)
         if event in ("cleared", "resolved"):

@@ -74,9 +74,11 @@ def stubs(root: Path) -> Path:
 
 
 def pack(root: Path, program: str) -> None:
-    """Makes the wheel of uv, with this shell script as the program."""
+    """Make the wheel of uv, with this shell script as the program. Its hash depends on nothing but
+    the script: a pod that is rented later has the same.
+    """
     with zipfile.ZipFile(root / "stubs" / "uv.whl", "w") as wheel:
-        wheel.writestr("uv-0.9.18.data/scripts/uv", program)
+        wheel.writestr(zipfile.ZipInfo("uv-0.9.18.data/scripts/uv"), program)
 
 
 def packed(root: Path) -> str:

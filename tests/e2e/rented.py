@@ -24,7 +24,7 @@ from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
-from bs4_practice import faults, tree, witness, workspace
+from bs4_practice import bare, faults, tree, witness, workspace
 from bs4_practice.b2.server import B2Server
 from bs4_practice.cloud import Cloud, PracticePods, Rented, running
 from bs4_practice.pod import PracticePod
@@ -60,6 +60,7 @@ credentials = "{credentials}"
 trust_first_key = true
 repository = "{repository}"
 revision = "{revision}"
+uv = "{uv}"
 environments = ["primeintellect/reverse-text"]
 """
 
@@ -266,6 +267,7 @@ def rig(trainer: str, *, step_seconds: float = 0.5) -> Iterator[Rig]:
                 credentials=secrets,
                 repository=source.repository,
                 revision=source.revision,
+                uv=bare.uv_address(bare.stubs(source.root).parent),
             )
             (console.config / "recover.toml").write_text(text)
             yield Rig(cloud, metal, server, console, trainer, first, key)

@@ -70,7 +70,7 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         await link.pull_out()
         blind = await asyncio.to_thread(console, *words, "--yes", timeout=280)
         assert (blind.code, blind.out) == (3, ""), blind
-        assert (begun(pod.home), len(jobs(pod.home))) == ([key], 6)
+        assert (begun(pod.home), len(jobs(pod.home))) == ([key], 5)
         (tmp_path / "sync").unlink()
         await stage.until(
             lambda: ended(pod.home, key) == ["done"],

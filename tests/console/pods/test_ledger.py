@@ -171,3 +171,20 @@ def test_roots_come_before_what_follows_from_them() -> None:
     opened = Ledger(records()[:7])
     assert [i.id for i in opened.open_incidents()] == ["j", "i"]
     assert opened.open_incidents("other") == []
+
+
+def test_the_open_incidents_follow_each_record() -> None:
+    """They are sorted once for many questions, so what was answered before must not be answered
+    again after a change.
+    """
+    ledger = Ledger()
+    told = []
+    for record in (r for r in records() if r["type"] == "incident"):
+        ledger.apply({**record, "t": 1.0, **B})
+        of_run = [i.id for i in ledger.open_incidents("r")]
+        assert of_run == [i.id for i in ledger.open_incidents()]
+        told.append(of_run)
+        ledger.open_incidents("r").clear()  # the answer is the caller's own
+        assert [i.id for i in ledger.open_incidents("r")] == of_run
+    assert told[:2] == [["i"], ["j", "i"]]
+    assert told[-1] == ["j"]
