@@ -84,7 +84,7 @@ async def test_a_cut_in_mid_step_costs_nothing_but_the_looking(tmp_path: Path) -
         assert first.returncode == 0, (out, err)
         again = await asyncio.to_thread(console, *words, "--yes", "--json")
         assert {step["state"] for step in again.lines[-1]["steps"]} == {"skipped"}
-        assert len(jobs(pod.home)) == 7
+        assert len(jobs(pod.home)) == 6
         assert journals.finished_steps(journals.of_action(pod.home, key)) == dict.fromkeys(
             range(11), 1
         )
