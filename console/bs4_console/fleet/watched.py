@@ -13,6 +13,7 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.inventory_watch import InventoryWatch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.pods.turns import Turns
 
 #: Seconds between two polls of the inventory's file.
 LOOK_S = 1.0
@@ -45,6 +46,7 @@ class Fleet:
         source: Source | None = None,
     ) -> None:
         self._lookout = Lookout(lambda: self.pods) if outside else None
+        self._turns = Turns()
         self._looking: list[asyncio.Task[None]] = []
         self._following: asyncio.Task[None] | None = None
         self.sessions: dict[str, PodSession] = {}
@@ -67,7 +69,10 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
-        """Add a session to the fleet without starting it. The next call of `start` does that."""
+        """Add a session to the fleet without starting it. The next call of `start` does that. The
+        pods of the fleet take turns at what they send.
+        """
+        session.take_turns(self._turns)
         self.sessions[session.state.name] = session
         session.state.listeners.append(self._changed)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from bs4_agent.ids import ulid
@@ -22,6 +22,7 @@ from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
+from bs4_console.pods.turns import Turns
 from bs4_console.task_group import TaskGroup311
 from bs4_console.waiting import at_most
 
@@ -37,16 +38,31 @@ BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
 #: How many reads of step streams wait at a time, and the seconds that each waits if there are more
 #: streams than that.
 STEP_READS, SHARED_S = 4, 1.0
-#: A pod that sends records faster than they are taken in gets a quarter of the time at most: after
-#: a large piece it is left alone for three times as long as the piece took, so that keys and other
-#: pods are served.
-LARGE_BYTES, REST = 65536, 3.0
+#: Bytes of records that are taken in at a time, which takes some milliseconds.
+PIECE_BYTES = 16384
 #: Characters of a refused record's reason that are kept.
 _REASON_LENGTH = 160
 #: Seconds between two requests for the list of streams (new runs, new logs).
 LIST_S = 2.0
 
 Apply = Callable[[dict[str, Any]], None]
+
+
+def pieces(chunk: Chunk) -> Iterator[Chunk]:
+    """Yield a chunk of whole lines in pieces of whole lines, each of PIECE_BYTES or of one longer
+    line. The last piece ends where the chunk does, which may be in a later generation. A chunk
+    without data is yielded as it is.
+    """
+    generation, offset = position(chunk.start)
+    data, at = chunk.data, 0
+    while len(data) - at > PIECE_BYTES:
+        end = data.rfind(b"\n", at, at + PIECE_BYTES) + 1 or data.find(b"\n", at) + 1
+        if end in (0, len(data)):
+            break
+        start, until = (f"{generation}:{offset + place}" for place in (at, end))
+        yield replace(chunk, start=start, next=until, data=data[at:end])
+        at = end
+    yield replace(chunk, start=f"{generation}:{offset + at}", data=data[at:])
 
 
 class PodReader:
@@ -57,6 +73,8 @@ class PodReader:
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
         self.state, self.mirror = state, mirror
+        self.turns: Turns | None = None
+        """The turns that this pod takes in what it reads, shared with other pods."""
         self.sampled = asyncio.Event()
         """Set once telemetry has arrived over this connection."""
         self._look = asyncio.Event()
@@ -117,12 +135,9 @@ class PodReader:
             chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
             if chunk.gap:
                 self.mirror.note_gap(stream, chunk.gap)
-            began = time.perf_counter()
-            self.mirror.append(stream, chunk.start, chunk.next, chunk.data)
-            for line in chunk.data.split(b"\n"):
-                if line:
-                    self._apply(stream, apply, parse(line))
-            self._note_mirror()
+            for piece in pieces(chunk):
+                async with self.turns.turn() if self.turns else contextlib.nullcontext():
+                    self._take_in(stream, apply, piece)
             if chunk.data or chunk.next != cursor:
                 self.state.changed()
             if (
@@ -133,8 +148,16 @@ class PodReader:
                 await self.release(channel)
             wait = 0.0 if chunk.data or chunk.gap else WAIT_S
             cursor = chunk.next
-            if len(chunk.data) > LARGE_BYTES:
-                await asyncio.sleep(REST * (time.perf_counter() - began))
+
+    def _take_in(self, stream: str, apply: Apply, chunk: Chunk) -> None:
+        """Save the records of a chunk and put them into the state. Nothing may interrupt this: the
+        mirror's cursor says what the state has taken in.
+        """
+        self.mirror.append(stream, chunk.start, chunk.next, chunk.data)
+        for line in chunk.data.split(b"\n"):
+            if line:
+                self._apply(stream, apply, parse(line))
+        self._note_mirror()
 
     async def _read(
         self, channel: Channel, stream: str, cursor: str, limit: int, wait: float

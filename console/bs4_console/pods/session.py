@@ -30,6 +30,7 @@ from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_names
+from bs4_console.pods.turns import Turns
 from bs4_console.task_group import TaskGroup311
 from bs4_console.waiting import at_most
 
@@ -74,6 +75,10 @@ class PodSession:
         self._reader = PodReader(state, mirror)
         self._stop_retrying: ConsoleError | None = None
         self._wake = asyncio.Event()
+
+    def take_turns(self, turns: Turns) -> None:
+        """Take in what the pod sends only at its turn in `turns`, which other sessions share."""
+        self._reader.turns = turns
 
     async def run(self) -> None:
         """Connect to the pod, follow its streams, and reconnect after every loss, until cancelled.

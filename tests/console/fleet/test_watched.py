@@ -15,6 +15,7 @@ from bs4_console.fleet import watched as module
 from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.state import PodState
+from bs4_console.pods.turns import Turns
 
 
 class Session:
@@ -23,6 +24,9 @@ class Session:
     def __init__(self, pod: Pod) -> None:
         self.pod, self.state = pod, PodState(name=pod.name, address=pod.address)
         self.running = self.closed = False
+
+    def take_turns(self, turns: Turns) -> None:
+        """It reads nothing."""
 
     async def run(self) -> None:
         self.running = True

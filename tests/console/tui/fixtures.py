@@ -24,6 +24,7 @@ from bs4_console.pods.liveness import Sign, judge
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import PodState
+from bs4_console.pods.turns import Turns
 from bs4_console.tui.clock import Clock
 
 #: 2026-11-20 03:12:41 UTC: the hour the product is for.
@@ -62,6 +63,9 @@ class RecordedSession:
         await asyncio.Event().wait()
 
     async def close(self) -> None: ...
+
+    def take_turns(self, turns: Turns) -> None:
+        """What is shown is there already."""
 
     def retry_now(self) -> None:
         self.retried += 1

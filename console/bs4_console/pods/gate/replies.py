@@ -46,6 +46,11 @@ def again(value: Any) -> bool:
     return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
 
 
+def entries(value: Any) -> bool:
+    """A list. Who reads it checks each entry and leaves out what is wrong."""
+    return isinstance(value, list)
+
+
 def plain(value: Any) -> bool:
     """An object of finite numbers and of texts that can be written."""
     return mapping(value) and _plain(value)
@@ -209,7 +214,7 @@ STREAM: Mapping[str, Check] = {
 }
 #: The same, for what is a name for queries and no stream.
 PODS: Mapping[str, Mapping[str, Check]] = {
-    "*": {"list": Shape({"streams": objects}, {"next": again}).check},
+    "*": {"list": Shape({"streams": entries}, {"next": again}).check},
     "checkpoints": {"list": _check_checkpoints},
     "files": {"paths": Shape({"directory": text, "names": texts}, {"more": flag}).check},
     "preflight": {

@@ -1,0 +1,31 @@
+"""Turns at taking in what pods send, so that keys are served while many pods send much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+#: For how long nothing is taken in after a piece, as a multiple of the time that the piece took.
+#: All pods together get a third of this program's time at most.
+REST = 2.0
+
+
+class Turns:
+    """Lets the readers of all pods of a screen take in one piece of data at a time, in the order in
+    which they ask. After each piece the program serves keys and draws.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until no other reader has a turn, and keep the turn while the block runs and for
+        REST times as long afterwards.
+        """
+        async with self._lock:
+            began = time.perf_counter()
+            yield
+            await asyncio.sleep(REST * (time.perf_counter() - began))
