@@ -27,7 +27,7 @@ def hold_of(run: str) -> str:
 
 class Merges:
     """Plans, accepts and carries out merges (a checkpoint's shards are made into one model); one
-    per pod. Long commands are started through the shim that `set_ups` uses.
+    per pod. The merger is run as a long command, in the same way as the commands of `set_ups`.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:

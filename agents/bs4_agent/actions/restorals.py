@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Restorals:
     """Plans, accepts and carries out restores (checkpoints are fetched back from the store); one
-    per pod. Long commands are started through the shim that `set_ups` uses.
+    per pod. The transfer is run as a long command, in the same way as the commands of `set_ups`.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:

@@ -24,7 +24,8 @@ HOLD = "the set-up of this pod"
 
 class SetUpActions:
     """Plans, accepts and carries out set-ups of the pod (checkouts, packages, secrets); one per
-    pod. `log` returns the log stream that gets everything which the commands of a set-up print.
+    pod. The attribute `log` is a function that returns the log stream to which the commands of a
+    set-up print.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
