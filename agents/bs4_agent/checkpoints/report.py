@@ -51,9 +51,9 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """Return how a run saves its checkpoints. The settings come from the launch `spec`, or from the
-    config files that the launcher wrote after it had merged files and options. `argv` is the
-    command line of the launcher, () if it is not known.
+    """Return how a run of `trainer` saves its checkpoints. The settings come from the launch
+    `spec`, or from the config files that the launcher wrote after it had merged files and options.
+    `argv` is the command line of the launcher, () if it is not known.
     """
     layout = trainer.layout(spec)
     flat = environment_probes.flat_settings(spec, argv)

@@ -30,9 +30,9 @@ class OwnCleaning:
         """Return True if the trainer will certainly not delete `step` itself any more, so that
         retention may remove it.
 
-        A trainer deletes the old steps that it found at its start once, after its first save; this
-        is certainly over after its second save. The steps that it has saved itself it deletes
-        itself.
+        Once, after its first save, a trainer deletes the old steps that it found at its start; this
+        is certainly over after its second save. Steps that it has saved in this attempt it deletes
+        later by itself.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 

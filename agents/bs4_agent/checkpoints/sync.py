@@ -420,9 +420,9 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """Return the sets that the next upload job shall send: first `newest` (from which the run could
-    be continued), then milestones that were not uploaded in their time, newest first. The list is
-    empty if there is nothing to upload.
+    """Return the checkpoints that the next upload job shall send: first `newest` (from which the
+    run could be continued), then milestones that were not uploaded in their time, newest first. The
+    list is empty if there is nothing to upload.
 
     `whole` has the complete sets, newest first. `order` is the run's sync order and `view` says
     what was uploaded before; a set that was written to since then counts again. `live` is True

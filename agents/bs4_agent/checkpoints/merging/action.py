@@ -113,7 +113,9 @@ class MergeContext:
 
 
 class Merge:
-    """The step that runs the merger and leaves the merged model beside the target."""
+    """The step that runs the merger and leaves the merged model beside its final directory. See
+    `playbooks.pod_actions.Step` for the methods.
+    """
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
         """Return True if this action has already produced the merged model."""
@@ -140,7 +142,9 @@ class Merge:
 
 
 class Place:
-    """The step that moves the merged model to its final directory."""
+    """The step that moves the merged model to its final directory. See `playbooks.pod_actions.Step`
+    for the methods.
+    """
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
         """Return True if this action has already moved the model to its final directory."""
@@ -167,7 +171,10 @@ STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
 
 
 class MergeRunner(StepRunner):
-    """Carries out the plan of one merge step by step, and journals how each step ended."""
+    """Carries out the plan of one merge step by step, and journals how each step ended. `record`
+    appends to the journal, `key` is the action's key, and `rest` returns a context in which a newer
+    agent may take over.
+    """
 
     def __init__(
         self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest

@@ -70,7 +70,7 @@ class Placement:
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
     trainer has no place for a part of the step, or if that place is on another file system than the
-    staging directory or in other people's hands.
+    staging directory, or belongs to another user or can be written by one.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -186,7 +186,8 @@ def beside(where: Placement) -> bool:
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
     """Return the complete steps on the pod that are newer than the restored `step`, or an empty
-    list. A launch that names no step would resume from the newest of these and not from `step`.
+    list. A launch that names no step would resume from the newest of these steps and not from
+    `step`.
     """
     found = []
     for one in step_sets(trainer, spec):
