@@ -159,7 +159,7 @@ def name_of(pid: int) -> str:
 
 class View:
     """The file system as a process in another mount namespace (usually in a container) sees it. It
-    translates between that process's paths and the host's.
+    translates between that process's paths and the host's. Make it with `of`.
     """
 
     def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:
