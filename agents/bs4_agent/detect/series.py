@@ -79,8 +79,8 @@ def pace_s(run: RunFacts) -> float | None:
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
     """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
-    in the form of evidence. If that line is not among the run's events any more, the evidence is
-    `text` with the step's number.
+    as evidence (see `facts.LogEvent.evidence`). If that line is not among the run's events any
+    more, the evidence is `text` with the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:
@@ -89,8 +89,8 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
 
 
 def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
-    """Return `text`, which describes recorded numbers of the steps of `side`, in the form of
-    evidence.
+    """Return `text`, which describes recorded numbers of the steps of `side`, as evidence: a
+    dictionary with the keys of `facts.LogEvent.evidence`, but without a place in a file.
     """
     return {
         "source": side,

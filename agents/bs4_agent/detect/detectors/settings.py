@@ -128,9 +128,10 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the trainer of a 2026-01 run has refused the run's config since this
-    attempt began, and has made no step, else an empty list. The refusal is read from
-    configs/error.txt, into which the trainer writes its reason. `parameters` is not used.
+    """Return a finding if the trainer of a run of prime-rl's version of January 2026 has refused
+    the run's config since this attempt began, and has made no step, else an empty list. The refusal
+    is read from configs/error.txt, into which the trainer writes its reason. `parameters` is not
+    used.
     """
     around = run.environment
     if (
