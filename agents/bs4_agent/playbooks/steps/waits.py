@@ -86,8 +86,8 @@ _NEXT = {
 
 class WaitUntil(Stepping):
     """The step that waits until its parameter `condition` holds. `disk-free`: less than `percent`
-    of the file system with the run's output is used. `port-free`: no process listens on a port of
-    the run. `server-ready`: the run's inference server answers GET /health with 200.
+    percent of the file system with the run's output is used. `port-free`: no process listens on a
+    port of the run. `server-ready`: the run's inference server answers GET /health with 200.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
