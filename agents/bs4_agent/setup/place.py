@@ -139,11 +139,11 @@ class SetupContext:
 
 
 class SetupStep(Protocol):
-    """One kind of step of a set-up. It is like playbooks.pod_actions.Step, but works on a pod
+    """One kind of step of a set-up, with the methods of `playbooks.pod_actions.Step`, but for a pod
     instead of a run.
 
-    `plan` also returns steps that have nothing to do. In a planned step's `shown`, `now` says what
-    the pod has at present, and `done` whether that is enough.
+    `plan` returns all steps of this kind, also those that have nothing to do. In a planned step's
+    `shown`, `now` says in words what the pod has at present, and `done` is True if that is enough.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
