@@ -62,7 +62,7 @@ class LogStream:
         timestamp: Callable[[bytes], float | None] | None = None,
         on_gap: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Open the stream `name`. `timestamp` returns the wall second of a line, for seek-time, or
+        """Open the stream `name`. `timestamp` returns the Unix time of a line, for seek-time, or
         None. With `state` None, cursors end with this object.
         """
         self.name = name
@@ -146,9 +146,9 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the begin of the last line that the log had at wall second `t`.
-        Return the start of the log if `t` is before the log's first file, and None if the log has
-        no file yet.
+        """Return the cursor of the begin of the last line that the log had at Unix time `t`. Return
+        the start of the log if `t` is before the log's first file, and None if the log has no file
+        yet.
         """
         with self._lock:
             for generation in reversed(self._chain.generations):

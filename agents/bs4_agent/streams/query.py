@@ -49,8 +49,8 @@ class Queries:
           answer has `cursor`, where that line begins, or the place reached so far. With `room`, at
           most about so many bytes are read on the way back from the end; `cut` then says that the
           line is further away, and `within` that `cursor` is inside a line.
-        * `seek-time`: `t` is in wall seconds. The answer has `cursor` of the first line not before
-          it, the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
+        * `seek-time`: `t` is a Unix time. The answer has `cursor` of the first line not before it,
+          the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
           stream was at `t`, `t` is None, and `exact` is False.
         * `seek-clock`: moves by `seconds` from the clock HH:MM:SS of the line at `cursor`, over
           midnights. The answer has `cursor` of the first line not before that, or None if no line

@@ -66,8 +66,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 class Wanted:
     """The condition that a request sets for lines. It consists of terms, which are regular
-    expressions that a line must match (or, for a term with `out`, must not match), and of the least
-    level that a line must have, such as 40 for ERROR.
+    expressions that a line must match (or, for a term with `out`, must not match), and of the
+    lowest level that a line may have, such as 40 for ERROR. They are the request's `terms`
+    [{"pattern", "ignore_case", "out"}] and `floor`.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -127,9 +128,9 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
-    """Read one request from standard input and write its answer to standard output, both as JSON.
-    The text at the top of this module describes them. If the answer takes a second longer than the
-    request's `seconds`, an alarm signal ends the process.
+    """Read one request from standard input, search as it says, and write the answer to standard
+    output, both as JSON (the comment at the top of this file lists their keys). If the answer takes
+    a second longer than the request's `seconds`, an alarm signal ends the process.
     """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
