@@ -21,7 +21,9 @@ CHECKPOINT_INTERVAL = 10
 
 
 class PrimeRlTrainer(Trainer):
-    """The methods of Trainer that are the same for both prime-rl generations."""
+    """The methods of Trainer that are the same for both generations of prime-rl: the version of
+    January 2026 and the current one.
+    """
 
     resumes: tuple[str, ...] = ("rl",)
     merges = False
@@ -108,7 +110,7 @@ def checkpointing(current: Settings) -> list[str]:
 
     `--ckpt` keeps the values of a [ckpt] table in the config. If no interval is set, one of 10
     steps is added, because otherwise only the last step would be saved. An interval of 0, which
-    means never in between, counts as set.
+    means that only the last step is saved, counts as set.
     """
     given = current.arguments.last("ckpt")
     if given is False:
