@@ -67,7 +67,8 @@ _PARTS = (
 
 class Pod:
     """The living pod: it collects the facts for detectors, and carries out what the steps of
-    playbooks order. It implements `playbooks.pod_actions.PodActions`.
+    playbooks order. It implements `playbooks.pod_actions.PodActions`, whose methods are described
+    there.
     """
 
     boot_id = boot_id()
@@ -550,9 +551,10 @@ class Pod:
         )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return the newest step of the run in its object store that can be restored, in the form
-        of `Restoring.described`. Return None if no store of the run is known. Raises NotApplicable
-        if the store has no complete step, and StepFailed if it does not answer.
+        """Return the newest checkpoint of the run in its object store that can be restored, as a
+        dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
+        the run is known. Raises NotApplicable if the store has no complete checkpoint, and
+        StepFailed if it does not answer.
         """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
