@@ -115,8 +115,8 @@ class ActionExecutor:
         return self._runs.home.id()
 
     def attempt(self, run: str) -> int:
-        """Return the number of the newest attempt of `run`, or 0 if the pod has no attempt of such
-        a run.
+        """Return the number of the newest attempt of `run`, or 0 if no attempt of it was made on
+        this pod.
         """
         try:
             newest = self._runs.get(run).attempt
@@ -179,8 +179,8 @@ class ActionExecutor:
 
     def kept_plan(self, body: Mapping[str, Any], kind: str, command: str) -> PlanView:
         """Return the journalled plan of this `kind` that the submission `body` confirms by its
-        `plan_hash`. `command` is the console command that makes such a plan; error messages name
-        it. Raises Refused if there is no such plan, or if the body names another run than the
+        `plan_hash`. `command` is the console command that makes plans of this kind; error messages
+        name it. Raises Refused if there is no such plan, or if the body names another run than the
         plan's.
         """
         plan_hash = str(body.get("plan_hash"))
@@ -325,9 +325,9 @@ class ActionExecutor:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
-        """Hold `run` for the action `key`, which is started inside the block and lets go when its
-        work ends. If the block raises an error, let go at once. Raises Busy if another action holds
-        the run.
+        """Let the action `key` hold `run`. The code in the block starts the action, which lets go
+        of the run itself when its work ends. If the block raises an error, let go at once. Raises
+        Busy if another action holds the run.
         """
         self.hold(run, key)
         try:

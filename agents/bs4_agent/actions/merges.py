@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """Return the name that a merge of `run` holds in the executor, so that one merge of a run
-    happens at a time. It is not the run's own name, because the run may train meanwhile, and no run
-    can be called so.
+    """Return the name under which a merge of `run` is registered in the executor, so that one merge
+    of a run happens at a time. It is not the run's own name, because the run may train while the
+    merge works. No run can have this name.
     """
     return f"the merge of {run}"
 
@@ -66,9 +66,9 @@ class Merges:
         """Accept the merge `key` of the person `who`, whose plan has the body's `plan_hash`, and
         start it on a thread of its own. `payload` is not used.
 
-        Raises Refused if no merge has such a plan, PlanExpired if it is older than 15 minutes or
-        the pod was rebooted, PlanChanged if the merge would do something else now, and Busy if
-        another merge of the run is under way.
+        Raises Refused if no journalled plan of a merge has this hash, PlanExpired if the plan is
+        older than 15 minutes or the pod was rebooted, PlanChanged if the merge would do something
+        else now, and Busy if another merge of the run is under way.
         """
         from bs4_agent.checkpoints.merging import action as merge_action
 
