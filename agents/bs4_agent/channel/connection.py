@@ -36,7 +36,7 @@ Hello = Callable[[], dict[str, Any]]
 
 
 class Cancelled(AgentError):
-    """The error with which a read or query is answered that the console has cancelled."""
+    """The error that answers a read or a query if the console has cancelled it before its end."""
 
     type = "cancelled"
 
