@@ -48,7 +48,7 @@ class Stamp:
 
     @classmethod
     def of_open(cls, opened: int) -> Stamp:
-        """Return the present stamp of an open file."""
+        """Return the present stamp of the open file with the descriptor `opened`."""
         found = os.fstat(opened)
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 

@@ -73,14 +73,14 @@ class Syncs:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Make the thread in `run` start its next scan now. Runs whose upload failed before do not
-        wait for their pause any more.
+        """Make the thread that is in `run` start its next scan of the runs now. Runs whose upload
+        failed before are tried again at once, without the pause after a failure.
         """
         self._not_before.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the sync orders every `LOOK_S` seconds until `stop` is set, then end the upload
+        """Scan the runs' sync orders every 5 seconds until `stop` is set. Then end the upload
         processes.
         """
         try:

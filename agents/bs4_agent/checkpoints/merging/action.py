@@ -122,8 +122,8 @@ class Merge:
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. The merger's own process checks the checkpoint while it holds it
-        against removal.
+        """Return an empty list. The process of the merger itself checks the checkpoint, while it
+        protects it against removal.
         """
         return []  # the worker checks the step while it holds it
 

@@ -105,11 +105,11 @@ class Layout:
 
     @property
     def steps(self) -> str:
-        """Return the prefix of the names of all steps of the run."""
+        """Return the prefix of the names in the bucket of all steps of the run."""
         return f"{self.root}steps/"
 
     def step(self, number: int) -> str:
-        """Return the prefix of the names of step `number`."""
+        """Return the prefix of the names in the bucket of all files of step `number`."""
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:

@@ -59,8 +59,9 @@ class Store(Protocol):
         ...
 
     def content(self, entry: Entry, most: int) -> bytes:
-        """Return the content of exactly this version of a small file. Raises the same errors as
-        `read`.
+        """Return the content of exactly this version of a small file. Raises NotThere if it does
+        not exist, and StoreDamaged if it has more than `most` bytes or does not match the server's
+        hash.
         """
         ...
 

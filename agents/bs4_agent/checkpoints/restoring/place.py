@@ -42,8 +42,9 @@ class Placement:
 
     `staging` is the directory into which everything is fetched. `directories` are the step
     directories, in the order in which they are renamed to their final place. `targets` are all
-    files. `beside` is the final directory of files that belong to no part of the checkpoint, such
-    as configs. `configs` maps each config's name in the manifest to its path in `beside`.
+    files. `beside` is the final directory of the files that belong to no part of the checkpoint,
+    such as configs; it is next to the run's trash. `configs` maps each config's name in the
+    manifest to its path in `beside`.
     """
 
     staging: Path
@@ -122,8 +123,8 @@ def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
 
 
 def in_the_way(where: Placement) -> list[Path]:
-    """Return the directories that occupy the final place of a step directory that is fetched and
-    waits in the staging directory. An empty directory counts too, because a trainer sees it.
+    """Return the directories that lie where a fetched step directory, which still waits in the
+    staging directory, must finally be. An empty directory counts too, because a trainer sees it.
     """
     found = []
     for one in where.directories:
@@ -133,8 +134,8 @@ def in_the_way(where: Placement) -> list[Path]:
 
 
 def clashing(where: Placement) -> list[Path]:
-    """Return the directories that occupy the final place of any step directory of this restore,
-    whether or not it is fetched already.
+    """Return the directories that lie where a step directory of this restore must finally be,
+    whether or not that step directory is fetched already.
     """
     found = []
     for one in where.directories:

@@ -185,9 +185,9 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(data), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what a planned step restores. `parameters` are those of the planned step; their
-        entries `asked` (the request) and `identity` (the manifest's hash) identify the result of an
-        earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
+        """Return what a step of a restore's plan restores. `parameters` are those of that step;
+        their entries `asked` (the request) and `identity` (the manifest's hash) identify the result
+        of an earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
@@ -384,8 +384,8 @@ class Restoring:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the run is registered with the agent as `enrol` does it, or has attempts
-        on this pod.
+        """Return True if the run is registered with the agent with the trainer, directories and W&B
+        ids that `enrol` would give it, or has attempts on this pod.
         """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
