@@ -147,7 +147,7 @@ def name_in(cgroup: str) -> str:
 
 def name_of(pid: int) -> str:
     """Return the name of the Docker container that a process lives in. Returns "" for a process on
-    the host, and UNNAMED for a container that is not Docker's. Raises HiddenFiles if the
+    the host, and "?" (UNNAMED) for a container that is not Docker's. Raises HiddenFiles if the
     container's files may not be read.
     """
     try:
