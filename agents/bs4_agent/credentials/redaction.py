@@ -70,8 +70,8 @@ _FORMS = tuple(
 
 
 def marker(kind: str) -> str:
-    """Return what stands in place of a secret of a kind such as "a GitHub token"; "" if the kind is
-    not known.
+    """Return the text that replaces a secret, such as "[redacted: a GitHub token]". `kind` says
+    what the secret is, or is "" if that is not known.
     """
     return f"[redacted: {kind}]" if kind else "[redacted]"
 
