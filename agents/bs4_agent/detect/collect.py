@@ -125,10 +125,10 @@ class Collector:
         return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """Return (how often the kernel's out-of-memory killer has acted in our control group since
-        this object was made, the second of the monotonic clock at which a call of this method last
-        saw the number grow). The first is None if the kernel does not show it, and the second if
-        the number has not grown.
+        """Return (how often the kernel's out-of-memory killer has acted in the agent's control
+        group since this object was made, the second of the monotonic clock at which a call of this
+        method last saw the number grow). The first is None if the kernel does not show it, and the
+        second if the number has not grown.
         """
         count = environment_probes.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:

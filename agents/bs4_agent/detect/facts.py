@@ -64,7 +64,7 @@ class Side:
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, in seconds as the log lines count them. `ordered` is True if somebody signalled the
+    end began, by the time of the log lines in seconds. `ordered` is True if somebody signalled the
     launcher. If it is False, the launcher may have ended the processes because one of them failed.
     """
 

@@ -174,8 +174,8 @@ class LineClock:
         return self._clock.tz
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds since 1970, or None if no
-        line did. A kernel log may count from the boot instead.
+        """Return the time of the newest line that shows a time, in seconds since 1970, or None if
+        no line showed any. In a kernel log, it may be in seconds since the boot instead.
         """
         line, self._dated = self._dated, None
         if line is None:
@@ -351,8 +351,8 @@ class Matcher:
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds since 1970 (in a kernel log
-        perhaps since the boot), or None if no line did.
+        """Return the time of the newest line that shows a time, in seconds since 1970 (in a kernel
+        log perhaps since the boot), or None if no line showed any.
         """
         return self._clock.time()
 
@@ -364,7 +364,7 @@ class Matcher:
 
     @property
     def rules(self) -> SourceRules:
-        """Return the prepared signatures that this log is matched against."""
+        """Return the prepared log signatures that this log is matched against."""
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:

@@ -163,15 +163,15 @@ def headless(line: LogLine) -> bool:
 
 
 def sample(line: LogLine) -> bool:
-    """Return True if a line begins a prompt or a response in a printed sample, whose text may be
-    anything.
+    """Return True if a line is the beginning of a prompt or a response in a sample of a model's
+    output that the program prints. The text after it may be anything.
     """
     return headless(line) and _SAMPLE.match(line.text) is not None
 
 
 def sample_over(line: LogLine) -> bool:
-    """Return True if a line is one of those that end a printed sample: its true answer, score or
-    reward.
+    """Return True if a line is one of those that end a sample of a model's output that the program
+    prints: its true answer, score or reward.
     """
     return headless(line) and _SAMPLE_OVER.match(line.text) is not None
 

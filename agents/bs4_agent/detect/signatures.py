@@ -61,8 +61,8 @@ Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
 
 @dataclass(frozen=True)
 class Near:
-    """A condition of a signature on the neighbours of a matching line: a line at most `before`
-    lines above it or `after` lines below it must match `pattern`. With `absent`, no such line may
+    """A condition of a log signature on the lines near a matching line: a line at most `before`
+    lines above it or `after` lines below it must match `pattern`. With `absent`, no line there may
     match.
     """
 
@@ -74,8 +74,9 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of a signature: a named group of its pattern, read as a number, is compared with
-    `number`. It does not hold if the group matched nothing or is not a number.
+    """A condition of a log signature: what a named group of its pattern has matched is read as a
+    number and compared with `number`. The condition does not hold if the group matched nothing or
+    no number.
     """
 
     group: str

@@ -120,8 +120,8 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the run was to resume from a checkpoint later than step 1, but the first
-    step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that the side has begun
-    anew. Else return an empty list. `parameters` is not used.
+    training step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that this side
+    has begun from the start. Else return an empty list. `parameters` is not used.
     """
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
@@ -282,8 +282,8 @@ def resume_latest_partial(
     failed because of that. Else return an empty list. `parameters` is not used.
 
     The orchestrator saves earlier than the trainer, and once more while it ends, so the newest
-    checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint all the
-    same.
+    checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint
+    nevertheless.
     """
     if (
         run.spec.trainer != "prime-rl"

@@ -89,7 +89,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`,
-    else an empty list. verl knows none of these four values and resumes all the same; `disable` is
+    else an empty list. verl knows none of these four values and resumes nevertheless; `disable` is
     the right value. `parameters` is not used.
     """
     if (

@@ -34,7 +34,7 @@ _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
     """Return the share of time, in percent, that the trainer spent waiting for rollouts in the last
-    `steps` steps, or None if the logs do not show it for so many steps.
+    `steps` steps, or None if the logs do not show it for that number of steps.
     """
     waits = last(series(run, "trainer", "wait_s"), steps)
     times = last(series(run, "trainer", "time_s"), steps)

@@ -114,8 +114,8 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the last part of a key in the run's settings begins with `curriculum_`,
-    else an empty list. No training environment reads such a key, so it has no effect. `parameters`
-    is not used.
+    else an empty list. No training environment reads keys of this form, so they have no effect.
+    `parameters` is not used.
     """
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
