@@ -129,8 +129,8 @@ class PodActions(Protocol):
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete on the pod. `parameters`
-        are those of the planned step; in them, `asked` (the request) and `identity` (the manifest's
-        hash) say which checkpoint it is, as `remote_step` returned them.
+        are those of the plan's step `restore_set`; in them, `asked` (the request) and `identity`
+        (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
         """
         ...
 
@@ -138,9 +138,9 @@ class PodActions(Protocol):
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
         """Fetch the missing files of a checkpoint from the store, put them where the trainer looks
-        for them, and return a sentence about the result. `parameters` are those of the planned
-        step; in them, `asked` and `identity` say which checkpoint it is, as `remote_step` returned
-        them. `key` is the action's key; `say` receives progress messages as text.
+        for them, and return a sentence about the result. `parameters` are those of the plan's step
+        `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as `remote_step`
+        returned them. `key` is the action's key; `say` receives progress messages as text.
         """
         ...
 

@@ -65,7 +65,7 @@ class MoveFiles:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the planned selector finds no file any more."""
+        """Return True if the selector of the planned step finds no file any more."""
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:

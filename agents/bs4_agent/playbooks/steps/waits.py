@@ -61,7 +61,7 @@ class WaitGpuFree(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Poll the GPUs until they are free, and return a sentence about it. Raises StepFailed if
-        they are not free within `LIMIT_S` seconds.
+        they are not free within 60 seconds.
         """
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
