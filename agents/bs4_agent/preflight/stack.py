@@ -75,7 +75,7 @@ def probe(
 ) -> dict[str, Any]:
     """Return what is installed in the Python environment of a launch in `cwd`: `{"python": path,
     "revision", "versions": {...}, "imports": {module: error or None}}`. `python` is None if there
-    is no environment.
+    is no environment, and `revision` a digest that changes when something is installed or removed.
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
