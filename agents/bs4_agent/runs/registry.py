@@ -189,7 +189,8 @@ class Runs:
         """Return the attempt of the run that the action with id `key` started. Return None if the
         action started no attempt, or only one whose program was never started.
 
-        A launch that is repeated under the same id finds out with this that its work is done.
+        A launch that is repeated under the same id learns from this that the attempt was started
+        already.
         """
         with self._lock:
             if run not in self._runs:

@@ -31,7 +31,7 @@ _Key = tuple[int, str, int]
 
 class StepLog:
     """The writer of one run's stream steps/<run>. It makes step records from log lines and writes
-    them in the order of these lines. `directory` is the stream's directory.
+    them in the order of these lines. `directory` has the stream's files.
 
     `metrics_place` is `{"inode", "offset"}`: the inode of the trainer's metrics file and the byte
     up to which it was read. It is None until the file was read for the first time.
