@@ -52,8 +52,8 @@ class Place:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment variables that a set-up's commands get besides the agent's own,
-        with those in `more`. They let the commands find uv, and prevent them from waiting for
-        somebody to type.
+        together with those in `more`. They let the commands find uv, and prevent them from waiting
+        for somebody to type.
         """
         return {
             "PATH": self.path(),
@@ -120,8 +120,8 @@ class SetupContext:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Run a command that may take minutes, in `cwd` or the user's home directory, until it
-        ends. `environment` has variables besides those of `Place.environment`. `say` receives
-        progress messages. Raises StepFailed if the exit code is not 0.
+        ends. `environment` has variables in addition to those that `Place.environment` returns.
+        `say` receives progress messages. Raises StepFailed if the exit code is not 0.
         """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say
