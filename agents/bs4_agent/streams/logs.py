@@ -103,7 +103,7 @@ class LogStream:
         return chunk
 
     def noticed(self) -> Cursor:
-        """Return the cursor of the end that the log's newest file had at the last poll."""
+        """Return the cursor (file and byte) of the end of the log, as it was at the last poll."""
         with self._lock:
             watch = self._chain.newest
             if watch is None:
@@ -146,9 +146,9 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the begin of the last line that the log had at Unix time `t`. Return
-        the start of the log if `t` is before the log's first file, and None if the log has no file
-        yet.
+        """Return the cursor of the beginning of the last line that the log had at Unix time `t`.
+        Return the start of the log if `t` is before the log's first file, and None if the log has
+        no file yet.
         """
         with self._lock:
             for generation in reversed(self._chain.generations):

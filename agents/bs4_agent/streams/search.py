@@ -101,8 +101,9 @@ def literal(
     bytes of the line before the match), and the place to continue from, or None if everything was
     searched. With `backwards`, search the lines before `start`, newest first.
 
-    A line that is longer than a block is one hit, with the begin of the whole line as its cursor.
-    If the search ends inside such a line, the search that continues may return the line again.
+    A line that is longer than a block is one hit, with the beginning of the whole line as its
+    cursor. If the search ends inside a line of this length, the search that continues may return
+    the line again.
     """
     hits: list[Hit] = []
     room = ROOM
