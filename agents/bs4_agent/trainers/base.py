@@ -121,12 +121,12 @@ class Event:
 class Checkpoint:
     """What the disk has of the checkpoint of one step.
 
-    `parts` maps the name of a part that is there (trainer, orchestrator, broadcast or weights;
-    under verl actor, critic or model) to its directory. `complete` is True if all parts that a
-    resume needs are there and each was written to its end. `missing` names the needed parts that
-    are not there or not complete, and `lacking` says why those that are there count as missing.
-    `directories` are the step directories. `bytes` is the size of all parts, without what symbolic
-    links point to. `newest_mtime` is a Unix time.
+    `parts` maps the name of a part that is there (trainer, orchestrator, weights, or broadcast:
+    weights for the inference server; under verl actor, critic or model) to its directory.
+    `complete` is True if all parts that a resume needs are there and each was written to its end.
+    `missing` names the needed parts that are not there or not complete, and `lacking` says why
+    those that are there count as missing. `directories` are the step directories. `bytes` is the
+    size of all parts, without what symbolic links point to. `newest_mtime` is a Unix time.
     """
 
     step: int

@@ -177,7 +177,7 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
 def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> LaunchSpec | None:
     """Return the launch spec of a process that runs the console script `entry` (such as
     `inference`), for the trainer with the id `trainer`. It is made from the words of the command
-    line alone, as by `resolved`. Return None for a process that does not run this script, or whose
+    line alone; no config is read. Return None for a process that does not run this script, or whose
     words name no config.
     """
     found = launcher.launch_words(cmdline, entry)

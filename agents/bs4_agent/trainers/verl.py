@@ -131,7 +131,7 @@ class Verl:
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
         """Return what the check before the start must know of the run's settings, such as the
-        number of GPUs; see Trainer.needs. Raises BadConfig.
+        number of GPUs; see `Trainer.needs`. Raises BadConfig if the config cannot be used.
         """
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
