@@ -38,8 +38,8 @@ class Entry:
 
 def entries(path: Path) -> Iterator[Entry]:
     """Yield everything below the directory `path` that is no directory itself, sorted by name. An
-    entry's `parent` is open only until the next entry is taken. What vanishes meanwhile is left
-    out.
+    entry's `parent` is open only until the next entry is taken. An entry that vanishes during the
+    call is left out.
 
     Raises Refused if a directory belongs to another user or can be written by one. Raises OSError
     if a directory cannot be read, has been replaced by a link, or is on another filesystem.
