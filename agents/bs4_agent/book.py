@@ -15,8 +15,9 @@ _SENTENCE = 200
 
 
 class Book:
-    """The journal together with the state that follows from it: `append` writes one record to the
-    journal and updates `ledger`. It may be called from any thread.
+    """Keeps the journal together with the state that follows from it: `append` writes one record to
+    the journal and updates the attribute `ledger`, which has the present runs, incidents and
+    actions. It may be called from any thread.
     """
 
     def __init__(self, journal: Journal) -> None:

@@ -94,8 +94,8 @@ def _can_be_mapped(native: Path) -> bool:
 
 
 def is_ours(directory: Path) -> bool:
-    """Return True if `directory` is a real directory (not a link) of our own user with mode 0700,
-    so that no other user can have put code into it. Raises OSError if it does not exist.
+    """Return True if `directory` is a real directory (not a link) of this process's user with mode
+    0700, so that no other user can have put code into it. Raises OSError if it does not exist.
     """
     found = directory.lstat()
     return (

@@ -40,8 +40,8 @@ def edit(
     source: Path, set_values: Mapping[str, Any], unset: Iterable[str] = ()
 ) -> tuple[Path, list[Change]]:
     """Apply changes to the TOML config `source`, write the result to a new file beside it, and
-    return (path of the new file, the changes). `source` itself stays as it is. A value that is the
-    same as before is no change.
+    return (path of the new file, the changes). `source` itself stays as it is. A key whose value
+    stays the same is not among the changes.
 
     Keys are dotted (`orchestrator.env.0.args.split`; a number selects an entry of an array of
     tables), and missing tables are made. The new file is `NAME.bs4-N.toml` with the next free N;

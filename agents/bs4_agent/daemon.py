@@ -65,8 +65,10 @@ GAP_S = 5.0
 
 
 class Daemon:
-    """The agent of one pod, as a long-running process. `start` starts all its threads; `stop` ends
-    them and leaves all runs running.
+    """The agent of one pod, as a long-running process. `home` is its home directory, `scope` the
+    part of the machine that it may see, `build` the version of its code, and `playbooks` the
+    compiled playbooks as JSON. `start` starts all its threads; `stop` ends them and leaves all runs
+    running.
     """
 
     def __init__(self, home: Home, scope: Scope, build: handover.Build, playbooks: bytes) -> None:
@@ -319,7 +321,7 @@ class Daemon:
             )
 
     def _last_sample_t(self) -> float:
-        """Return the wall second of the last telemetry record, or 0.0 if there is none."""
+        """Return the Unix time of the last telemetry record, or 0.0 if there is none."""
         line = self._telemetry.last_line()
         if line is None or self._telemetry.timestamp is None:
             return 0.0

@@ -77,7 +77,8 @@ class AttemptView:
 @dataclass(kw_only=True)
 class RunView:
     """One run, as the journal tells it: how it was registered, and its attempts by number.
-    `adopted` is True if it was started by hand and not by the agent.
+    `adopted` is True if it was started by hand and not by the agent. `max_steps` is the number of
+    steps after which it ends, or None. `notes` are the records of notes about the run.
     """
 
     name: str
@@ -109,8 +110,9 @@ class RunView:
 class IncidentView:
     """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
     after the finding has gone by itself, and "resolved" after the verification of a playbook has
-    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `playbook` is the id of
-    the playbook for it, or None.
+    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `coverage` lists what
+    could not be seen, `playbook` is the id of the playbook that repairs it, or None, and `where`
+    says if the pod or the console carries that playbook out.
     """
 
     id: str
@@ -148,7 +150,8 @@ class StepView:
 @dataclass(kw_only=True)
 class ActionView:
     """One action, as the journal tells it. `who` is the person who submitted it, and `body` the
-    submission. `state` is the name of the last event that was journalled for the action. `result`
+    submission. `state` is the name of the last event that was journalled for the action. `playbook`
+    is the id of its playbook and `incident` that of the incident which it repairs, or "". `result`
     has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
     Times (`accepted_t`, `updated_t`) are in wall-clock seconds since 1970.
     """
@@ -245,7 +248,7 @@ class Ledger:
 
     def apply(self, record: Record) -> None:
         """Update the state by one journal record. A record of an unknown type is ignored, so that
-        an older console can read a newer agent's journal.
+        an older console can read the journal of a newer agent.
         """
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)

@@ -67,7 +67,8 @@ _PARTS = (
 
 class Pod:
     """The living pod: it collects the facts for detectors, and carries out what the steps of
-    playbooks order. It implements `playbooks.pod_actions.PodActions`.
+    playbooks order. It implements `playbooks.pod_actions.PodActions`, whose methods are described
+    there.
     """
 
     boot_id = boot_id()
@@ -98,8 +99,8 @@ class Pod:
         """Returns the state of the syncs of this pod's runs and the listing of the store."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
-        """Register `listener`: it is called with the id of each incident that is resolved, because
-        a playbook's verification has passed.
+        """Register `listener`: it is called with the id of each incident that is resolved from now
+        on, because the verification of a playbook has passed.
         """
         self._resolved = listener
 
@@ -334,8 +335,8 @@ class Pod:
         return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
 
     def stop_command(self, run: str) -> str:
-        """Return a text with the first command of a stop and what follows it, or "" if no process
-        runs.
+        """Return a text for people with the command with which a stop of the run begins and what is
+        done after it, or "" if no process of the run lives.
         """
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
         if steps:
@@ -536,8 +537,8 @@ class Pod:
         with one rename, and return a sentence about the result. `key` is the action's key. Paths
         that an earlier call with this key has moved stay in the trash.
 
-        Checkpoints may be among the paths, even the newest complete one: a person has confirmed
-        such a plan by typing the run's name.
+        Checkpoints may be among the paths, even the newest complete one: a person confirms such a
+        plan by typing the run's name.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -550,9 +551,10 @@ class Pod:
         )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return the newest step of the run in its object store that can be restored, in the form
-        of `Restoring.described`. Return None if no store of the run is known. Raises NotApplicable
-        if the store has no complete step, and StepFailed if it does not answer.
+        """Return the newest checkpoint of the run in its object store that can be restored, as a
+        dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
+        the run is known. Raises NotApplicable if the store has no complete checkpoint, and
+        StepFailed if it does not answer.
         """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
@@ -570,8 +572,9 @@ class Pod:
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete where the trainer looks
-        for it. `parameters` are those of the planned step; in them, `asked` (the request) and
-        `identity` (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
+        for it. `parameters` are those of the plan's step `restore_set`; in them, `asked` (the
+        request) and `identity` (the manifest's hash) say which checkpoint it is, as `remote_step`
+        returned them.
         """
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
@@ -580,10 +583,10 @@ class Pod:
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
         """Fetch the checkpoint of a planned restore, put it where the trainer looks for it, and
-        return a sentence about the result. `parameters` are those of the planned step; in them,
-        `asked` and `identity` say which checkpoint it is, as `remote_step` returned them. `key` is
-        the action's key, and `say` receives progress messages. Raises an AgentError, for example if
-        the disk has too little space.
+        return a sentence about the result. `parameters` are those of the plan's step `restore_set`;
+        in them, `asked` and `identity` say which checkpoint it is, as `remote_step` returned them.
+        `key` is the action's key, and `say` receives progress messages. Raises an AgentError, for
+        example if the disk has too little space.
         """
         restoring = self.restoring()
         prepared = restoring.of(parameters)

@@ -30,8 +30,8 @@ def output(directory: Path) -> Path:
 
 
 def open_setup_log(home: Home) -> LogStream:
-    """Return the stream of what the newest set-up commands printed. Each command is a generation of
-    the stream.
+    """Return the log stream of what the newest set-up commands printed. The output file of each
+    command is one generation (file) of the stream.
     """
     stream = LogStream(NAME, None, home.state / "setup.json")
     for number in numbers(home.setup)[-KEPT:]:

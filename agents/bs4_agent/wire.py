@@ -64,8 +64,8 @@ class Decoder:
 
     @property
     def buffered(self) -> int:
-        """Return the number of bytes of an incomplete message that are held: at most 8 +
-        HEADER_LIMIT + PAYLOAD_LIMIT.
+        """Return the number of bytes of an incomplete message that are held: at most the size of
+        the largest message that is accepted.
         """
         return len(self._buffer)
 

@@ -74,7 +74,9 @@ class Workers:
 
 
 def spawn(run: Callable[[], None], name: str) -> threading.Thread:
-    """Start a daemon thread with a small stack and return it."""
+    """Start a daemon thread with the name `name` and a small stack, which calls `run`, and return
+    the thread.
+    """
     thread = threading.Thread(target=run, name=name, daemon=True)
     before = threading.stack_size(STACK_BYTES)
     try:

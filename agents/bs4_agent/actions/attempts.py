@@ -24,11 +24,11 @@ class Attempts:
         self._executor, self._pod = executor, pod
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action `key` of the person `who`, and make and journal the plan of a
-        launch on a thread of its own. `body["launch"]` has the fields of the request (see
-        `launch.plan.make`), and `body["record"]` a table that is stored in the plan. Raises
-        BadRequest if the request is malformed. If the launch is not possible for another reason,
-        the journal says why there is no plan.
+        """Journal the plan action with the key `key` of the person `who`. Then make the plan of a
+        launch on a thread of its own, and journal it. `body["launch"]` is the request, whose fields
+        `launch.plan.make` describes. `body["record"]`, if given, is a table of the console, which
+        is stored in the plan unchanged. Raises BadRequest if the request is malformed. If the
+        launch is not possible for another reason, the journal says why there is no plan.
         """
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
@@ -51,9 +51,9 @@ class Attempts:
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the launch `key` of the person `who` and start it on a thread of its own. If
-        `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise `body` has the
-        fields of a launch spec, the run starts exactly so, and nothing is moved aside. `payload` is
-        not used.
+        `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise `body` describes
+        the launch itself, with the keys that `launch.validation.spec_of` reads; the run is then
+        started exactly so, and nothing is moved aside. `payload` is not used.
 
         Raises Busy if another action holds the run, and BadRequest if `body` is malformed. Raises
         Refused if there is no such plan, if a start is known to hang or to lose work, or if the

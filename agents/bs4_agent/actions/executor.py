@@ -57,8 +57,8 @@ P = TypeVar("P", bound=Plan)
 
 
 class ActionExecutor:
-    """Runs actions, one at a time for each run, and journals what they do; one per pod. Whoever
-    accepts a submitted action must hold `lock` meanwhile.
+    """Runs actions, one at a time for each run, and journals what they do; one per pod. Code that
+    accepts a submitted action must hold the attribute `lock` while it does so.
     """
 
     def __init__(self, book: Book, runs: Runs) -> None:
@@ -115,8 +115,8 @@ class ActionExecutor:
         return self._runs.home.id()
 
     def attempt(self, run: str) -> int:
-        """Return the number of the newest attempt of `run`, or 0 if the pod has no attempt of such
-        a run.
+        """Return the number of the newest attempt of `run`, or 0 if no attempt of it was made on
+        this pod.
         """
         try:
             newest = self._runs.get(run).attempt
@@ -179,8 +179,8 @@ class ActionExecutor:
 
     def kept_plan(self, body: Mapping[str, Any], kind: str, command: str) -> PlanView:
         """Return the journalled plan of this `kind` that the submission `body` confirms by its
-        `plan_hash`. `command` is the console command that makes such a plan; error messages name
-        it. Raises Refused if there is no such plan, or if the body names another run than the
+        `plan_hash`. `command` is the console command that makes plans of this kind; error messages
+        name it. Raises Refused if there is no such plan, or if the body names another run than the
         plan's.
         """
         plan_hash = str(body.get("plan_hash"))
@@ -204,12 +204,12 @@ class ActionExecutor:
         return view
 
     def made_again(self, view: PlanView, who: str, make: Callable[[], P]) -> P:
-        """Call `make`, which makes the confirmed plan `view` again from the present state of the
-        pod, and return the new plan. Both have the same hash.
+        """Make the confirmed plan `view` again from the present state of the pod by calling `make`,
+        and return the new plan. It has the same hash as the confirmed one.
 
-        If they differ, or `view` may not be confirmed any more, the new plan is journalled as one
-        that `who` asked for, and PlanChanged or PlanExpired is raised. So a hash of an agent that
-        bound less is answered with a plan that can be confirmed. Raises the errors of `make`.
+        If the hashes differ, or `view` has expired, the new plan is journalled as a plan for which
+        `who` asked, and PlanChanged or PlanExpired is raised; the message names the new plan, which
+        can be confirmed instead. Raises the errors of `make`.
         """
         plan = make()
         kind, run = view.playbook, view.run
@@ -233,9 +233,10 @@ class ActionExecutor:
     # Holding runs
 
     def hold(self, run: str, key: str) -> None:
-        """Let the action `key` hold `run`: until `let_go` no other action works on the run. Raises
-        Busy, which names the other action, if another one holds the run or a stop waits for it. The
-        agent's own short freeing of checkpoints is waited for, for up to 5 seconds.
+        """Let the action `key` hold `run`: until `let_go` no other action works on the run. If the
+        agent itself is removing old checkpoints of the run, wait up to 5 seconds for the end of
+        that. Raises Busy, which names the other action, if another action holds the run or a stop
+        waits for it.
         """
         self._let_rotation_pass(run)
         with self._released:
@@ -324,9 +325,9 @@ class ActionExecutor:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
-        """Hold `run` for the action `key`, which is started inside the block and lets go when its
-        work ends. If the block raises an error, let go at once. Raises Busy if another action holds
-        the run.
+        """Let the action `key` hold `run`. The code in the block starts the action, which lets go
+        of the run itself when its work ends. If the block raises an error, let go at once. Raises
+        Busy if another action holds the run.
         """
         self.hold(run, key)
         try:
@@ -372,8 +373,9 @@ class ActionExecutor:
     ) -> str:
         """Carry out an action that the agent itself began: hold `run`, journal the action as
         accepted, and call `work(key)` on the caller's thread. `body` is the action in the form in
-        which a console would submit it, `who` the name that stands in place of a person's, and
-        `steps` has the `title` and `command` of each step.
+        which a console would submit it. `who` is the name that the journal gives in place of a
+        person's. `steps` has a `title` and a `command`, both for people, for each step of the
+        action.
 
         Returns the action's key, or "" if the journal shows at the end that the action failed.
         Raises Busy if another action holds the run; the caller may try again later.

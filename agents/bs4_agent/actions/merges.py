@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """Return the name that a merge of `run` holds in the executor, so that one merge of a run
-    happens at a time. It is not the run's own name, because the run may train meanwhile, and no run
-    can be called so.
+    """Return the name under which a merge of `run` is registered in the executor, so that one merge
+    of a run happens at a time. It is not the run's own name, because the run may train while the
+    merge works. No run can have this name.
     """
     return f"the merge of {run}"
 
 
 class Merges:
     """Plans, accepts and carries out merges (a checkpoint's shards are made into one model); one
-    per pod. Long commands are started through the shim that `set_ups` uses.
+    per pod. The merger is run as a long command, in the same way as the commands of `set_ups`.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
@@ -66,9 +66,9 @@ class Merges:
         """Accept the merge `key` of the person `who`, whose plan has the body's `plan_hash`, and
         start it on a thread of its own. `payload` is not used.
 
-        Raises Refused if no merge has such a plan, PlanExpired if it is older than 15 minutes or
-        the pod was rebooted, PlanChanged if the merge would do something else now, and Busy if
-        another merge of the run is under way.
+        Raises Refused if no journalled plan of a merge has this hash, PlanExpired if the plan is
+        older than 15 minutes or the pod was rebooted, PlanChanged if the merge would do something
+        else now, and Busy if another merge of the run is under way.
         """
         from bs4_agent.checkpoints.merging import action as merge_action
 

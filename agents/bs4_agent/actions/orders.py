@@ -17,8 +17,8 @@ MODES = ("observe", "ask", "auto")
 
 class Orders:
     """Accepts the modes of playbooks, the standing orders (how many checkpoints stay, where they
-    are copied) and a person's notes; one per pod. `on_keep` and `on_sync` are called after an order
-    to keep or to sync was given or taken back.
+    are copied) and a person's notes; one per pod. The attributes `on_keep` and `on_sync` are
+    functions that are called after an order to keep or to sync was given or taken back.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Restorals:
     """Plans, accepts and carries out restores (checkpoints are fetched back from the store); one
-    per pod. Long commands are started through the shim that `set_ups` uses.
+    per pod. The transfer is run as a long command, in the same way as the commands of `set_ups`.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
@@ -58,9 +58,10 @@ class Restorals:
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the restore `key` of the person `who`, whose plan has the body's `plan_hash`, and
-        start it on a thread of its own. `payload` is not used. Raises Refused if no restore has
-        such a plan, PlanExpired if it is older than 15 minutes or the pod was rebooted, PlanChanged
-        if the restore would do something else now, and Busy if another action holds the run.
+        start it on a thread of its own. `payload` is not used. Raises Refused if no journalled plan
+        of a restore has this hash, PlanExpired if the plan is older than 15 minutes or the pod was
+        rebooted, PlanChanged if the restore would do something else now, and Busy if another action
+        holds the run.
         """
         from bs4_agent.checkpoints.restoring.action import NAME, RestorePlan
 

@@ -25,8 +25,8 @@ class SafePoints:
     @contextmanager
     def step(self) -> Iterator[None]:
         """Count this thread as inside a step for the block. All code that changes something on the
-        pod runs in such a block. Entering waits while `hold` is in force, for ever if this agent is
-        about to end.
+        pod runs in such a block. While `hold` is in force, entering the block waits, for ever if
+        this agent is about to end.
         """
         self._enter()
         try:
@@ -36,9 +36,9 @@ class SafePoints:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Count this thread as outside a step for the block, which is inside a `step` block. What
-        the block does must change nothing and bear repetition, because a newer agent may take over
-        meanwhile. An empty block marks the point between two steps.
+        """Count this thread as outside a step during the block, which must be inside a `step`
+        block. A newer agent may take over during the block, so the code in it must change nothing,
+        and it must do no harm to run it twice. An empty block marks the point between two steps.
         """
         self._leave()
         try:
@@ -76,9 +76,9 @@ class SafePoints:
 
 
 class Turn:
-    """The time during which one action holds a run. The action uses it to mark its safe points and
-    to learn that it is to end. `cancel` may be called from any thread, every other method only from
-    the action's own thread.
+    """The time during which one action holds a run. With its Turn, the action marks its safe points
+    (where a newer agent may take over) and learns that it is to end. `cancel` may be called from
+    any thread, every other method only from the action's own thread.
     """
 
     def __init__(self, safe_points: SafePoints) -> None:
@@ -100,8 +100,8 @@ class Turn:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Let a newer agent take over, or a stop end this action, during the block (see
-        `SafePoints.rest`). Raises Cancelled after the block if `cancel` was called.
+        """Let a newer agent take over, or a stop end this action, during the block. The code in the
+        block must change nothing. Raises Cancelled after the block if `cancel` was called.
         """
         with self._boundaries.rest():
             yield

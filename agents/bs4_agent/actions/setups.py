@@ -24,7 +24,8 @@ HOLD = "the set-up of this pod"
 
 class SetUpActions:
     """Plans, accepts and carries out set-ups of the pod (checkouts, packages, secrets); one per
-    pod. `log` returns the log stream that gets everything which the commands of a set-up print.
+    pod. The attribute `log` is a function that returns the log stream to which the commands of a
+    set-up print.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
@@ -72,10 +73,10 @@ class SetUpActions:
         """Accept the set-up `key` of the person `who`, whose plan has the body's `plan_hash`, and
         start it on a thread of its own. `payload` holds the secrets and is not journalled.
 
-        Raises Refused if no set-up has such a plan, PlanExpired if it is older than 15 minutes or
-        the pod was rebooted, PlanChanged if the set-up would do something else now, BadRequest if
-        the secrets do not fit the plan, and Busy if another set-up is under way. In each case the
-        agent keeps none of these secrets.
+        Raises Refused if no journalled plan of a set-up has this hash, PlanExpired if the plan is
+        older than 15 minutes or the pod was rebooted, PlanChanged if the set-up would do something
+        else now, BadRequest if the secrets do not fit the plan, and Busy if another set-up is under
+        way. In each case the agent keeps none of these secrets.
         """
         from bs4_agent.setup import plan as setup_plan
 

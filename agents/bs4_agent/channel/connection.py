@@ -36,7 +36,7 @@ Hello = Callable[[], dict[str, Any]]
 
 
 class Cancelled(AgentError):
-    """The error with which a read or query is answered that the console has cancelled."""
+    """The error that answers a read or a query if the console has cancelled it before its end."""
 
     type = "cancelled"
 
@@ -68,8 +68,13 @@ class _Running:
 
 
 class Connection:
-    """The agent's end of one console's connection: it answers reads, queries, submissions and
-    pings. A console that does not read its replies blocks only the threads of its own connection.
+    """The agent's end of one console's connection, on the open socket `peer`: it answers reads of
+    `streams`, queries, submissions and pings. A console that does not read its replies blocks only
+    the threads of its own connection.
+
+    `submit(action, who)` accepts an action and returns the fields of the reply; an action's
+    payload, if it has one, is the third argument. `hello()` returns the agent's answer to the
+    handshake, without the protocol's version.
     """
 
     def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:

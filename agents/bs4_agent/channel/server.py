@@ -55,7 +55,9 @@ class Server:
         self._inode = self.path.stat().st_ino
 
     def serve_forever(self) -> None:
-        """Accept consoles until `stop` is called, then return. Calls `bind` first if nobody did."""
+        """Accept consoles until `stop` is called, then return. Calls `bind` first if it was not
+        called yet.
+        """
         if self._listener is None:
             self.bind()
         while (peer := self._accept()) is not None:

@@ -29,13 +29,13 @@ _INDEX = "model.safetensors.index.json"
 
 def wanting(part: str, directory: Path) -> str:
     """Return what is missing in the files of one part of a checkpoint, as a phrase, or "" if the
-    files show that the part can be loaded. The marker files are not checked here; the caller does
-    that first.
+    files show that the part can be loaded. The trainer's marker files (which it writes last, such
+    as STABLE) are not checked here; the caller does that first.
 
-    `part` is the name of the part: trainer, orchestrator, broadcast or weights, or verl's actor,
-    critic or model; `directory` has its files. A part of any other name counts as complete, because
-    its content is not known. Raises OSError if the disk fails; a file that vanishes during the
-    check only counts as missing.
+    `part` is the name of the part: trainer, orchestrator, broadcast (weights for the inference
+    server) or weights, or verl's actor, critic or model; `directory` has its files. A part of any
+    other name counts as complete, because its content is not known. Raises OSError if the disk
+    fails; a file that vanishes during the check only counts as missing.
     """
     checks = {
         "trainer": _shards,

@@ -28,8 +28,8 @@ class Limits:
 
     Our retention order keeps the newest `keep` sets, and also the steps that are a multiple of
     `milestones` (0 for no milestones). The trainer itself keeps the newest `own_keep` sets of the
-    parts in `own_parts`, and no milestones. `keep` is None if there is no retention order,
-    `own_keep` is None if the trainer deletes nothing.
+    parts in `own_parts` (for example "trainer"), and no milestones. `keep` is None if there is no
+    retention order, `own_keep` is None if the trainer deletes nothing.
     """
 
     keep: int | None = None
@@ -62,7 +62,7 @@ class Forecast:
     not known.
 
     `set_bytes` is the size of one checkpoint. A checkpoint comes every `every_steps` steps or
-    `every_s` seconds, the next one at `next_t`. `room` is how many more checkpoints fit on the
+    `every_s` seconds, the next one at time `next_t`. `room` is how many more checkpoints fit on the
     disk, and `to_come` how many the run will save until max_steps. `full_t` is the time of the
     first save that does not fit, and `full_step` its step. `lasts` is True if every save that is to
     come fits. Times are in wall-clock seconds since 1970.
@@ -96,10 +96,11 @@ def forecast(
     """Predict when the run will save its next checkpoints, and when they no longer fit on its disk.
     `sets` are the checkpoints on the disk now.
 
-    `free` is the number of free bytes on the disk, or None if it is not known. `interval` is the
+    `free` is the number of free bytes on the disk, or None if it is not known. `limits` are the
+    rules by which old checkpoints are removed; None means that none is removed. `interval` is the
     number of steps between two saves by the config, and `step_s` the median seconds of a step by
-    the log; a value of None is measured from `sets`. `goal` is max_steps. `live` is False for a run
-    that saves nothing any more.
+    the log; if one of them is None, it is measured from `sets`. `goal` is the step at which the run
+    ends, or None. `live` is False for a run that saves nothing any more.
     """
     recent = complete_sets(sets)[:_RECENT]
     if not recent:

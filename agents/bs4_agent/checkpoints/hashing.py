@@ -48,7 +48,7 @@ class Stamp:
 
     @classmethod
     def of_open(cls, opened: int) -> Stamp:
-        """Return the present stamp of an open file."""
+        """Return the present stamp of the open file with the descriptor `opened`."""
         found = os.fstat(opened)
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
@@ -73,7 +73,8 @@ class Hashes:
         """Return the stamp and the SHA-1 digest of every path. Only files that have changed since
         the cache was written are read; `progress` receives the number of bytes of each block that
         was read. Raises StepFailed if a file is written to while it is read, Refused if it is a
-        link or no regular file, and OSError if it does not exist. The paths are without links.
+        link or no regular file, and OSError if it does not exist. The paths must contain no
+        symbolic link.
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:

@@ -93,8 +93,8 @@ def alone(home: Home, run: str, step: int) -> Iterator[str]:
 
 
 def holder(home: Home, run: str, step: int) -> str:
-    """Return the text that says who holds the checkpoint `step` of `run` (see `hold`), or "" if
-    nobody does. The call leaves no lock behind.
+    """Return the text that says who holds the checkpoint `step` of `run`, as it was given to
+    `hold`, or "" if nobody does. No lock remains after the call.
     """
     try:
         fd = os.open(_path(home, run, step), os.O_RDONLY | os.O_CLOEXEC)

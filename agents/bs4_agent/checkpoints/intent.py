@@ -32,9 +32,9 @@ def write(
     home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
 ) -> list[dict[str, Any]]:
     """Save how far each living run has come, because the agent was ordered to end by the signal
-    named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are saved
-    in the agent's home twice: first with what the agent has in memory, then with what a scan of the
-    checkpoint files finds.
+    named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are
+    written to the journal by `record`, and saved in the agent's home twice: first with what the
+    agent has in memory, then with what a scan of the checkpoint files finds.
 
     An entry has `run`, `attempt`, `local_step` (the newest step on the pod whose files verify),
     `local_known` (False if the disk did not answer in time) and `remote_step` (the newest step that

@@ -33,8 +33,9 @@ def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
     """Return the checkpoints of the run on the pod's disk, oldest step first. A step is included if
     any part of it exists, complete or not.
 
-    The call is cheap enough to be repeated every few seconds: marker files are checked each time,
-    because a resume depends on them, but sizes are measured again only if they can have changed.
+    The call is cheap enough to be repeated every few seconds: the files that the trainer writes
+    last, which show that a part is complete, are checked each time; sizes are measured again only
+    if they can have changed.
     """
     return scan(trainer.parts(spec))
 
@@ -55,8 +56,9 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
 
 
 def pointed(pointer: Path) -> int | None:
-    """Return the step that a pointer file of a trainer names. Return None if the file does not
-    exist, and -1 if it names no step (it is empty after a kill or a full disk during its writing).
+    """Return the step that the file `pointer` of a trainer names (verl's
+    latest_checkpointed_iteration.txt). Return None if the file does not exist, and -1 if it names
+    no step (it is empty after a kill or a full disk during its writing).
     """
     try:
         with pointer.open("rb") as handle:
@@ -178,8 +180,8 @@ def _behind(
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
     """Return (size in bytes, newest modification time in seconds since 1970, reason) of one part of
-    a checkpoint. `name` is the part's name, for example "trainer", `part` its directory and
-    `markers` the names of its marker files.
+    a checkpoint. `name` is the part's name, for example "trainer", and `part` its directory.
+    `markers` are the names of its marker files, which the trainer writes when the part is complete.
 
     The reason says why the part is incomplete, and is "" if it is complete. The marker files are
     checked each time; the other files are measured again only if they can have changed.
@@ -204,8 +206,8 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
 
 
 def lacks_marker(part: Path, markers: Sequence[str]) -> str:
-    """Return the first of the marker files `markers` that the directory `part` lacks, as a phrase
-    ("no STABLE"), or "" if all exist.
+    """Return the first of the files `markers` (which the trainer writes when a part is complete)
+    that the directory `part` lacks, as a phrase ("no STABLE"), or "" if all exist.
     """
     for marker in markers:
         if not (part / marker).exists():

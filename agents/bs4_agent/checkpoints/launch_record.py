@@ -92,8 +92,8 @@ class ConfigFiles:
 
     `files` maps the name of each file in a manifest to its path on the pod, including the main
     config. `main` is the manifest's name of the main config, "" if that file does not exist.
-    `named` maps the word behind an `@` of the command line to the manifest's name of the file.
-    `left_out` has a phrase for each file that could not be included.
+    `named` maps each word that follows an `@` on the command line to the manifest's name of that
+    file. `left_out` has a phrase for each file that could not be included.
     """
 
     main: str = ""
@@ -103,7 +103,7 @@ class ConfigFiles:
 
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
-    """Return the config files of a launch: the main config, the file behind each `@` of the command
+    """Return the config files of a launch: the main config, the file after each `@` on the command
     line, and every file that these include (`toml_files`). Their names keep their relative
     positions, so that the includes still work after a restore.
 
@@ -130,9 +130,10 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
 
 
 class _Walk:
-    """Collects config files and the files that they include. `files` maps the place of a file by
-    its name alone to the path at which it is read. Copies have the same relative positions as these
-    places.
+    """Collects config files and the files that they include. `files` maps the path that each file
+    has without following links to the path from which it is read. The copies in the store have the
+    same relative positions as the first of these paths. `left_out` has a phrase for each file that
+    was not collected.
     """
 
     def __init__(self) -> None:

@@ -51,9 +51,9 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """Return how a run saves its checkpoints. The settings come from the launch `spec`, or from the
-    config files that the launcher wrote after it had merged files and options. `argv` is the
-    command line of the launcher, () if it is not known.
+    """Return how a run of `trainer` saves its checkpoints. The settings come from the launch
+    `spec`, or from the config files that the launcher wrote after it had merged files and options.
+    `argv` is the command line of the launcher, () if it is not known.
     """
     layout = trainer.layout(spec)
     flat = environment_probes.flat_settings(spec, argv)
@@ -87,12 +87,14 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return the checkpoints of a run with its disk, forecast and retention order.
+    """Return the checkpoints of a run with its disk, forecast and retention order. `argv` is the
+    launcher's command line, () if unknown. `order` is the run's retention order. `live` is True
+    while the run is running, and `step_s` the median seconds of a training step.
 
-    The keys are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last), `resumable`
-    (the newest complete step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`,
-    `order`, `trainer_keeps` and `config`. Sizes are in bytes, times are wall-clock seconds, and
-    None means unknown.
+    The keys of the result are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last),
+    `resumable` (the newest complete step), `loose` (number and bytes of the steps of which only
+    weights are on the disk), `disk`, `forecast`, `order`, `trainer_keeps` and `config`. Sizes are
+    in bytes, times are wall-clock seconds since 1970, and None means unknown.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)

@@ -89,7 +89,9 @@ class Retention:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Make the thread in `run` start its next scan now."""
+        """Make the thread that is in `run` start its next scan of the runs now, without the pause
+        before it.
+        """
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:

@@ -13,9 +13,8 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer itself deletes while it runs. Retention must not remove such a directory
-    first: the trainer's rmtree would not find the directory, and the trainer would end with an
-    error.
+    """What the trainer itself deletes while it runs. Retention must not remove a directory that the
+    trainer is going to delete: the trainer would not find it and would end with an error.
 
     `keep` is the trainer's keep_last, None if it deletes nothing. `saved` has the steps that the
     present attempt has saved completely, oldest first. `roots` are the directories in which the
@@ -30,9 +29,9 @@ class OwnCleaning:
         """Return True if the trainer will certainly not delete `step` itself any more, so that
         retention may remove it.
 
-        A trainer deletes the old steps that it found at its start once, after its first save; this
-        is certainly over after its second save. The steps that it has saved itself it deletes
-        itself.
+        Once, after its first save, a trainer deletes the old steps that it found at its start; this
+        is certainly over after its second save. Steps that it has saved in this attempt it deletes
+        later by itself.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
@@ -62,7 +61,8 @@ def decide(
     emergency: bool = False,
 ) -> Decision:
     """Decide which checkpoints the retention `order` allows to remove now, and return the decision;
-    nothing is removed. Only checkpoints that are older than the newest verified ones may go.
+    nothing is removed. Only checkpoints that are older than the newest verified ones may go. `own`
+    says which of them the trainer deletes itself.
 
     `verified(set)` returns why a complete checkpoint cannot be relied on, and `busy(set)` why a
     checkpoint is in use; both return "" if nothing is wrong. `emergency` is True if the next

@@ -20,9 +20,9 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a checkpoint step on the disk, for example the trainer's. `why` says why the part
-    is incomplete, and is "" if it is complete. `t` is the time at which its newest file was
-    written, in wall-clock seconds since 1970.
+    """One part of a checkpoint step on the disk, for example the trainer's. `bytes` is its size.
+    `why` says why the part is incomplete, and is "" if it is complete. `t` is the time at which its
+    newest file was written, in wall-clock seconds since 1970.
     """
 
     name: str
@@ -42,9 +42,9 @@ class StepSet:
     """Everything that the disk has of one step of a run.
 
     `complete` is True if a resume by the run's trainer generation can start from it. `parts` maps
-    the name of each part to it. `missing` maps each part that a resume needs and that is absent or
-    incomplete to the reason. `directories` are the step directories, without repeats; these are
-    moved when the step is removed.
+    the name of each part (for example "trainer") to the Part. `missing` maps each part that a
+    resume needs and that is absent or incomplete to the reason. `directories` are the step
+    directories, without repeats; these are moved when the step is removed.
     """
 
     step: int

@@ -73,14 +73,14 @@ class Syncs:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Make the thread in `run` start its next scan now. Runs whose upload failed before do not
-        wait for their pause any more.
+        """Make the thread that is in `run` start its next scan of the runs now. Runs whose upload
+        failed before are tried again at once, without the pause after a failure.
         """
         self._not_before.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the sync orders every `LOOK_S` seconds until `stop` is set, then end the upload
+        """Scan the runs' sync orders every 5 seconds until `stop` is set. Then end the upload
         processes.
         """
         try:
@@ -420,9 +420,9 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """Return the sets that the next upload job shall send: first `newest` (from which the run could
-    be continued), then milestones that were not uploaded in their time, newest first. The list is
-    empty if there is nothing to upload.
+    """Return the checkpoints that the next upload job shall send: first `newest` (from which the
+    run could be continued), then milestones that were not uploaded in their time, newest first. The
+    list is empty if there is nothing to upload.
 
     `whole` has the complete sets, newest first. `order` is the run's sync order and `view` says
     what was uploaded before; a set that was written to since then counts again. `live` is True

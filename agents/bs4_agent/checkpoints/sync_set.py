@@ -26,8 +26,8 @@ OPTIONAL = frozenset({"weights"})
 
 @dataclass(frozen=True)
 class LocalFile:
-    """One file on the pod to upload. `path` is without links. `name` is its name in a manifest,
-    relative to the run's output directory. `size` is in bytes.
+    """One file on the pod to upload. `path` contains no symbolic link. `name` is its name in a
+    manifest, relative to the run's output directory. `size` is in bytes.
     """
 
     path: Path
@@ -81,7 +81,7 @@ def local_set(
     """Return the files to upload of the checkpoint `one`, which must be complete. With `weights`,
     parts that no resume needs are included. Raises Refused if there are no files, if a part is
     outside the output directory or contains something other than files and directories, or if one
-    of its directories is in other people's hands.
+    of its directories belongs to another user or can be written by one.
     """
     layout = trainer.layout(spec)
     needed = {rule.name for rule in trainer.parts(spec) if rule.required}

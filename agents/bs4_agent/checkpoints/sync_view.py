@@ -36,10 +36,12 @@ class SyncView:
     """The state of one run's uploads, as the journal tells it.
 
     `order` is the record of the last sync order (its `to` is None if the order was taken back).
-    `done` maps each uploaded step to the wall-clock time of the set that was verified in the store.
-    `pointer` is the step that latest.json was last seen to name. `last` is the newest record of
-    this run's sync, `failed` the last failure since the last success, or None, and `failures` the
-    number of failures in a row. `logs` has the names of logs and crash reports that were uploaded.
+    `done` maps each uploaded step to the wall-clock time (seconds since 1970) of the set that was
+    verified in the store. `pointer` is the step that latest.json was last seen to name, and
+    `pointed_t` when. `sent` of `total` bytes of the present upload are sent, at `rate` bytes per
+    second. `last` is the newest record of this run's sync, `failed` the last failure since the last
+    success, or None, and `failures` the number of failures in a row. `logs` has the names of logs
+    and crash reports that were uploaded.
     """
 
     order: Record = field(default_factory=dict)
@@ -104,8 +106,10 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[Record]:
-        """Return one row for each step in the last listing of the store, in the form of
-        ConsoleFacts.remote; empty before the first listing.
+        """Return one row for each step in the last listing of the store: `run`, `prefix`, `step`,
+        `files` (their number in the store), `local_files` (their number on the pod), `missing` (a
+        phrase, "" if the step is complete) and `uploading` (True while it is uploaded). Empty
+        before the first listing.
         """
         found = []
         for step, row in (self.listed or {}).items():

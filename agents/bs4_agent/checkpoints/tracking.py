@@ -35,8 +35,8 @@ def given(spec: LaunchSpec) -> dict[str, str]:
 
 
 def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return (options, environment variables) of `spec` without the W&B ids that `given` returns
-    for it. The ids of a verl run stay in the options, because no other record has them.
+    """Return (options, environment variables) of `spec` without the W&B ids that `given(spec)`
+    returns. The ids of a verl run stay in the options, because no other record has them.
     """
     words = settings.without(spec.overrides, [f"{side}.wandb.id" for side in SIDES])
     return tuple(words), {name: value for name, value in spec.env.items() if name != _VARIABLE}

@@ -55,7 +55,7 @@ _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.Fini
 
 class ContainerLog:
     """A copy of what a container prints (`docker logs`) during one attempt, in a file of the
-    attempt's `directory`. Only lines that were printed from the wall second `since_t` on belong to
+    attempt's `directory`. Only lines that were printed from the Unix time `since_t` on belong to
     the attempt. All methods may be called from any thread.
     """
 
@@ -332,8 +332,8 @@ class ContainerLog:
 
 
 def _moment(text: str) -> float | None:
-    """Return a time that Docker printed in wall seconds, or None if it is no time or is
-    `0001-01-01` (the container has not ended yet).
+    """Return a time that Docker printed as a Unix time, or None if it is no time or is `0001-01-01`
+    (the container has not ended yet).
     """
     found = _MOMENT.match(text.strip())
     if found is None or found[1].startswith("0001"):

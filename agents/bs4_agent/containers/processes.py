@@ -147,7 +147,7 @@ def name_in(cgroup: str) -> str:
 
 def name_of(pid: int) -> str:
     """Return the name of the Docker container that a process lives in. Returns "" for a process on
-    the host, and UNNAMED for a container that is not Docker's. Raises HiddenFiles if the
+    the host, and "?" (UNNAMED) for a container that is not Docker's. Raises HiddenFiles if the
     container's files may not be read.
     """
     try:
@@ -159,7 +159,7 @@ def name_of(pid: int) -> str:
 
 class View:
     """The file system as a process in another mount namespace (usually in a container) sees it. It
-    translates between that process's paths and the host's.
+    translates between that process's paths and the host's. Make it with `of`.
     """
 
     def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:

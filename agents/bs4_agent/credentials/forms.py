@@ -71,7 +71,9 @@ _USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
 
 
 def forms() -> Sequence[tuple[str, re.Pattern[str]]]:
-    """Return the kind and the expression of each form of a credential that is known."""
+    """Return (kind in words, regular expression) for each known form of a credential, for example
+    for the tokens of one service.
+    """
     return _FORMS
 
 
@@ -94,8 +96,8 @@ def names_secret(name: str) -> bool:
 
 def secret_in(line: str) -> str | None:
     """Return the kind of a credential in the line, for example "a W&B key", or None if there is
-    none. It also reports texts that only look like a key, because its callers leave such a line out
-    without a warning to anybody.
+    none. Texts that only look like a key are reported too, because the callers only leave the line
+    out and warn nobody.
     """
     kind = form_of(line)
     if kind is None and _BEGINS_LIKE_A_KEY.search(line):

@@ -70,8 +70,8 @@ _FORMS = tuple(
 
 
 def marker(kind: str) -> str:
-    """Return what stands in place of a secret of a kind such as "a GitHub token"; "" if the kind is
-    not known.
+    """Return the text that replaces a secret, such as "[redacted: a GitHub token]". `kind` says
+    what the secret is, or is "" if that is not known.
     """
     return f"[redacted: {kind}]" if kind else "[redacted]"
 
@@ -80,9 +80,10 @@ class Redactor:
     """Replaces secrets in a text that comes in pieces. The result does not depend on where the
     pieces begin and end.
 
-    `known` replaces the values that are known to be secret; None means that there are none. With
-    `same_length` what replaces a secret has as many characters as the secret, so that offsets into
-    the text stay right.
+    `known(text, replace)` replaces each value in `text` that is known to be secret by
+    `replace(value, kind)`, where `kind` says in words what it is, and returns the result; None
+    means that no such value is known. With `same_length`, the text that replaces a secret has as
+    many characters as the secret, so that offsets into the text stay right.
     """
 
     def __init__(
@@ -96,11 +97,11 @@ class Redactor:
         self._lines_left = 0
 
     def feed(self, text: str, *, early: bool = False) -> str:
-        """Take the next piece and return what is certain: the lines that are finished. The last
-        line is held back until it ends.
+        """Take the next piece of the text and return what is certain: the lines that are finished,
+        without their secrets. The last line is held back until it ends.
 
-        With `early`, what there is of that line is returned too, such as a progress bar, unless it
-        holds a word that may announce a secret. A word at its very end is held back.
+        With `early`, the beginning of the last line (a progress bar, for example) is returned too,
+        unless it holds a word that may announce a secret. A word at its very end is held back.
         """
         text = self._held + text
         end = text.rfind("\n") + 1
@@ -115,7 +116,9 @@ class Redactor:
         return found
 
     def end(self) -> str:
-        """Return the rest, which no further piece follows."""
+        """Return the rest of the text that was held back, without its secrets. No further piece may
+        follow.
+        """
         rest, self._held = self._held, ""
         return self._unshown(rest)
 

@@ -37,7 +37,8 @@ _WRITERS = {
 class Cause:
     """A finding together with the playbook of its failure. `t` is the time at which the finding
     began as its log shows it, in seconds since 1970 (in a kernel log perhaps since the boot), or
-    None if no log shows it.
+    None if no log shows it. `since_m` is when the finding began in seconds of the monotonic clock,
+    or None for the time of the present scan.
     """
 
     finding: Finding
@@ -49,8 +50,8 @@ class Cause:
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
     """Return a sorting key for a finding; sorted by it, the likeliest cause comes first. The key
-    compares in this order: role `root` before all others, the newer attempt, the process that ended
-    badly earlier (which `facts` show), the other roles, and the earlier time.
+    compares in this order: role `root` before all others; the newer attempt; the process that ended
+    badly earlier (which `facts` show); the order of the other roles; the earlier time.
     """
     item = cause.finding
     return (
@@ -63,7 +64,7 @@ def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
 
 
 def _exit_t(item: Finding, facts: Facts) -> float:
-    """Return the wall second at which the process that wrote the evidence ended, or infinity if it
+    """Return the Unix time at which the process that wrote the evidence ended, or infinity if it
     lives or its end is unknown.
     """
     for run in facts.runs:
@@ -73,8 +74,8 @@ def _exit_t(item: Finding, facts: Facts) -> float:
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Return the wall second at which a process that writes the log `source` first ended badly (by
-    a signal, or with an exit code other than 0). Returns infinity if none did.
+    """Return the Unix time at which a process that writes the log `source` first ended badly (by a
+    signal, or with an exit code other than 0). Returns infinity if none did.
     """
     writers = _WRITERS.get("env" if source.startswith("env") else source, ())
     return min(
@@ -84,13 +85,13 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-    """Return those findings in `found` (by incident id) that no other finding of the same attempt
-    explains, sorted so that the likeliest cause comes first. A finding explains another if its
-    playbook lists the other's failure and the other did not come long before it. `facts` show when
-    processes ended, for the sorting.
+    """Return those entries of `found` ({incident id: finding}) that no other finding of the same
+    attempt explains, sorted so that the likeliest cause comes first. A finding explains another if
+    its playbook lists the other's failure and the other did not come long before it. `facts` show
+    when processes ended, for the sorting.
 
     If two findings explain each other, the one that comes first in `order` stays. A finding that is
-    left out still explains others, so only the first of a chain remains.
+    left out still explains others, so only the first finding of a chain of explanations remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}

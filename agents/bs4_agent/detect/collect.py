@@ -38,7 +38,7 @@ _SETTLED_S = 120.0
 
 @dataclass
 class _Look:
-    """What one scan of an attempt found, at monotonic second `m`."""
+    """What one scan of an attempt found, at second `m` of the monotonic clock."""
 
     attempt: int
     m: float
@@ -107,9 +107,9 @@ class Collector:
         self, run: str, attempt: int
     ) -> tuple[Mapping[str, Any] | None, int | None, RunEnvironment | None]:
         """Return (settings, step, rest) of the last scan of one attempt: the run's settings by
-        dotted key, the step that the attempt was to resume from, and everything else. All three are
-        None until the attempt has been scanned. The settings are also None if the config is
-        unknown, and the step is also None for a start afresh.
+        dotted key, the training step from which the attempt was to resume, and everything else. All
+        three are None until the attempt has been scanned. The settings are also None if the config
+        is unknown, and the step is also None for a start afresh.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
@@ -125,10 +125,10 @@ class Collector:
         return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """Return (how often the kernel's out-of-memory killer has acted in our control group since
-        this object was made, the monotonic second at which a call of this method last saw the
-        number grow). The first is None if the kernel does not show it, and the second if the number
-        has not grown.
+        """Return (how often the kernel's out-of-memory killer has acted in the agent's control
+        group since this object was made, the second of the monotonic clock at which a call of this
+        method last saw the number grow). The first is None if the kernel does not show it, and the
+        second if the number has not grown.
         """
         count = environment_probes.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:

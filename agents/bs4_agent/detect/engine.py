@@ -35,8 +35,8 @@ _LogKey = tuple[str, int, str]
 
 @dataclass
 class _Held:
-    """A finding that is held: first seen at `first_m`, last seen at `last_m` (monotonic seconds).
-    `fired` is True once it has become an incident.
+    """A finding that is held: first seen at `first_m`, last seen at `last_m` (seconds of the
+    monotonic clock). `fired` is True once it has become an incident.
     """
 
     finding: Finding
@@ -88,8 +88,9 @@ class Engine:
         self, playbooks: Sequence[Playbook], *, live: bool = True, rules: Rules | None = None
     ) -> None:
         """Prepare the engine. With `live`, lines arrive as they are written, and hold times count
-        from when a line was seen. Otherwise they count from the lines' own time. `rules` are those
-        of the same playbooks, where several engines share them; None makes them.
+        from when a line was seen. Otherwise they count from the lines' own time. `rules` are the
+        prepared log signatures of the same playbooks, if several engines share them; with None,
+        this engine prepares its own.
         """
         self._for = {playbook.id: playbook for playbook in playbooks if playbook.detect}
         self._rules = rules or Rules(playbooks)
@@ -103,9 +104,10 @@ class Engine:
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
         """Return the matcher of the log `source` of an attempt, which is created at the first call.
-        `trainer` is the id of the run's trainer, or "" for the signatures of all trainers. `anchor`
-        is a time near the log's first line, in wall seconds since 1970, for lines that show only a
-        time of day (None means now). `trainer` and `anchor` are used at the first call only.
+        `trainer` is the id of the run's trainer, or "" for the log signatures of all trainers.
+        `anchor` is a time near the log's first line, in wall seconds since 1970, for lines that
+        show only a time of day (None means now). `trainer` and `anchor` are used at the first call
+        only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:
@@ -125,8 +127,9 @@ class Engine:
         line: LogLine,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Match one line of the log `source` of an attempt against the signatures. `trainer` is the
-        id of the run's trainer, and `evidence` the line in the form of evidence. Returns True if a
+        """Match one line of the log `source` of an attempt against the log signatures (the patterns
+        of known failures). `trainer` is the id of the run's trainer. `evidence` is the line as
+        evidence: a dictionary with `source`, `file`, `offset`, `line` and `text`. Returns True if a
         signature has fired by this line, so that it is worthwhile to call `evaluate` now. No
         incident changes before that call.
         """
@@ -136,8 +139,9 @@ class Engine:
         return matcher.news
 
     def due(self) -> float | None:
-        """Return the monotonic second at which the hold time of some finding ends, so that
-        `evaluate` should be called then. Returns None if no finding waits for its hold time.
+        """Return the earliest time, in seconds of the monotonic clock, at which the hold time of a
+        finding ends, so that `evaluate` should be called then. Returns None if no finding waits for
+        its hold time.
         """
         ends = (
             held.first_m + self._for[held.finding.failure].hold_s

@@ -61,10 +61,10 @@ class Heap:
 @dataclass(frozen=True, kw_only=True)
 class ProcessFacts:
     """What /proc shows of one living process of a run; None means unknown. `component` is its part
-    in the run, for example "trainer". `nofile` is its soft limit of open files. `names` are the
-    names of its variables, never their values. `wandb_id` is a digest of WANDB_RUN_ID, only to
-    compare processes. `shared` is True if W&B's shared mode is on, in which several processes may
-    write to one W&B run.
+    in the run, for example "trainer". `nofile` is its soft limit of open files. `open_files` is the
+    number of files that it has open. `names` are the names of its environment variables, never
+    their values. `wandb_id` is a digest of WANDB_RUN_ID, only to compare processes. `shared` is
+    True if W&B's shared mode is on, in which several processes may write to one W&B run.
     """
 
     identity: Identity

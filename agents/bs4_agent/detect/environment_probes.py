@@ -318,7 +318,7 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
 
 
 def text_file(path: Path) -> tuple[str | None, float]:
-    """Return (the first 4096 bytes of a file as text, its mtime in wall seconds), or (None, 0.0) if
+    """Return (the first 4096 bytes of a file as text, its mtime as a Unix time), or (None, 0.0) if
     the file cannot be read.
     """
     try:
@@ -330,8 +330,8 @@ def text_file(path: Path) -> tuple[str | None, float]:
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     """Return True if a log from before this attempt still exists, in the run's log directories or
-    in the archive of logs on the pod. Returns False if all logs are newer, and None if there are no
-    logs.
+    in the archive of logs on the pod. Returns False if no log is older than this attempt, and None
+    if there are no logs.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
@@ -415,7 +415,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _newest(path: Path) -> float:
-    """Return the newest mtime of a directory and its entries in wall seconds, or 0.0 if none can be
+    """Return the newest mtime of a directory and its entries as a Unix time, or 0.0 if none can be
     read.
     """
     return max((m for one in (path, *listed(path)) if (m := mtime(one)) is not None), default=0.0)

@@ -18,10 +18,10 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True, kw_only=True)
 class LogEvent:
-    """Something that a log line reports (`event`), with the line's `text`, the log that holds it
-    (`source`) and its place there: `file`, `offset` in bytes, `line`, and for a live log `stream`
-    and `cursor`. `m` is when the line was read, in seconds of the monotonic clock; in a finished
-    log it is the line's own time in seconds.
+    """Something that a log line reports (`event`), with the line's `text`, the log that holds the
+    line (`source`, for example "trainer") and the line's place there: `file`, `offset` in bytes,
+    `line`, and for a live log `stream` and `cursor`. `m` is when the line was read, in seconds of
+    the monotonic clock; in a finished log it is the line's own time in seconds.
     """
 
     event: Event
@@ -35,7 +35,9 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> dict[str, Any]:
-        """Return the line in the form of evidence: source, file, offset, line number and text."""
+        """Return the line as evidence: a dictionary with its source, file, byte offset, line number
+        and text.
+        """
         return {
             "source": self.source,
             "stream": self.stream,
@@ -62,7 +64,7 @@ class Side:
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, in seconds as the log lines count them. `ordered` is True if somebody signalled the
+    end began, by the time of the log lines in seconds. `ordered` is True if somebody signalled the
     launcher. If it is False, the launcher may have ended the processes because one of them failed.
     """
 
@@ -72,10 +74,11 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerProbe:
-    """What probes of the run's inference server answered last. Times are in seconds of the
-    monotonic clock: `ever_ok_m` is when the health check first succeeded, `health_m` and `answer_m`
-    when the two kinds of probes were last answered or failed. A time is None if there was no such
-    moment yet.
+    """What probes of the run's inference server, whose base URL is `url`, answered last. `health`
+    is the result of the health check, `answer` that of a request for one token, and `failures` how
+    many such requests in a row got no answer. Times are in seconds of the monotonic clock:
+    `ever_ok_m` is when the health check first succeeded, `health_m` and `answer_m` when the two
+    kinds of probes were last answered or failed. A time is None if there was no such moment yet.
     """
 
     url: str = ""
@@ -94,8 +97,10 @@ class ServerProbe:
 
 @dataclass(frozen=True)
 class StepFiles:
-    """The step files of the 2026-01 hand-off between orchestrator and trainer. Each field has, by
-    step, the mtime of that step's file or directory, in wall seconds since 1970.
+    """The files by which orchestrator and trainer of prime-rl's version of January 2026 hand steps
+    to each other: the orchestrator's checkpoints, its rollouts, and the trainer's file for rank 0.
+    Each field has, by step, the mtime of that step's file or directory, in wall-clock seconds since
+    1970.
     """
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
@@ -256,8 +261,8 @@ class RunFacts:
 
     @property
     def fallback(self) -> str | None:
-        """Return "start-afresh", the playbook to use instead of one that resumes, if no checkpoint
-        is complete. Returns None if one is.
+        """Return "start-afresh", the id of the playbook to use instead of one that resumes, if no
+        checkpoint is complete. Returns None if a checkpoint is complete.
         """
         return None if self.complete else "start-afresh"
 
@@ -265,10 +270,10 @@ class RunFacts:
 @dataclass(frozen=True, kw_only=True)
 class Holder:
     """A process that holds memory of the GPU with the device index `gpu`. `mem` is bytes, or None
-    if unknown. `run` is the run that the process belongs to, if that run's attempt lives.
-    `dead_run` is the run of this pod whose ended attempt the process is proved to have belonged to.
-    Both are None for a process of no known run. `same_user` is True if this agent's user owns the
-    process.
+    if unknown. `component` is its part in the run, for example "engine". `run` is the run to which
+    the process belongs, if that run's attempt lives. `dead_run` is the run of this pod whose
+    attempt has ended and to which the process is proved to have belonged. Both are None for a
+    process of no known run. `same_user` is True if this agent's user owns the process.
     """
 
     identity: Identity
@@ -284,7 +289,9 @@ class Holder:
 @dataclass(frozen=True, kw_only=True)
 class GpuFacts:
     """What the last sample of telemetry shows of the pod's GPUs. `state` says if they could be read
-    ("ok") or why not. `used` and `total` are bytes of memory by device index.
+    ("ok") or why not. `pids` says whether the driver's pids are those of this pod ("local"), of
+    another namespace ("foreign") or "unknown". All mappings are by device index; `used` and `total`
+    are bytes of memory.
     """
 
     state: str = "absent"
@@ -319,8 +326,9 @@ class GpuFacts:
 class Facts:
     """Everything that one scan of a pod has found, for the detectors. `now_m` is the time of the
     scan in seconds of the monotonic clock, and `now_t` the same in wall seconds since 1970.
-    `coverage` lists in words what could not be seen, and is part of every verdict. `console` has
-    what only the console can see; it is None if no console has supplied anything.
+    `coverage` lists in words what could not be seen, and is part of every verdict. `disks` are the
+    filesystems that runs write to and `shm` is the pod's shared memory; None means not measured.
+    `console` has what only the console can see; it is None if no console has supplied anything.
     """
 
     now_m: float
@@ -353,9 +361,10 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A failure of a run that a detector or a log signature reports at one moment. `anchor` is a
-    text that names its first evidence. The incident's id is made from it, so that the same cause,
-    seen again, is the same incident.
+    """A failure of a run that a detector or a log signature reports at one moment. `failure` is the
+    id of the failure's playbook, and `summary` a sentence for people. `anchor` is a text that names
+    the first evidence; the incident's id is made from it, so that the same cause, seen again, is
+    the same incident. `coverage` lists what could not be seen.
     """
 
     failure: str
@@ -376,8 +385,8 @@ class Finding:
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:
-    """Return a whole file or directory in the form of evidence. `text` says what is remarkable
-    about it.
+    """Return a whole file or directory as evidence (see `LogEvent.evidence`). `text` says what is
+    remarkable about it.
     """
     return {
         "source": "files",
@@ -391,7 +400,9 @@ def file_evidence(path: Path, text: str) -> dict[str, Any]:
 
 
 def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
-    """Return a process in the form of evidence. `text` says what is remarkable about it."""
+    """Return a process as evidence (see `LogEvent.evidence`). `text` says what is remarkable about
+    it.
+    """
     return {
         "source": "process",
         "stream": "",

@@ -52,10 +52,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Literals(Generic[Key]):
-    """Searches a text in one pass for the literals of many keys, and finds the keys that may match.
-    `needs` has (key, literals) pairs: every line that matches a key holds at least one of its
-    literals. A literal that begins with `(?i)` ignores case. Keys that cannot be searched for in
-    this way are in `always`.
+    """Searches a text in one pass for many literals (fixed texts), and says which keys may match
+    it. A key stands for one regular expression, for example of a log signature.
+
+    `needs` has (key, literals) pairs: every line that the key's expression matches holds at least
+    one of these literals. A literal that begins with `(?i)` ignores case. The attribute `always`
+    has the keys without literals or with one that is not ASCII, which may match any line.
     """
 
     def __init__(self, needs: Iterable[tuple[Key, Iterable[str]]]) -> None:
@@ -107,7 +109,7 @@ class Literals(Generic[Key]):
         return rows
 
     def keys(self, text: str) -> set[Key]:
-        """Return the keys of which the text holds a literal, and all keys in `always`."""
+        """Return the keys that have at least one literal in `text`, and all keys in `always`."""
         if self._text is None:
             self._text = re.compile(self.expression() or r"(?!)")
         found = set(self.always)
@@ -167,9 +169,9 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
 
 
 def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
-    """Return the offset in a literal from which on it is searched for: that of the rarest of the
-    characters in `begins` that it holds. `folded` is True if case is ignored. Raises ValueError if
-    the literal holds none of them.
+    """Return the offset in the literal `text` at which a search for it begins: that of the rarest
+    of the characters in `begins` that it holds. `folded` is True if case is ignored. Raises
+    ValueError if the literal holds none of them.
     """
     return min(
         (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)

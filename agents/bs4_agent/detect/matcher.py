@@ -46,8 +46,9 @@ _BLANK = " \t\r\n\v\f"
 
 
 class SourceRules:
-    """The signatures that apply to the logs of one source, prepared for the search. All attempts
-    and runs of a trainer share them.
+    """The log signatures (patterns of known failures) that apply to the logs of one source, for
+    example "trainer", prepared for the search. `rules` has each signature with its playbook. All
+    attempts and runs of a trainer share one object.
     """
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
@@ -62,9 +63,9 @@ class SourceRules:
         """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Return which signatures a line with this text, level and logger matches: a list of (index
-        of the signature in `rules`, roles of its expressions that match, for example "pattern" or
-        "near"). Empty if the line matches nothing.
+        """Return which log signatures a line with this text, level and logger matches: a list of
+        (index of the signature in `rules`, roles of its expressions that match, for example
+        "pattern" or "near"). Empty if the line matches nothing.
         """
         key = (text, level, logger)
         if key in self._known:
@@ -82,8 +83,9 @@ class SourceRules:
 
 
 class Rules:
-    """The signatures of some playbooks. They are prepared for the search when a log of a source is
-    first read, which takes 50 ms a source, so engines that are made one after another share them.
+    """The log signatures (patterns of known failures) of some playbooks. Those of a source are
+    prepared for the search when a log of that source is first read, which takes 50 ms, so engines
+    that are made one after another share this object.
     """
 
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
@@ -96,8 +98,9 @@ class Rules:
         self._of: dict[tuple[str, str], SourceRules] = {}
 
     def of(self, trainer: str, source: str) -> SourceRules:
-        """Return the signatures that apply to the log `source` of runs of `trainer`. If `trainer`
-        is "", the signatures of all trainers are included.
+        """Return the log signatures that apply to logs of the source `source`, for example
+        "trainer", of runs of `trainer` (its id). If `trainer` is "", the signatures of all trainers
+        are included.
         """
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
@@ -144,9 +147,9 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 
 class LineClock:
-    """Computes the time of the newest line of a log that shows one. For lines that show only a time
-    of day, `anchor` is a time near the first line, in wall seconds since 1970, and `tz` the UTC
-    offset of these lines in seconds.
+    """Computes the time of the newest line of a log that shows a time. For lines that show only a
+    time of day, `anchor` is a time near the first line, in wall seconds since 1970, and `tz` the
+    UTC offset of these lines in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -171,8 +174,8 @@ class LineClock:
         return self._clock.tz
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds since 1970, or None if no
-        line did. A kernel log may count from the boot instead.
+        """Return the time of the newest line that shows a time, in seconds since 1970, or None if
+        no line showed any. In a kernel log, it may be in seconds since the boot instead.
         """
         line, self._dated = self._dated, None
         if line is None:
@@ -188,15 +191,15 @@ class LineClock:
 
 
 class Matcher:
-    """Matches the lines of one log of one attempt against the signatures in `rules`. Call `feed`
-    for every line in order, or at least for every line that holds a word of `rules`. Then `fired`
-    returns the signatures that hold.
+    """Matches the lines of one log of one attempt against the log signatures in `rules`. Call
+    `feed` for every line in order, or at least for every line that holds a word of a signature.
+    Then `fired` returns the signatures that hold.
     """
 
     def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
-        """Prepare a matcher. With `live`, lines come as they are written. `anchor` is a wall time
-        in seconds near the first line (None means now), for lines that show only a time of day; see
-        `lines.Clock`.
+        """Prepare a matcher. With `live`, lines come as they are written. `anchor` is a wall-clock
+        time in seconds since 1970 within half a day of the first line (None means now), for lines
+        that show only a time of day.
         """
         self.live = live
         self._rules = rules
@@ -226,7 +229,7 @@ class Matcher:
         """A signature has fired since this was last set to False."""
 
     def wants(self, line: LogLine) -> bool:
-        """Return True if a line by itself matches an expression of any signature."""
+        """Return True if a line by itself matches a regular expression of any signature."""
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
     def feed(
@@ -236,10 +239,13 @@ class Matcher:
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """Match one line. `place` is the line in the form of evidence. `back` and `date_above` are
-        for a reader that does not feed every line: `back` searches the lines above this one for an
-        expression, and `date_above` passes to `date` the nearest line above that shows a time. Both
-        are None if every line is fed.
+        """Match one line. `place` is the line as evidence: a dictionary with `source`, `file`,
+        `offset`, `line` and `text`.
+
+        `back` and `date_above` are for a reader that does not feed every line, and None for others:
+        `back(expression, first, last)` returns the number of the last line from `first` to `last`
+        that matches, or None, and `date_above()` passes the nearest line above that shows a time to
+        `date`.
         """
         number, source = int(place["line"]), str(place["source"])
         if not blank(line):
@@ -275,8 +281,8 @@ class Matcher:
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
         """Report the nearest line with a header (a level) above the line that is fed next. Only a
         reader that leaves lines out needs to call it. `number` is the header's line number. `line`
-        is None if that header was reported before. `opened` says that a line between the two begins
-        a quotation.
+        is None if that header was reported before. `opened` is True if a line between the header
+        and the line that is fed next begins a quotation.
         """
         if line is not None:
             self._quotes.header(line, number, source)
@@ -284,9 +290,9 @@ class Matcher:
             self._quotes.open()
 
     def sample_above(self, line: LogLine | None, number: int) -> None:
-        """Report that the line `line` above the one that is fed next belongs to a printed sample of
-        a model's output, or with None that the sample is over. Only a reader that leaves lines out
-        needs to call it. `number` is the line's number.
+        """Report that the line `line`, above the one that is fed next, belongs to a printed sample
+        of a model's output. None reports that the sample is over. Only a reader that leaves lines
+        out needs to call it. `number` is the line's number.
         """
         self._quotes.begin(line, number)
 
@@ -345,8 +351,8 @@ class Matcher:
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds since 1970 (in a kernel log
-        perhaps since the boot), or None if no line did.
+        """Return the time of the newest line that shows a time, in seconds since 1970 (in a kernel
+        log perhaps since the boot), or None if no line showed any.
         """
         return self._clock.time()
 
@@ -358,12 +364,13 @@ class Matcher:
 
     @property
     def rules(self) -> SourceRules:
-        """Return the prepared signatures that this log is matched against."""
+        """Return the prepared log signatures that this log is matched against."""
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
-        """Yield the signatures that have fired and still hold, each as its playbook and its track.
-        With `complete`, the log is finished, so nothing waits for further lines.
+        """Yield the signatures that have fired and still hold: for each, its playbook and its Track
+        (its matches so far). With `complete`, the log is finished, so nothing waits for further
+        lines.
         """
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S

@@ -58,9 +58,9 @@ def guess_trainer(directory: Path) -> str | None:
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
-    """Return the existing logs of a run directory by attempt number. For trainers that keep only
-    the last attempt's logs (prime-rl of 2026-01), that attempt has the number 1. An attempt whose
-    logs are gone has an empty list.
+    """Return the existing logs of a run directory by attempt number. For a trainer that keeps only
+    the last attempt's logs (prime-rl's version of January 2026), that attempt has the number 1. An
+    attempt whose logs are gone has an empty list.
     """
     found: dict[int, list[LogSource]] = {}
     if trainer_id == "prime-rl":
@@ -85,11 +85,12 @@ def directory_facts(
     thorough: bool = False,
 ) -> RunFacts:
     """Read a finished run's directory and return the facts of its newest attempt. `directory` is
-    the output_dir of a 2026-01 run, or output_dir/<run name> of the current generation.
+    the output_dir for prime-rl's version of January 2026, and the run's own directory in output_dir
+    for the other trainers.
 
-    The logs of all attempts are matched by `engine`. `extra` are further logs, which count to the
-    newest attempt. With `thorough`, every line is parsed, not only those that may matter. Raises
-    OSError if a log cannot be read.
+    The logs of all attempts are matched by `engine`. `extra` are further logs, which are read as
+    logs of the newest attempt. With `thorough`, every line is parsed, not only those that may
+    matter. Raises OSError if a log cannot be read.
     """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
@@ -210,8 +211,8 @@ def _nobody(trainer_id: str) -> LaunchSpec:
 
 
 def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
-    """Return the wall second at which the attempt began, as far as files show it: orch.toml
-    (2026-01) or the resolved configs (current generation) are written at start.
+    """Return the Unix time at which the attempt began, as far as files show it: orch.toml (2026-01)
+    or the resolved configs (current generation) are written at start.
     """
     for candidate in (
         directory / "run_default" / "configs" / "orch.toml",
@@ -246,7 +247,7 @@ def _read(
 
 
 def _written(handle: BinaryIO) -> float:
-    """Return the wall second at which the file was last written, or now for a pipe."""
+    """Return the Unix time at which the file was last written, or now for a pipe."""
     try:
         return os.fstat(handle.fileno()).st_mtime
     except OSError:
@@ -305,7 +306,7 @@ def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
     """Return the facts of finished runs in the form of one scan, for `Engine.evaluate`. `idle_s` is
     how many seconds ago the last line of their logs was written. The coverage names what files
-    cannot show. With `engine`, it also names those logs that a run usually has and of which the
+    cannot show. With `engine`, it also names the logs that a run usually has but of which the
     engine has got no line.
     """
     now = (

@@ -209,8 +209,8 @@ def _done(run: RunFacts) -> int | None:
 
 
 def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
-    """Return the monotonic second at which `side` wrote its line of `step`, or None if that line is
-    no longer known.
+    """Return the second of the monotonic clock at which `side` wrote its line of `step`, or None if
+    that line is no longer known.
     """
     for event in reversed(run.events):
         if event.event.kind == "step" and event.event.side == side and event.event.step == step:
@@ -219,8 +219,9 @@ def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
 
 
 def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
-    """Return the monotonic second at which the trainer's part of the checkpoint announced by `save`
-    was complete, or None while it is not. The files show this, no log line does.
+    """Return the second of the monotonic clock at which the trainer's part of the checkpoint
+    announced by `save` was complete, or None while it is not. The files show this, no log line
+    does.
     """
     for checkpoint in run.checkpoints:
         if (
@@ -285,8 +286,8 @@ def _in_loop(events: list[LogEvent]) -> bool:
 
 
 def _said_m(run: RunFacts, side: Side, last: LogEvent | None) -> float:
-    """Return the monotonic second at which a side last showed work, by its last step or its newest
-    event, or at which the run started if neither is known.
+    """Return the second of the monotonic clock at which a side last showed work, by its last step
+    or its newest event, or at which the run started if neither is known.
     """
     if last is None:
         if side.last_step_m is None:

@@ -40,20 +40,21 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Prefilter(Generic[Key]):
-    """Finds the lines of a block of a log that may match one of many expressions (each named by a
-    key), so that only these lines have to be parsed.
+    """Finds the lines of a block of a log that may match one of many regular expressions, so that
+    only these lines have to be parsed. Each expression is named by a key.
     """
 
     def __init__(
         self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False
     ) -> None:
-        """Prepare the search. `needs` has an entry for each key: the key, its literals, and the raw
-        expression of its lines.
+        """Prepare the search. `needs` has one entry for each expression: its key, its literals
+        (fixed texts), and a second regular expression for the bytes of a line that is not parsed
+        yet.
 
-        Every line of a key holds at least one of its literals; without literals, every line could
-        matter. The raw expression is "" if the line may have any form; see `relaxed` in the
-        compiler. With `shapes`, lines that differ only in digits are searched once, which pays from
-        some ten words on.
+        Every line that an expression matches holds at least one of its literals; without literals,
+        every line could match. The second expression matches each such line as it stands in the
+        file, or is "" if that may have any form. With `shapes`, lines that differ only in digits
+        are searched once, which saves time if there are more than about ten literals.
         """
         own: list[tuple[Key | None, Iterable[str]]] = []
         self._raw: dict[Key, str] = {}

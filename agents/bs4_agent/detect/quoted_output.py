@@ -68,10 +68,11 @@ WAIT_S = 30.0
 
 @dataclass
 class QuotedOutput:
-    """Tells lines of a model's output that a program prints into its log from lines of the program
-    itself. There is one object for each log. `announced` is the record after which quoted text is
-    expected. `held` are lines that wait for the next header, each with the arguments given to
-    `hold`.
+    """Decides which lines of a log are output of a model that the program prints, and which are
+    lines of the program itself. There is one object for each log. `announced` is the record after
+    which quoted text is expected, or None. `held` are lines that wait for the next header, each as
+    the arguments that `hold` got, and `since_m` is the time of the monotonic clock in seconds at
+    which the first of them was held.
     """
 
     announced: LogLine | None = None
@@ -104,8 +105,8 @@ class QuotedOutput:
         self.announced = self.announced or self.record
 
     def begin(self, line: LogLine | None, number: int) -> None:
-        """Report that the line `line`, which begins a part of a printed sample, was seen, or with
-        None that the sample is over. `number` is its line number.
+        """Report that the line `line`, which begins a part of a printed sample of a model's output,
+        was seen. None reports that the sample is over. `number` is the line's number.
         """
         self.announced = None if line is None else replace(line, level="INFO")
         self.line = self.line if line is None else number
@@ -117,8 +118,9 @@ class QuotedOutput:
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
 
     def hold(self, number: int, now_m: float, *more: Any) -> None:
-        """Hold a line back until `decide` is called, which passes `number` (its line number) and
-        `more` on. `now_m` is the present monotonic second.
+        """Hold a line back until `decide` is called. `number` is its line number and `now_m` the
+        present time in seconds of the monotonic clock. `number` and `more` are passed to the `take`
+        of `decide`.
         """
         self.since_m = now_m if not self.held else self.since_m
         self.held.append((number, *more))
@@ -161,15 +163,15 @@ def headless(line: LogLine) -> bool:
 
 
 def sample(line: LogLine) -> bool:
-    """Return True if a line begins a prompt or a response in a printed sample, whose text may be
-    anything.
+    """Return True if a line is the beginning of a prompt or a response in a sample of a model's
+    output that the program prints. The text after it may be anything.
     """
     return headless(line) and _SAMPLE.match(line.text) is not None
 
 
 def sample_over(line: LogLine) -> bool:
-    """Return True if a line is one of those that end a printed sample: its true answer, score or
-    reward.
+    """Return True if a line is one of those that end a sample of a model's output that the program
+    prints: its true answer, score or reward.
     """
     return headless(line) and _SAMPLE_OVER.match(line.text) is not None
 

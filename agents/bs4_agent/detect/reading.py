@@ -87,9 +87,9 @@ class Log:
 @dataclass
 class Read:
     """What was found in one log. `events` are in the order of their lines. Of frequent kinds of
-    events (such as steps) only those near the log's end are kept; `steps` counts the step lines
-    that were read and left out. `t` is the time of the last line that shows one, in seconds since
-    1970, or None. `lines` is the number of lines in the log.
+    events (such as training steps) only those near the log's end are kept; `steps` is the number of
+    step events that were left out. `t` is the time of the last line that shows one, in seconds
+    since 1970, or None. `lines` is the number of lines in the log.
     """
 
     log: Log
@@ -123,8 +123,8 @@ class Reader:
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
-        """Read the log from `handle` and return what was found in it. What the signatures saw is
-        then in the matcher. Raises OSError if the handle cannot be read.
+        """Read the log from `handle` and return what was found in it. What the log signatures have
+        matched is in the matcher afterwards. Raises OSError if the handle cannot be read.
         """
         for offset, data in blocks(handle, _BLOCK):
             block = Block(data, offset, self._found.lines, self._matcher.time())

@@ -34,8 +34,8 @@ class EndReasons:
 
         `opened` has the findings of all open incidents by incident id, `found` the ids of the
         incidents that this scan found, and `facts` what the scan saw of the runs. An incident that
-        was still found after its attempt's end, and now is not, is over. No incident stays for an
-        attempt that ended well or was stopped.
+        was still found by a scan after its attempt's end, and is not found now, is over. No
+        incident stays for an attempt that ended well or was stopped.
         """
         self._kept &= opened.keys()
         for run in facts.runs:

@@ -20,7 +20,8 @@ _RUNS = 16
 
 def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
     """Return (step, value) for each recorded step of `side` ("trainer" or "orchestrator") that has
-    the number `key`, for example "reward", oldest first. NaN and infinities are such floats, too.
+    the number `key`, for example "reward", oldest first. Values that were recorded as "nan", "inf"
+    or "-inf" become the float of that name.
     """
     known = _columns.get(run.name)
     if known is None or known[0] is not run.history:
@@ -59,8 +60,8 @@ def mean(points: Sequence[Point]) -> float:
 
 
 def gaps(run: RunFacts) -> list[float]:
-    """Return the seconds between one step line of the trainer and the next, for its last twenty-one
-    lines at most, oldest first. Empty before there are two lines.
+    """Return the seconds between one log line of a trainer's step and the next, for the last
+    twenty-one of these lines at most, oldest first. Empty if there are fewer than two lines.
     """
     steps = run.events_of("step", "trainer")[-21:]
     return [later.m - earlier.m for earlier, later in pairwise(steps)]
@@ -79,8 +80,8 @@ def pace_s(run: RunFacts) -> float | None:
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
     """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
-    in the form of evidence. If that line is not among the run's events any more, the evidence is
-    `text` with the step's number.
+    as evidence (see `facts.LogEvent.evidence`). If that line is not among the run's events any
+    more, the evidence is `text` with the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:
@@ -89,8 +90,8 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
 
 
 def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
-    """Return `text`, which describes recorded numbers of the steps of `side`, in the form of
-    evidence.
+    """Return `text`, which describes recorded numbers of the steps of `side`, as evidence: a
+    dictionary with the keys of `facts.LogEvent.evidence`, but without a place in a file.
     """
     return {
         "source": side,

@@ -26,7 +26,9 @@ class Shapes:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Prepare the search. `texts` are the words, in the form that Words takes."""
+        """Prepare the search. `texts` are the words. A word that begins with `(?i)` is searched
+        without regard to case.
+        """
         self._find = re.compile(
             Literals([("", [text.translate(_TEXT_DIGITS) for text in texts])])
             .expression()

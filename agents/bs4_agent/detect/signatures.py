@@ -38,9 +38,10 @@ class Expression:
     __slots__ = ("_compiled", "needs", "raw", "text")
 
     def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
-        """Store an expression. Every matching line holds at least one of the texts in `needs`;
-        without any, every line must be tried. `raw` is an expression for the raw form of such a
-        line, see `prefilter.py`; "" means any form.
+        """Store the regular expression `text`. Every matching line holds at least one of the texts
+        in `needs`; without any, every line must be tried. `raw` is a regular expression that each
+        such line matches as it stands in the file, before it is parsed; "" means that it may have
+        any form.
         """
         self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None
@@ -60,8 +61,8 @@ Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
 
 @dataclass(frozen=True)
 class Near:
-    """A condition of a signature on the neighbours of a matching line: a line at most `before`
-    lines above it or `after` lines below it must match `pattern`. With `absent`, no such line may
+    """A condition of a log signature on the lines near a matching line: a line at most `before`
+    lines above it or `after` lines below it must match `pattern`. With `absent`, no line there may
     match.
     """
 
@@ -73,8 +74,9 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of a signature: a named group of its pattern, read as a number, is compared with
-    `number`. It does not hold if the group matched nothing or is not a number.
+    """A condition of a log signature: what a named group of its pattern has matched is read as a
+    number and compared with `number`. The condition does not hold if the group matched nothing or
+    no number.
     """
 
     group: str
@@ -100,9 +102,14 @@ class Condition:
 @dataclass(frozen=True, kw_only=True)
 class Signature:
     """A log signature: one entry of `detect.logs` in the playbook of the failure `failure`. It
-    fires after `count` lines that match `pattern` and its other conditions, and that lie within
-    `within` seconds of each other by their own times. An empty `levels` allows every level, and
-    also lines without one. With `last`, it holds only while the matching line is the log's last.
+    fires after `count` lines that match, and that lie within `within` seconds of each other by
+    their own times.
+
+    A line matches if the log is one of `sources`, its level is in `levels` (an empty set allows
+    every level and none), `logger` matches its logger, `pattern` its text, `unless` does not, and
+    `where` and `near` hold. A line that matches `only_after` must have come before, and none that
+    matches `not_after`. A line that matches `cleared_by` ends the failure. With `last`, the
+    signature holds only while the matching line is the log's last.
     """
 
     failure: str

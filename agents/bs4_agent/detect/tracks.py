@@ -40,15 +40,18 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
-    """One match of a signature: its moment, and as `place` the line in the form of evidence."""
+    """One match of a log signature: its moment, and as `place` the line as evidence (a dictionary
+    with `source`, `file`, `offset`, `line` and `text`).
+    """
 
     moment: Moment
     place: Place
 
 
 class Track:
-    """The progress of one signature in one log of one attempt: its matches so far, and if it has
-    fired. `first` and `latest` are the first and the last match, and `hits` their number.
+    """The progress of one log signature in one log of one attempt: its matches so far, and if it
+    has fired. The roles of its expressions are "pattern", "near", "cleared_by", "only_after" and
+    "not_after". `first` and `latest` are the first and the last match, and `hits` their number.
     """
 
     __slots__ = (
@@ -84,8 +87,9 @@ class Track:
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
         """Process one line. `matched` has the roles of the signature's expressions that the line
         matches, for example "pattern" (with its level, logger and conditions) or "near". `seen` is
-        the line. `back` searches the lines above for a neighbour; None means that all lines are
-        fed, so nothing has to be searched.
+        the line. `back(expression, first, last)` returns the number of the last line from `first`
+        to `last` that matches, or None; it is None if all lines are fed, so that nothing above has
+        to be searched.
         """
         line = seen.moment.line
         if self._pending:
@@ -145,7 +149,9 @@ class Track:
 
     @property
     def standing(self) -> bool:
-        """Return True if, of all further matches, only the last one has to be fed."""
+        """Return True if only the last of all further matches can change anything, so that the
+        others need not be fed. That is so for a signature with `last` that has matched 500 times.
+        """
         return (
             self._often
             and self.signature.last
@@ -235,6 +241,8 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Place) -> None:
-        """Mark the signature as fired by the line in `place`, which an earlier agent saw."""
+        """Mark the signature as fired by the line in `place` (the line as evidence), which an
+        earlier agent saw.
+        """
         self.fired = self.first = self.latest = Sighting(Moment(int(place.get("line", 0))), place)
         self.hits = 1

@@ -74,7 +74,7 @@ def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
 
 
 def _changed(path: Path, identity: str) -> float | None:
-    """Return the wall second at which the run's record was last written, or else its directory, or
+    """Return the Unix time at which the run's record was last written, or else its directory, or
     None if both are gone.
     """
     times = [mtime(path / f"run-{identity}.wandb"), mtime(path)]

@@ -10,8 +10,8 @@ from bs4_agent.paths import Home
 
 
 def inherited(home: Home, cwd: Path) -> dict[str, str]:
-    """Return the environment variables that a set-up of the pod has recorded for every launch in
-    the working directory `cwd`, by name. Empty if there are none.
+    """Return the environment variables (name: value) that a set-up of the pod has recorded for
+    every launch in the working directory `cwd`. Empty if there are none.
     """
     try:
         lines = home.variables(cwd).read_text().splitlines()

@@ -58,16 +58,16 @@ _REGISTRY_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """The plan of one launch. `asked` is the request as it came, and `record` a table of the
-    console's that is only stored. A plan made again from the same request on an unchanged pod has
-    the same hash.
+    """The plan of one launch. A plan made again from the same request on an unchanged pod has the
+    same hash.
 
-    `argv` is the launch's command, and `environment` the variables that are added for it. `tries`
-    counts the launches of this run that have ended. `why` is a phrase for why it resumes from this
-    step or starts afresh, and `notes` are sentences about differences from the attempt before.
-    `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
-    the run's name because checkpoints are among them. `expires_m` is when the plan expires, in
-    seconds of the monotonic clock.
+    `asked` is the request as it came, and `record` a table of the console that is only stored.
+    `argv` is the launch's command, and `environment` the variables that are added for it. `attempt`
+    is the number of the run's newest attempt, and `tries` the number of launches of this run that
+    have ended. `why` is a phrase for why it resumes from this step or starts afresh, and `notes`
+    are sentences about differences from the attempt before. `moves` are the paths that are moved
+    aside, and `typed_name` is True if the person has to type the run's name because checkpoints are
+    among them. `expires_m` is when the plan expires, in seconds of the monotonic clock.
     """
 
     asked: Mapping[str, Any]
@@ -159,10 +159,11 @@ def make(
     """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is a
     table that is only stored in the plan.
 
-    `asked` has the fields that `validation.spec_of` reads, and two more meanings: its `resume` is a
-    step, None to start afresh, or "auto" (the default) for the newest step that is complete on
-    every side, and a true `fresh` moves everything that the run has written aside. `tries` is how
-    many launches of this run have ended; it makes the hash of another try differ.
+    `asked` is the request, with the keys that `validation.spec_of` reads. But its `resume` is a
+    step, None to start afresh, or "auto" (the default) for the newest complete checkpoint; and if
+    its `fresh` is true, everything that the run has written is moved aside. `tries` is the number
+    of launches of this run that have ended; the hash covers it, so that another try has another
+    hash.
 
     Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed; the message
     says why the launch is not possible.

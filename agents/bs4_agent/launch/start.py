@@ -115,9 +115,9 @@ def startable(
 
 
 def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
-    """Return (the argv to execute, variables to add to our environment) for a launch. For a run in
-    a container they are those of Docker's client. Raises LaunchFailed if the container does not run
-    or does not see the run's directories.
+    """Return (argv, variables) for a launch: the command to execute, and the environment variables
+    to add to the agent's own. For a run in a container they are those of Docker's client. Raises
+    LaunchFailed if the container does not run or does not see the run's directories.
     """
     argv = runs.trainer(spec).command(spec)
     environment = {

@@ -23,10 +23,10 @@ _SECRET = re.compile(
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec that `body` describes. Its keys are `run`, `trainer`, `config`, `cwd`,
-    `output_dir`, `resume`, `overrides`, `component`, `processes`, `env` and `container`. A relative
-    `cwd` is below the home directory, and a relative `output_dir` or `config` below `cwd`. Raises
-    BadRequest, whose message names the wrong field.
+    """Return the launch spec that `body`, the body of a launch action, describes. The keys of
+    `body` are `run`, `trainer`, `config`, `cwd`, `output_dir`, `resume`, `overrides`, `component`,
+    `processes`, `env` and `container`. A relative `cwd` is below the home directory, and a relative
+    `output_dir` or `config` below `cwd`. Raises BadRequest, whose message names the wrong field.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -86,7 +86,7 @@ def refuse_incomplete(found: Sequence[Checkpoint], step: int) -> None:
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
     """Raise Refused, with the reason, if a launch of `spec` is known to hang or to lose work: the
-    step to resume from is not complete, or later checkpoints are in the way. With `checked=False`,
+    step to resume from is not complete, or later checkpoints are in the way. If `checked` is False,
     nothing is checked.
     """
     trainer = registry.get(spec.trainer)

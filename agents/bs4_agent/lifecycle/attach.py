@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def live(home: Home) -> socket.socket | None:
     """Return a connection to the agent of `home`, or None if none runs or it does not listen yet.
-    Raises AgentError if the agent's record is damaged.
+    Raises AgentError if the file `agent.json` in the home, which says where the agent listens, is
+    damaged.
     """
     record = read_record(home)
     if record is None or not record.alive:
@@ -74,10 +75,10 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """Return a connection to the agent of `home`. Start an agent if none runs, and let an older one
-    be replaced by this code; if the older one refuses, it stays and is used. Raises Busy if another
-    process has been starting the agent for 90 seconds, AgentError if the agent ends at once, does
-    not listen in time or cannot be started, and OSError if a file cannot be used.
+    """Return a connection to the agent of `home`. Start an agent if none runs. If an older agent
+    runs, ask it to let this code take its place; if it refuses, it stays and is used. Raises Busy
+    if another process has been starting the agent for 90 seconds, AgentError if the agent ends at
+    once, does not listen in time or cannot be started, and OSError if a file cannot be used.
     """
     home.create()
     connection = live(home)
@@ -228,8 +229,8 @@ def _last_words(home: Home) -> str:
 
 def bridge(connection: socket.socket) -> None:
     """Copy bytes from standard input to the agent and from the agent to standard output, until the
-    agent closes the connection or nobody reads any more. At the end of standard input the agent is
-    told so and has 20 seconds to close; after that this process exits all the same.
+    agent closes the connection or nobody reads any more. When standard input ends, the agent learns
+    of it and has 20 seconds to close the connection; after that, this process exits.
     """
     fd = connection.fileno()
 

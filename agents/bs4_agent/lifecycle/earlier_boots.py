@@ -62,9 +62,10 @@ def ended_with_the_pod(
     """Return True if an attempt ended because the pod was stopped or rebooted, and False if it
     lives or ended for another reason. `first` is the pod's first process.
 
-    It did if it began before the pod's last start, and either nobody recorded how it ended, or it
-    ended within two minutes after the agent was told to leave. `leaving` is what the agent recorded
-    of the attempt then. A result of True is saved in `directory`, the attempt's directory.
+    The result is True if the attempt began before the pod's last start and either nobody recorded
+    how the attempt ended, or it ended within two minutes after the agent was told to end. `leaving`
+    is what the agent recorded of the attempt at that time, or None. A result of True is saved in
+    `directory`, the attempt's directory.
     """
     mark = directory / MARK
     if attempt.end is None:

@@ -50,8 +50,9 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """Return the build of the code that runs here, as `bundle.json` beside the package says. In
-        a checkout of the source, which has no such file, it is build 0 with the bundle "source".
+        """Return the build of the code that runs here, from the file `bundle.json` beside the
+        package. In a checkout of the source, which has no such file, it is build 0 with the bundle
+        "source".
         """
         metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
         if metadata is None:

@@ -19,12 +19,12 @@ MISSED = 2
 
 class HomeWatch:
     """Notices that the agent's home directory was removed, emptied or replaced by another one. It
-    compares the device and inode of what is at the path now with those of the directory that was
-    there at first, and the home's id with the first one. Somebody who empties a home takes its id
-    with the rest, and an id that is made afterwards is another one.
+    remembers the device, inode and id (a random text in a file) of the directory that is at the
+    home's path at first, and compares them later with what is at the path then. A home that was
+    emptied has lost its id, and an id that is made afterwards is another one.
 
-    That directory is kept open, because the kernel could otherwise give its inode number to a new
-    one.
+    The first directory is kept open, because otherwise the kernel could give its inode number to
+    another directory.
     """
 
     def __init__(self, home: Home) -> None:
@@ -38,9 +38,9 @@ class HomeWatch:
         """True once the home was missing in MISSED looks in a row. It never becomes False again."""
 
     def missing(self) -> bool:
-        """Return True if the first directory is certainly not at its path any more, or has lost its
-        id: nothing is there, or something else. Returns False if that cannot be found out, for
-        example without permission.
+        """Return True if it is certain that the first home directory is not at its path any more
+        (nothing or something else is there), or has lost its id. Returns False if that cannot be
+        found out, for example without permission.
         """
         try:
             found = self._home.root.stat()

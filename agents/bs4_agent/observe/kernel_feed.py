@@ -64,9 +64,11 @@ class KernelFeed:
         gpus: Path = _GPUS,
         kills: Callable[[], int | None] = oom_kills,
     ) -> None:
-        """Prepare the feed. `gpus` is a directory with an entry for each GPU of this machine that
-        is ours. `kills` returns how often the kernel has killed in our own control group, or None
-        if the kernel does not show it.
+        """Prepare the feed. `feed` is called for each line that concerns a run: with the run, its
+        attempt, the id of its trainer, the source "kernel", the parsed line, and the line as
+        evidence. `gpus` is a directory with an entry for each GPU of this machine that the pod has.
+        `kills` returns how many processes the kernel has killed for lack of memory in the agent's
+        control group, or None if the kernel does not show it.
         """
         self._log, self._runs, self._feed = log, runs, feed
         self._gpus, self._kills = gpus, kills
@@ -75,8 +77,8 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """Return phrases for the coverage of verdicts that say what the kernel log does not show on
-        this pod. Empty if it shows everything.
+        """Return phrases that say what the kernel log does not show on this pod; verdicts list them
+        as what could not be seen. Empty if the log shows everything.
         """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]

@@ -50,6 +50,8 @@ class _Place:
 class WandbFeed:
     """Passes lines of W&B's client logs to the detection of failures for the live runs that they
     belong to, and journals where W&B shows a run; one per pod. Call `poll` several times a second.
+    `feed` is called for each line: with the run, its attempt, the id of its trainer, the source,
+    the parsed line, and the line as evidence.
     """
 
     def __init__(

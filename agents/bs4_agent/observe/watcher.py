@@ -37,8 +37,8 @@ ADOPT_S = 3.0
 
 class Watcher:
     """Scans the pod every few seconds, detects failures, journals each change of an incident, and
-    lets the playbook's mode act on new ones; one per pod. Whoever follows the runs' logs calls
-    `feed` for every line.
+    lets the playbook's mode act on new ones; one per pod. The code that follows the runs' logs must
+    call `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -68,10 +68,11 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
-        """Match one line of the log `source` of an attempt against the signatures. `trainer` is the
-        run's trainer, and `place` the line in the form of evidence. If a signature fires, or the
-        line has the level ERROR or CRITICAL, the next scan begins earlier. May be called from any
-        thread.
+        """Match one line of the log `source` of an attempt against the log signatures (the patterns
+        of known failures). `trainer` is the id of the run's trainer. `place` is the line as
+        evidence: a dictionary with `source`, `file`, `offset`, `line` and `text`. If a signature
+        fires, or the line has the level ERROR or CRITICAL, the next scan begins earlier. May be
+        called from any thread.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)

@@ -30,9 +30,9 @@ LIFETIME_S = 15 * 60
 class Plan:
     """The plan of one playbook for one run: the steps with everything that they will do.
 
-    The plan is valid until `expires_m`, in seconds of this boot's monotonic clock. `resume` is the
-    step from which the run would resume, or None. `incident` is the id of the incident that it
-    repairs, or "".
+    The plan is valid until `expires_m`, in seconds of this boot's monotonic clock. `steps` are the
+    steps of the playbook. `resume` is the training step from which the run would resume, or None.
+    `incident` is the id of the incident that it repairs, or "".
     """
 
     playbook: Playbook
@@ -61,8 +61,8 @@ class Plan:
     @property
     def guards(self) -> dict[str, Any]:
         """Return the further values that the plan's hash covers, so that a change of one makes the
-        plan invalid: how dangerous the playbook is, the step to resume from, and whether a person
-        must type the run's name.
+        plan invalid: how dangerous the playbook is, the training step to resume from, and whether a
+        person must type the run's name.
         """
         return {
             "typed_name": self.playbook.typed_name,
@@ -102,16 +102,17 @@ class Plan:
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """Return the newest step that is complete on every side, or None. A resume starts from it, and
-    never moves a complete step away.
+    """Return the step of the newest checkpoint that is complete on every side (for prime-rl,
+    trainer and orchestrator), from which a resume starts. Return None if no checkpoint is complete.
     """
     return max(complete_steps(facts.checkpoints), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """Return the step from which a run goes back past a bad checkpoint: the newest complete step
-    below the one from which its last attempt was started. If that attempt names no such step,
-    return the second-newest complete step. Return None if no such step exists.
+    """Return the step of the checkpoint with which a run goes back past a bad one: the newest
+    complete checkpoint below the step from which the last attempt was started. If the last attempt
+    was started without such a step, return the second-newest complete checkpoint's step. Return
+    None if there is no such checkpoint.
     """
     complete = complete_steps(facts.checkpoints)
     limit = facts.spec.resume
@@ -138,8 +139,9 @@ def make(
 ) -> Plan:
     """Return a plan of the playbook for the present state of the run `run`; nothing is changed.
     `action` is the action's key, and `incident` the id of the incident that the plan repairs, or
-    "". `confirmed` is an earlier plan of the same playbook that is made again: its limits stay, and
-    what it would restore from the run's store, which may be slow and is not asked.
+    "". `confirmed` is an earlier plan of the same playbook, which is made again, or None. The new
+    plan takes its limits over, and also its choice of a checkpoint to restore, so that the run's
+    store, which may be slow, is not queried again.
 
     Raises NotApplicable if the playbook is for other trainers, has no fix, or one of its steps does
     not fit the run.

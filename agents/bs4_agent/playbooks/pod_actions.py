@@ -59,8 +59,8 @@ class PodActions(Protocol):
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
         """Move `path` with one rename into the run's trash directory on the same file system, under
         the action's key, and return its new path. Raises Refused if `path` is not the run's own,
-        the run is running, or `path` has the newest complete checkpoint, and StepFailed if the disk
-        reports an error.
+        the run is running, or `path` holds the newest complete checkpoint, and StepFailed if the
+        disk reports an error.
 
         `everything` permits the newest complete checkpoint too. Only a fresh start may set it,
         after a person has typed the run's name.
@@ -116,20 +116,21 @@ class PodActions(Protocol):
         ...
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return the newest step that could be restored from the run's object store: `step`,
-        `identity` (the hash of its manifest), `asked` (the request), `aside` (directories to move
-        away), `finals` (final directories), `bytes`, `missing` (bytes to fetch) and `skipped`
-        (steps not taken, with reasons). Return None if no store of the run is known.
+        """Return the newest checkpoint that could be restored from the run's object store, as a
+        dictionary: `step`, `identity` (the hash of its manifest), `asked` (the request), `aside`
+        (directories to move away), `finals` (final directories), `bytes`, `missing` (bytes to
+        fetch) and `skipped` (steps not taken, with reasons). Return None if no store of the run is
+        known.
 
-        Raises NotApplicable if the store has no complete step, and StepFailed if it does not
+        Raises NotApplicable if the store has no complete checkpoint, and StepFailed if it does not
         answer.
         """
         ...
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete on the pod. `parameters`
-        are those of the planned step; in them, `asked` (the request) and `identity` (the manifest's
-        hash) say which checkpoint it is, as `remote_step` returned them.
+        are those of the plan's step `restore_set`; in them, `asked` (the request) and `identity`
+        (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
         """
         ...
 
@@ -137,9 +138,9 @@ class PodActions(Protocol):
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
         """Fetch the missing files of a checkpoint from the store, put them where the trainer looks
-        for them, and return a sentence about the result. `parameters` are those of the planned
-        step; in them, `asked` and `identity` say which checkpoint it is, as `remote_step` returned
-        them. `key` is the action's key; `say` receives progress messages as text.
+        for them, and return a sentence about the result. `parameters` are those of the plan's step
+        `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as `remote_step`
+        returned them. `key` is the action's key; `say` receives progress messages as text.
         """
         ...
 
@@ -191,8 +192,9 @@ class Planned:
 @dataclass(frozen=True)
 class Context:
     """What a step of a playbook works with: one run on one pod, for one action. `action` is the
-    action's key. `resume` is the step from which the plan resumes the run, or None if there is no
-    such step.
+    action's key. `resume` is the training step of the checkpoint from which the plan resumes the
+    run, or None if there is no such checkpoint. `pause(seconds)` sleeps and raises Cancelled if the
+    action is to end.
     """
 
     pod_actions: PodActions
@@ -211,7 +213,10 @@ class Context:
 
 
 class Step(Protocol):
-    """One kind of step that a playbook's fix can use, for example "stop the run"."""
+    """One kind of step that a playbook's fix can use, for example "stop the run". First `plan` says
+    what would be done. Later, for a confirmed plan, `done`, `check` and `act` are called in this
+    order.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return what the step would do to the run now, or None if the run does not need the step.

@@ -20,9 +20,10 @@ class PortHolder:
     """A process that listens on a port.
 
     `identity` is None if a port is in use but its process cannot be seen. `run` is the name of the
-    run to which the process belongs, if the attempt is alive. `dead_run` is the name of the run of
-    ours that has left the process behind, if its attempt has ended. Both are None for a process of
-    no known run. `same_user` is True if the process belongs to the agent's user.
+    run to which the process belongs, if that run's attempt is alive. `dead_run` is the name of the
+    run of this agent that has left the process behind, if that run's attempt has ended. Both are
+    None for a process of no known run. `same_user` is True if the process belongs to the agent's
+    user.
     """
 
     port: int

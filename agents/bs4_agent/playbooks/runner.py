@@ -18,7 +18,9 @@ from bs4_agent.playbooks.verify import VERIFIERS
 
 
 class Recorder(Protocol):
-    """A function that appends one record to the pod's journal."""
+    """A function that appends one record of the type `type_` with the given fields to the pod's
+    journal, and returns the record. With `sync`, the record is on disk when it returns.
+    """
 
     def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
         """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
@@ -30,9 +32,9 @@ class StepRunner:
     """Carries out the steps of a plan, one after the other, and journals each.
 
     Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
-    nothing twice. `key` is the action's key. `rest` returns a context in which a newer agent may
-    take over (a safe point). `kinds` maps the kind of a step to the object that carries it out, and
-    `context` is what these objects work with.
+    nothing twice. `record` appends to the journal, and `key` is the action's key. `rest` returns a
+    context in which a newer agent may take over (a safe point). `kinds` maps the kind of a step to
+    the object that carries it out, and `context` is what these objects work with.
     """
 
     def __init__(

@@ -14,9 +14,9 @@ from bs4_agent.tree.descriptors import open_directory, open_file, real
 
 
 def stale(root: Path) -> list[Path]:
-    """Return the regular files directly in the shared-memory directory `root` that belong to our
-    user and that no process has open or mapped. The list is empty if the agent may not read some
-    process, because then it cannot know that a file is unused.
+    """Return the regular files directly in the shared-memory directory `root` that belong to the
+    agent's user and that no process has open or mapped into its memory. The list is empty if the
+    agent may not read some process, because then it cannot know that a file is unused.
     """
     try:
         entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
@@ -73,8 +73,8 @@ def set_aside(path: Path, target: Path) -> None:
     its own, so the bytes are copied and compared, and only then is `path` deleted.
 
     Raises StepFailed if the file changes during the copy or the disk is full, and Refused if it is
-    no file of our user any more or `target` is in other people's hands; `path` is then left as it
-    is.
+    no file of the agent's user any more, or if the directory of `target` belongs to another user or
+    can be written by one; `path` is then left as it is.
     """
     try:
         with (

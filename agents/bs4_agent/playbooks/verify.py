@@ -83,10 +83,10 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until the run has made some more training steps that used tokens than when the call
-    began, and return the verdict. `parameters` has `count` (how many more, default 2) and `within`
-    (seconds, default 1800). The run has not recovered if `within` seconds pass before that. `say`
-    receives progress messages, and `pause` sleeps between two polls.
+    """Wait until the run has made some training steps that used tokens since the call began, and
+    return the verdict. `attempt` is not used. `parameters` has `count` (how many, default 2) and
+    `within` (seconds, default 1800). The run has not recovered if its attempt ends early or
+    `within` seconds pass. `say` receives progress messages, and `pause` sleeps between two polls.
 
     This is for a repair that starts no attempt, so the steps of any attempt count. A run that has
     ended well in the meantime needs no further step.
@@ -125,10 +125,11 @@ def disk_below(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait as `steps_continue` does until training advances, then check the disk, and return the
-    verdict. The run has recovered only if it makes steps and less than `parameters["percent"]`
-    percent of the file system with its output is used. The other parameters are those of
-    `steps_continue`.
+    """Wait until the run has made some training steps that used tokens since the call began, then
+    check its disk, and return the verdict. The run has recovered only if it has made these steps
+    and less than `parameters["percent"]` percent of the file system with its output is used.
+    `count` and `within` in `parameters`, `say` and `pause` are as in `steps_continue`; `attempt` is
+    not used.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)
@@ -150,8 +151,8 @@ VERIFIERS = {
 
 
 def trained_steps(facts: RunFacts) -> list[int]:
-    """Return the steps of this attempt in which the trainer really trained on tokens, in order.
-    Steps that the history no longer contains are missing.
+    """Return the training steps of this attempt that really used tokens, oldest first. Only steps
+    whose records are still in `facts.history` are included.
 
     The list is empty until an inference server has loaded weights of this attempt, because before
     that nothing proves that trainer and inference work together.

@@ -90,8 +90,8 @@ def findings(
     if they find nothing.
 
     `facts` are those of the pod, and `run` those of the planned attempt. `shm` is the path of the
-    pod's shared memory. The detectors and their parameters are those of `playbooks`; a playbook for
-    other trainers is passed over.
+    pod's shared memory. `playbooks` name the detectors and their parameters; a playbook for other
+    trainers is skipped.
     """
     runs = [other for other in facts.runs if other.name != run.name]
     seen = dataclasses.replace(

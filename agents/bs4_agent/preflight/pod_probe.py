@@ -88,9 +88,10 @@ def at_run(
     made); `findings` of the detectors; `command`, the launch's command line, or "" if `secret`
     names the kind of secret key that its options hold; the settings that checks need;
     `checkpoints`, `ports` and `disk`; `cache`, the disk of Hugging Face's cache; `modules` that the
-    run will import; and `model`. What the trainer itself says (`Trainer.needs`) takes precedence,
-    and also has `python`, `engine` (the server that the rollouts go through) and `bytes_each`
-    (bytes of a checkpoint for each parameter).
+    run will import; and `model`. Values that the trainer itself reports (`Trainer.needs`) replace
+    those found here; they also include `python` (the interpreter), `engine` (the program that
+    generates the rollouts) and `bytes_each` (bytes of a checkpoint for each parameter of the
+    model).
     """
     plan, refused = _plan(pod, body)
     spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)

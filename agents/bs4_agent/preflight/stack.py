@@ -75,7 +75,7 @@ def probe(
 ) -> dict[str, Any]:
     """Return what is installed in the Python environment of a launch in `cwd`: `{"python": path,
     "revision", "versions": {...}, "imports": {module: error or None}}`. `python` is None if there
-    is no environment.
+    is no environment, and `revision` a digest that changes when something is installed or removed.
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
@@ -105,13 +105,14 @@ def probe(
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
 ) -> dict[str, Any]:
-    """Return the same as `probe` for an interpreter in the container `box`, with the key
-    `container`, the container's name.
+    """Return what is installed in the Python environment of a launch in the container `box`: the
+    keys `python`, `revision`, `versions` and `imports`, as the function `probe` of this module
+    returns them, and `container`, the container's name.
 
     `python` is the path of the interpreter as the agent sees it, or its name in the container.
-    `revision` is "", because the agent does not watch what is installed in a container; so the
-    versions are read anew each time. Raises LaunchFailed or StepFailed if the interpreter cannot be
-    run.
+    `modules` are the modules that the run will import. `revision` is "", because the agent does not
+    watch what is installed in a container; so the versions are read anew each time. Raises
+    LaunchFailed or StepFailed if the interpreter cannot be run.
     """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
     found = _imported(

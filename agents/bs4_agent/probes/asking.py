@@ -12,7 +12,7 @@ from typing import Protocol
 
 class Ask(Protocol):
     """A function that runs a script of the agent with another Python interpreter, on this machine
-    or in a container, and returns its exit code and standard output.
+    or in a container, and returns its exit code and standard output. See `here` for the parameters.
     """
 
     def __call__(
@@ -46,8 +46,9 @@ def here(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the agent's file `script` with the interpreter `python` on this machine, and return its
     exit code and standard output. `question` is its standard input, `more` has environment
-    variables besides the agent's own, and `cwd` is its directory. Raises TimeoutExpired after
-    `timeout` seconds, and OSError if the interpreter cannot be started.
+    variables besides the agent's own, and `cwd` is the directory in which it runs (None: the
+    agent's). Raises TimeoutExpired after `timeout` seconds, and OSError if the interpreter cannot
+    be started.
 
     The option -B keeps the interpreter from writing compiled files into the agent's directory.
     """

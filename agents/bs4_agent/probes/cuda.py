@@ -53,8 +53,9 @@ def probe(
 
 
 def probe_devices() -> dict[str, Any]:
-    """Return whether torch can use the GPUs, as `probe` does, for the interpreter that runs this
-    function.
+    """Find out whether torch can use the GPUs in the interpreter that runs this function, and
+    return the dictionary that `probe` describes: `torch`, `cuda`, `available`, `devices` and
+    `error`.
     """
     import importlib
 

@@ -53,8 +53,10 @@ Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """Query Hugging Face's hub, W&B and B2, and return the answer that `services.probe` describes.
-    Each service is queried on a thread of its own, so one that does not answer delays no other.
+    """Query Hugging Face's hub, W&B and B2 about this machine's credentials and the model in
+    `request`, and return their answers. The keys of `request` and of the result are those that
+    `services.probe` describes. Each service is queried on a thread of its own, so a service that
+    does not answer does not delay the others.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}

@@ -30,9 +30,9 @@ def probe(
 
     `request` has `model` (an id, or ""), `urls` {hub, wandb, b2: base URL}, `b2_file` (the file in
     which a set-up stores the B2 key) and `only` (some of hub, wandb, b2 and model; all if it is
-    missing). `environment` has the variables that a launch would get besides ours. `ask` runs the
-    interpreter `python` if it is not on this machine: a container has credentials of its own. The
-    answer has
+    missing). `environment` has the variables that a launch would get besides the agent's own. `ask`
+    runs the interpreter `python` if it is not on this machine: a container has credentials of its
+    own. The answer has
 
     * `hub`, `wandb`, `b2`: {`token`: absent | environment | file, `state`: ok | refused | absent |
       offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks].

@@ -53,7 +53,9 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 
 
 def versions() -> dict[str, str | None]:
-    """Return the same versions as `probe`, for the interpreter that runs this function."""
+    """Return {name: version, or None if it is not installed} for the interpreter that runs this
+    function, with the names that `probe` lists.
+    """
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
     found.update((key, _version(name)) for key, name in _DISTRIBUTIONS.items())
     found["cuda"] = _cuda(found["torch"])

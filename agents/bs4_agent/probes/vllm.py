@@ -94,9 +94,9 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """Read a vLLM server's metrics and return {name: value} for those in METRICS that it has.
-    `timeout` is in seconds. Raises ProbeFailed if it does not answer, and Refused if `url` is not
-    on this pod.
+    """Read a vLLM server's metrics and return {name: value} for those that the agent uses (their
+    names are in this module's METRICS) and that the server has. `timeout` is in seconds. Raises
+    ProbeFailed if the server does not answer, and Refused if `url` is not on this pod.
     """
     probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
     if not probe.ok:
@@ -107,7 +107,9 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Return {name: value} of those in METRICS that a text in Prometheus format has."""
+    """Return {name: value} for those metrics in `text`, which is in Prometheus format, that the
+    agent uses (their names are in this module's METRICS).
+    """
     values: dict[str, list[float]] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
@@ -125,10 +127,11 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 def own_address(host: str) -> str:
     """Return the IP address of this machine that `host` means. Raises Refused for a host that is
-    not this machine, so that a config cannot make the agent call strangers.
+    not this machine, so that a config cannot make the agent connect to other machines.
 
-    Only localhost and our own host name are looked up, because a resolver may hang for 30 s.
-    Connect to the returned address and not to the name, which could change its meaning in between.
+    Only localhost and the machine's own host name are looked up, because a resolver may hang for 30
+    s. Connect to the returned address and not to the name, which could change its meaning in
+    between.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"
@@ -202,7 +205,9 @@ def _ask(
 
 
 def _ended(start: float, status: int | None, error: str | None) -> Probe:
-    """Return the result of a probe that began at `start` (monotonic seconds) and ends now."""
+    """Return the result of a probe that began at `start` (seconds of the monotonic clock) and ends
+    now.
+    """
     return Probe(error is None, status, error, round(time.monotonic() - start, 3))
 
 

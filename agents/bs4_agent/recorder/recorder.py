@@ -61,7 +61,7 @@ class Recorder:
 
     def found(self, run: str, attempt: int) -> None:
         """Schedule the crash report of an attempt again, because an incident of it was opened.
-        Nothing happens unless the attempt crashed within the last 15 minutes (`LATE_S`).
+        Nothing happens unless the attempt crashed within the last 15 minutes.
         """
         with self._changed:
             if time.monotonic() - self._crashed.get((run, attempt), float("-inf")) < LATE_S:

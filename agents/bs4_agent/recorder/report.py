@@ -73,8 +73,8 @@ def write(
     return the content of its `report.json`. An existing `target` is replaced as a whole or not at
     all.
 
-    `now` is the wall-clock time of the report in seconds; None means the current time. Raises
-    OSError if the disk is full.
+    `now` is the wall-clock time of the report in seconds since 1970; None means the current time.
+    Raises OSError if the disk is full.
     """
     t = time.time() if now is None else now
     partial = target.with_suffix(".partial")

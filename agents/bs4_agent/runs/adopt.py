@@ -54,9 +54,11 @@ class Candidate:
     """A launcher process that could be adopted because it belongs to no run of this agent.
 
     `root` is the process that the agent would watch with its descendants: the launcher, or the `uv
-    run` process around it. `started_t` is the wall second at which `root` started. `cmdline` is the
+    run` process around it. `started_t` is the Unix time at which `root` started. `cmdline` is the
     launcher's command line, as words, even if `root` is a `uv run`. `spec` describes how the
     trainer was started, as far as the command line and the processes around the launcher show it.
+    `inner` is the launcher's pid inside its container, or 0 outside one. `problem` says why it
+    cannot be adopted, or is "".
     """
 
     root: Identity
@@ -76,10 +78,10 @@ def candidates(
     belong to no run of `runs` yet, oldest first. The list is empty if there are none. `recognise`
     finds the launchers in a process table; only tests pass another function.
 
-    They are the launchers of the agent's own user. verl drivers in containers that run as another
-    user are listed too, with a `problem` that says why they cannot be adopted. A launcher's working
-    directory is read from its process; for a launcher in a container, all directories of the spec
-    are translated into paths on the host.
+    Only launchers of the agent's own user can be adopted. verl drivers in containers that run as
+    another user are listed too, with a `problem` that says why they cannot be adopted. A launcher's
+    working directory is read from its process; for a launcher in a container, all directories of
+    the spec are translated into paths on the host.
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)

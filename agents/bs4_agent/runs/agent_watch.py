@@ -46,8 +46,8 @@ class AgentWatch:
         self._ask_at = 0.0
 
     def poll(self, now: float, note: Note) -> None:
-        """Check the agent if a check is due at monotonic second `now`. If the agent's process has
-        ended, start the helper script that starts a new agent.
+        """Check the agent if a check is due at second `now` of the monotonic clock. If the agent's
+        process has ended, start the helper script that starts a new agent.
 
         Does nothing if no check is due, if the agent was stopped on purpose, or if no agent was
         ever started with this home. `note` is called with a sentence for the shim's log if the

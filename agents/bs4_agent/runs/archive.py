@@ -60,10 +60,10 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     if a file cannot be archived, and Refused if another user owns a directory or may write to it.
 
     Files are hard-linked where possible. A hard link keeps the content if a trainer deletes or
-    renames the original, but not if the trainer truncates the original in place, which the January
-    2026 generation of prime-rl does only with --no-clean. The launcher's own output, launcher.log,
-    is not archived, because it lies in the attempt's directory in the agent's home, where no
-    trainer deletes it.
+    renames the original, but not if the trainer truncates the original in place, which prime-rl's
+    version of January 2026 does only with --no-clean. The launcher's own output, launcher.log, is
+    not archived, because it lies in the attempt's directory in the agent's home, where no trainer
+    deletes it.
     """
     run = runs.get(name)
     trainer = runs.trainer(run.spec)

@@ -26,8 +26,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class Sent:
     """A record of the attempt to send the signal with the name `signal` (such as "SIGTERM") to the
-    process `identity` at wall second `t`. `refused` is "" if the signal was sent, and otherwise
-    says why it was not.
+    process `identity` at Unix time `t`. `refused` is "" if the signal was sent, and otherwise says
+    why it was not.
     """
 
     signal: str
@@ -94,8 +94,8 @@ def end(
     that still live and wait up to ten seconds again. Return records of the signals that were sent,
     and the set of processes that still live, which is empty if all have ended.
 
-    `scale` multiplies both waits; tests shorten them with it. `say` is called with a sentence for a
-    person after each round of signals.
+    `scale` multiplies the durations of both waits; tests shorten them with it. `say` is called with
+    a sentence for a person after each round of signals.
     """
     sent: list[Sent] = []
     left = set(targets)

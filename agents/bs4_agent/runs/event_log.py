@@ -28,9 +28,9 @@ class EventLog:
     "attempt-started" or "attempt-ended"), to the agent's journal. It writes each event of an
     attempt only once, even if the agent dies and starts again.
 
-    The file `told.json` in the directory of the run or the attempt (the mark file) lists the events
-    that were written. If an event is not listed there, the journal itself is searched, because an
-    agent may have died after it wrote the record and before it listed the event.
+    The file `told.json` in the directory of the run or the attempt lists the events that were
+    written. If an event is not listed there, the journal itself is searched, because an agent may
+    have died after it wrote the record and before it listed the event.
     """
 
     def __init__(self, journal: JournalLike) -> None:
@@ -39,7 +39,7 @@ class EventLog:
         self._written: set[str] | None = None
 
     def has(self, directory: Path, event: str) -> bool:
-        """Return True if the mark file `told.json` in `directory`, the directory of a run or of an
+        """Return True if the file `told.json` in `directory`, the directory of a run or of an
         attempt, lists this event (such as "attempt-started") as written to the journal. The answer
         is cached, so a call every second is cheap.
         """
@@ -51,10 +51,11 @@ class EventLog:
         """Write a record of the event (such as "attempt-started") of this run and attempt to the
         journal, with the additional keys `fields`, unless that event was written before. Return
         True if it was written by this call. `attempt` 0 stands for an event of the run itself.
-        `directory` is where the mark file told.json lies.
+        `directory` is that of the run or the attempt, where the file told.json lists the events
+        that were written.
 
         Returns False if the event was written before, and also if the journal is full. In the
-        second case the event is not marked as written, so that a later call tries again.
+        second case the event is not listed as written, so that a later call tries again.
         """
         marks = self._marked(directory)
         if event in marks:

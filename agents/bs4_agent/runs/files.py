@@ -68,8 +68,8 @@ def read_passing(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in the file `path`, or None if there is no such file or its content is
     damaged.
 
-    It is meant for files that were not synced to disk and describe living processes. A power cut
-    may leave such a file empty, and after a power cut the processes that it described have ended.
+    It is meant for files that describe living processes and were not synced to disk. A power cut
+    may leave them empty, but after it the processes that they described have ended anyway.
     """
     try:
         return read_json(path)
@@ -92,8 +92,8 @@ def listed(directory: Path) -> list[Path]:
 
 
 def mtime(path: Path) -> float | None:
-    """Return the wall second at which the file was last changed, or None if there is no such file
-    or it cannot be read.
+    """Return the Unix time at which the file was last changed, or None if there is no such file or
+    it cannot be read.
     """
     try:
         return path.stat().st_mtime

@@ -42,8 +42,9 @@ class RunFollower:
     ) -> None:
         """Follow the runs of `runs` and add their streams to `streams`.
 
-        `on_line` is called for every line. `on_fault` is called with a sentence if one run cannot
-        be followed for an unforeseen reason.
+        `on_line` is called for every line: with the run, its attempt, the id of its trainer, the
+        source (for example "trainer"), the parsed line, and the line as evidence. `on_fault` is
+        called with a sentence if one run cannot be followed for an unforeseen reason.
         """
         self.on_line = on_line
         self.on_fault = on_fault

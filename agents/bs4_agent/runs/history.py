@@ -45,8 +45,8 @@ class History:
         self._records: Sequence[Mapping[str, Any]] | None = None
 
     def add(self, record: Mapping[str, Any], m: float | None) -> None:
-        """Add a record of the stream steps/<run>. `m` is the monotonic second at which the step
-        finished, or None if it is not known.
+        """Add a step record, which has the form of the records in the stream steps/<run>. `m` is
+        the second of the monotonic clock at which the step finished, or None if it is not known.
 
         If there is a record of the same side and step already, its numbers are replaced by the new
         ones. If `m` is None, the monotonic second of the replaced record is kept.
@@ -69,7 +69,7 @@ class History:
     def records(self) -> Sequence[Mapping[str, Any]]:
         """Return the records of all sides: all steps of one side in the order in which they were
         added, then those of the next side. Each has `side`, `step`, the numbers that are known, and
-        `m` (the monotonic second at which the step finished) if that is known.
+        `m` (the second of the monotonic clock at which the step finished) if that is known.
 
         The list is made again only if `add` was called since, because detectors call this every two
         seconds.

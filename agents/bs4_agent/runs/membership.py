@@ -42,7 +42,7 @@ Component = Callable[[Sequence[str], str], "str | None"]
 class Known:
     """A process of an attempt, as it was when it was last seen alive. `component` is its part in
     the trainer, such as "engine", or None if it has no such part. `state` is the state letter of
-    /proc/PID/stat.
+    /proc/PID/stat. `exposed` are the credentials that its command line showed.
     """
 
     identity: Identity

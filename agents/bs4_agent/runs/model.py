@@ -20,7 +20,8 @@ class Member:
     shim) or "observed" (it was seen in the process tree of an adopted run, or in the run's
     container). `state` is the state letter of /proc/PID/stat when the process was last seen.
     `attempt` is the number of the attempt to which it belongs; a leftover belongs to an attempt
-    that has ended.
+    that has ended. `exposed` are the credentials that its command line showed, or None if it was
+    not read.
     """
 
     identity: Identity
@@ -39,8 +40,8 @@ class Member:
 @dataclass(frozen=True)
 class Exit:
     """How one process of an attempt ended. Exactly one of `code` (its exit code) and `signal` (the
-    number of the signal that ended it) is set; the other is None. `t` is the wall second and `m`
-    the monotonic second of the end.
+    number of the signal that ended it) is set; the other is None. `t` is the Unix time and `m` the
+    monotonic second of the end.
     """
 
     identity: Identity
@@ -53,7 +54,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended, at wall second `t`. `code` is the launcher's exit code and `signal` the
+    """How an attempt ended, at Unix time `t`. `code` is the launcher's exit code and `signal` the
     number of the signal that ended the launcher; both are None if nothing recorded them. `detail`
     is a sentence about the end.
 

@@ -27,7 +27,7 @@ _SIDES = ("trainer", "orchestrator")
 
 @dataclass(frozen=True)
 class Over:
-    """The finding that an attempt has ended, at wall second `t`. `state` is "ended", or "lost" if
+    """The finding that an attempt has ended, at Unix time `t`. `state` is "ended", or "lost" if
     nothing recorded how the attempt ended.
 
     `code` is the launcher's exit code and `signal` the number of the signal that ended it; both are
@@ -136,7 +136,7 @@ def final_events(
     in those of `output`, the file with the launcher's own output, if the trainer prints its lines
     there. The list is empty if there are no events.
 
-    A log that was last written before wall second `since_t` belongs to an earlier attempt and is
+    A log that was last written before Unix time `since_t` belongs to an earlier attempt and is
     skipped.
     """
     events = []
@@ -155,7 +155,7 @@ def final_events(
 
 def _last_lines(path: Path, since_t: float) -> list[bytes]:
     """Return the last lines of a log as bytes. Empty if there is no such file or it was not written
-    since wall second `since_t`.
+    since Unix time `since_t`.
     """
     try:
         with path.open("rb") as handle:

@@ -61,9 +61,9 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 
 
 def refuse_foreign_way(path: Path, output_dir: Path) -> None:
-    """Raise Refused if a directory from `output_dir` down to the one that holds `path` is in other
-    people's hands: a link that they put there would pass for the run's own. Raises OSError if one
-    cannot be opened.
+    """Raise Refused if a directory from `output_dir` down to the one that holds `path` belongs to
+    another user or can be written by one, because a link that such a user put there would pass for
+    the run's own. Raises OSError if one of these directories cannot be opened.
     """
     for place in path.parents:
         if place == output_dir or output_dir in place.parents:

@@ -100,8 +100,8 @@ class Reaper:
                 )
 
     def stamp(self) -> dict[str, object]:
-        """Return the present moment as a dictionary: `t` is the wall second, `m` the monotonic
-        second and `b` the boot id.
+        """Return the present moment as a dictionary: `t` is the Unix time, `m` the second of the
+        monotonic clock and `b` the boot id.
         """
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 

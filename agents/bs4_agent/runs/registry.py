@@ -55,8 +55,10 @@ class Runs:
 
     `agent_restart` is the command line with which a shim may start this agent again, or None if no
     shim may. The function `trainers` returns the trainer with a given id; by default it knows the
-    trainers that are part of the agent. `unreadable` maps the names of runs whose files cannot be
-    understood to a text that says why.
+    trainers that are part of the agent. `settle_s` is how many seconds after a launcher's end its
+    children count as left over, and `snapshot_age_s` how old a process list of `table` may be to be
+    used. The attribute `unreadable` maps the names of runs whose files cannot be understood to a
+    text that says why.
     """
 
     def __init__(
@@ -187,7 +189,8 @@ class Runs:
         """Return the attempt of the run that the action with id `key` started. Return None if the
         action started no attempt, or only one whose program was never started.
 
-        A launch that is repeated under the same id finds out with this that its work is done.
+        A launch that is repeated under the same id learns from this that the attempt was started
+        already.
         """
         with self._lock:
             if run not in self._runs:

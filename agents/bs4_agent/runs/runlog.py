@@ -34,10 +34,10 @@ class SideLog:
     """The progress of one side of a run, such as the trainer or the orchestrator.
 
     `last_step` is the number of the newest step and `steps` is how many steps were seen.
-    `last_step_m` and `last_step_t` are the monotonic and the wall second at which the newest step's
-    line was read. If the line was read long after it was written, they are the time that the line
-    carries instead. All three `last_` fields are None before the first step. `durations` are the
-    durations of the last 20 steps in seconds.
+    `last_step_m` and `last_step_t` are the second of the monotonic clock and the Unix time at which
+    the newest step's line was read. If the line was read long after it was written, they are the
+    time that the line carries instead. All three `last_` fields are None before the first step.
+    `durations` are the durations of the last 20 steps in seconds.
     """
 
     last_step: int | None = None
@@ -75,9 +75,9 @@ class RunLog:
 
     `sides` maps the name of a side, such as "trainer", to its progress. `steps` are the last 256
     records of the stream steps/<run>, and `history` has the numbers of more steps.
-    `last_activity_m` is the monotonic second at which the logs last brought lines, or None.
-    `skipped` maps the name of a log to the number of its bytes that were not parsed because too
-    many were waiting.
+    `last_activity_m` is the second of the monotonic clock at which the logs last brought lines, or
+    None. `skipped` maps the name of a log to the number of its bytes that were not parsed because
+    too many were waiting.
     """
 
     run: str
@@ -107,8 +107,8 @@ class RunLog:
 
     @property
     def last_read_t(self) -> float:
-        """Return the wall second at which lines of the logs were last read, or the present wall
-        second if none was read yet.
+        """Return the Unix time at which lines of the logs were last read, or the present Unix time
+        if none was read yet.
         """
         if self.last_activity_m is None:
             return time.time()
@@ -136,8 +136,9 @@ class RunLog:
         )
 
     def record(self, record: dict[str, Any]) -> None:
-        """Add a record of the stream steps/<run>. It replaces an earlier record of the same step
-        and side. A record of a validation is ignored, because a validation is no step.
+        """Add a step record, which has the form of the records in the stream steps/<run>. It
+        replaces an earlier record of the same step and side. A record of a validation is ignored,
+        because a validation is no step.
         """
         if record["side"].startswith(EVAL):
             return
@@ -162,8 +163,8 @@ class RunLog:
 
     def side(self, name: str) -> Side:
         """Return the progress of the side with this name, such as "trainer": its last step, the
-        monotonic second at which that step's line was written or read, and the number of steps. If
-        the logs have no step of that side, the first two are None and the number is 0.
+        second of the monotonic clock at which that step's line was written or read, and the number
+        of steps. If the logs have no step of that side, the first two are None and the number is 0.
         """
         found = self.sides.get(name, SideLog())
         return Side(found.last_step, found.last_step_m, found.steps)
@@ -228,8 +229,8 @@ class RunLog:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the log as a dictionary for JSON, from which `from_dict` makes it again in a later
-        agent. Times in the dictionary are wall seconds, because monotonic seconds mean nothing
-        after a reboot. Of the step records only the last 20 are in it.
+        agent. Times in the dictionary are Unix times, because seconds of the monotonic clock mean
+        nothing after a reboot. Of the step records only the last 20 are in it.
         """
         sides = {}
         for name, s in self.sides.items():
@@ -253,8 +254,8 @@ class RunLog:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
-        """Return the log in a dictionary that `as_dict` made. The wall seconds of the dictionary
-        are converted to monotonic seconds of the present boot.
+        """Return the log in a dictionary that `as_dict` made. The Unix times of the dictionary are
+        converted to seconds of the monotonic clock of the present boot.
         """
         log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:
@@ -290,15 +291,15 @@ def short(text: str) -> str:
 
 
 def monotonic_of(wall: float) -> float:
-    """Return the monotonic second of this boot that corresponds to wall second `wall`. For a wall
-    second in the future, the present monotonic second is returned. The result is negative for a
-    time before the boot.
+    """Return the time in seconds of this boot's monotonic clock that corresponds to the Unix time
+    `wall`. For a time in the future, the present time of that clock is returned. The result is
+    negative for a time before the boot.
     """
     return time.monotonic() - max(0.0, time.time() - wall)
 
 
 def _mono(wall: float | None) -> float | None:
-    """Return the monotonic second of a wall second. None stays None."""
+    """Return the second of the monotonic clock at a Unix time. None stays None."""
     if wall is None:
         return None
     return monotonic_of(wall)

@@ -41,8 +41,8 @@ GpuHolders = Callable[[str], Sequence[Member]]
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of a stop: the signal with the name `signal` (such as "SIGTERM") is sent to the
-    processes `targets`, and then up to `seconds` seconds are waited for them to end.
+    """One stage of the stop of a run: the signal with the name `signal` (such as "SIGTERM") is sent
+    to the processes `targets`, and then up to `seconds` seconds are waited for them to end.
     """
 
     signal: str
@@ -65,7 +65,8 @@ class StopReport:
     processes of the run that still live, and `holding` those processes of the run that still hold a
     GPU. The stop has worked if both `left` and `holding` are empty.
 
-    `started_t` and `ended_t` are the wall seconds at which the stop began and ended.
+    `attempt` is the number of the run's newest attempt. `started_t` and `ended_t` are the Unix
+    times at which the stop began and ended.
     """
 
     run: str
@@ -116,11 +117,12 @@ class StopRun:
         self._scale = scale
 
     def plan(self) -> list[StopStep]:
-        """Return the steps that a stop would take now: first the signals of the trainer's stop
+        """Return the stages of a stop as they would be now: first the signals of the trainer's stop
         policy, then SIGTERM, then SIGKILL. Nothing is sent.
 
-        Every step lists all of its targets that live now, although a real stop sends a later signal
-        only to those that have not ended by then. The list is empty if no process of the run lives.
+        Every stage lists all of its targets that live now, although a real stop sends a later
+        signal only to those that have not ended by then. The list is empty if no process of the run
+        lives.
         """
         living = self._living()
         if not living:
@@ -146,10 +148,10 @@ class StopRun:
     def execute(self, say: Say = lambda text: None) -> StopReport:
         """Stop the run and return what was done. A signal is sent only if processes of the run
         still live; nothing is sent if none lives. `say` is called with a sentence for a person at
-        each step.
+        each stage.
 
-        Raises StepFailed if a process of the run still lives or holds a GPU after the last step.
-        Its message is the sentence of the report.
+        Raises StepFailed if a process of the run still lives or holds a GPU after the last stage.
+        The error's message is the report's `sentence`.
         """
         attempt = self._run.attempt
         report = StopReport(run=self._run.name, attempt=self._run.number, started_t=time.time())
@@ -291,8 +293,8 @@ class StopRun:
 
 
 class _Record:
-    """The file stop.json: which step began when and for which processes, and if its signals are
-    sent.
+    """The file stop.json: which stage of the stop began when and for which processes, and if its
+    signals are sent.
     """
 
     def __init__(self, path: Path) -> None:

@@ -35,9 +35,9 @@ def trash(
     permits moving the newest complete checkpoint, for a fresh start that a person has confirmed
     with the run's name.
 
-    Raises Refused if the run is live or shares a directory with a live run, or if the path, once
-    symbolic links are resolved, is outside the run's own directories. Raises Refused also for a
-    symbolic link, for a path on another filesystem, for a directory that another user owns or may
+    Raises Refused if the run is live or shares a directory with a live run, or if the path is
+    outside the run's own directories after its symbolic links are resolved. Raises Refused also for
+    a symbolic link, for a path on another filesystem, for a directory that another user owns or may
     write to, and, without `everything`, for the newest complete checkpoint or a directory around
     it. Raises StepFailed if the filesystem refuses the move.
     """
@@ -117,8 +117,8 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
     """Return `path` with its symbolic links resolved if it is one of the run's own directories or
     lies in one. Raises Refused if it does not, and if `path` is relative, is a symbolic link
-    itself, does not exist, is in the trash already, or is reached through a directory that is in
-    other people's hands.
+    itself, does not exist, is in the trash already, or is reached through a directory that belongs
+    to another user or can be written by one.
 
     This function does not check if the run is live.
     """

@@ -52,8 +52,8 @@ class Place:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment variables that a set-up's commands get besides the agent's own,
-        with those in `more`. They let the commands find uv, and prevent them from waiting for
-        somebody to type.
+        together with those in `more`. They let the commands find uv, and prevent them from waiting
+        for somebody to type.
         """
         return {
             "PATH": self.path(),
@@ -120,8 +120,8 @@ class SetupContext:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Run a command that may take minutes, in `cwd` or the user's home directory, until it
-        ends. `environment` has variables besides those of `Place.environment`. `say` receives
-        progress messages. Raises StepFailed if the exit code is not 0.
+        ends. `environment` has variables in addition to those that `Place.environment` returns.
+        `say` receives progress messages. Raises StepFailed if the exit code is not 0.
         """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say
@@ -139,11 +139,11 @@ class SetupContext:
 
 
 class SetupStep(Protocol):
-    """One kind of step of a set-up. It is like playbooks.pod_actions.Step, but works on a pod
+    """One kind of step of a set-up, with the methods of `playbooks.pod_actions.Step`, but for a pod
     instead of a run.
 
-    `plan` also returns steps that have nothing to do. In a planned step's `shown`, `now` says what
-    the pod has at present, and `done` whether that is enough.
+    `plan` returns all steps of this kind, also those that have nothing to do. In a planned step's
+    `shown`, `now` says in words what the pod has at present, and `done` is True if that is enough.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:

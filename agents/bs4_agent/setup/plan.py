@@ -23,9 +23,8 @@ NAME = "setup"
 
 @dataclass(frozen=True)
 class SetupPlan:
-    """The plan of a set-up: the steps with everything that they will do on the pod. It is like
-    playbooks.plan.Plan, but has no attempt, and `run` is "". It is valid until `expires_m`, in
-    seconds of the monotonic clock.
+    """The plan of a set-up: the steps with everything that they will do on the pod. It belongs to
+    no run, so `run` is "". It is valid until `expires_m`, in seconds of the monotonic clock.
     """
 
     recipe: Recipe

@@ -21,8 +21,8 @@ from bs4_agent.streams.logs import LogStream
 
 
 class SetupRunner(StepRunner):
-    """Carries out the plan of one set-up. `key` is the action's key. `rest` is a safe point: a
-    context in which a newer agent may take over.
+    """Carries out the plan of one set-up. `record` appends to the journal. `key` is the action's
+    key. `rest` is a safe point: a context in which a newer agent may take over.
     """
 
     def __init__(
@@ -64,8 +64,9 @@ class SetUps:
     """Plans and carries out the set-up actions; one object per pod. `actions.Actions` accepts these
     actions and runs them on threads.
 
-    `record` appends to the journal, `hard_nofile` returns the highest number of open files that a
-    process may request, `restart` is the command with which a shim restarts the agent, and `rest`
+    `log` is the stream to which the commands of a set-up print, `record` appends to the journal,
+    `ledger` has what the journal says, `hard_nofile` returns the highest number of open files that
+    a process may request, `restart` is the command with which a shim restarts the agent, and `rest`
     is a safe point: a context in which a newer agent may take over.
     """
 
@@ -85,7 +86,8 @@ class SetUps:
 
     def make(self, key: str, recipe: Recipe) -> SetupPlan:
         """Return the plan of what a set-up by `recipe` would do now; nothing is changed. `key` is
-        the key of the action that asks. Raises NotApplicable.
+        the key of the action that asks. Raises NotApplicable if files of a person's own work are in
+        the way or a file cannot be read.
         """
         return make(self._place, recipe, key)
 

@@ -32,18 +32,19 @@ SAVE_AGAIN_S = 5.0
 
 
 class Chain:
-    """The files that one log has had, oldest first. Each is a Generation with a number. A log has a
-    new file after each rotation, truncation or restart.
+    """The files that one log has had, oldest first. Each file is a Generation with a number. A log
+    has a new file after each rotation, truncation or restart.
 
     `lost` is a list of gaps (ranges of bytes that cannot be read any more) from which the owner
     takes the new ones to report them. A Chain has no lock; the LogStream that owns it holds one.
     """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
-        """Load the chain from the file `state`. With `state` None nothing is remembered, and the
-        numbers are from a range that no earlier chain had.
+        """Load the chain from the JSON file `state`. If `state` is None, nothing is remembered, and
+        the numbers of the files begin at the present Unix time, so that they are higher than those
+        of earlier chains.
 
-        `archive` is the directory of hard links to the files, or None for no links.
+        `archive` is the directory of the agent's hard links to the files, or None for no links.
         """
         self.path, self.attempt = "", -1
         self.first = 1
@@ -156,8 +157,8 @@ class Chain:
 
     def save(self, now: float, *, closing: bool = False) -> None:
         """Write what is known of the log's files to the state file if it has changed. `now` is the
-        present monotonic second. If only sizes and times have changed, the file is written at most
-        every 60 s, or at once with `closing`.
+        present second of the monotonic clock. If only sizes and times have changed, the file is
+        written at most every 60 s, or at once with `closing`.
 
         A chain without a state file is never saved. If the file cannot be written, nothing is
         raised; `problem` is then a sentence about it.

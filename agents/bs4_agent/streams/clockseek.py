@@ -34,12 +34,13 @@ Tick = tuple[int, int]
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
     """Move by `seconds` from the line at `start`, later or (if negative) earlier, and return the
-    place that is reached. Times are the clocks HH:MM:SS in the stream's lines. The place is the
-    begin of the first line whose clock is not before the clock of the line at `start` plus
-    `seconds`.
+    place that is reached. Times are the times of day HH:MM:SS (the clocks) in the stream's lines.
+    The place is the beginning of the first line whose clock is not before the clock of the line at
+    `start` plus `seconds`.
 
-    If the stream does not reach so far, return the stream's end or its start. If the query is
-    cancelled, return the place reached by then. Return None if no line near `start` has a clock.
+    If the stream does not reach so far, return the stream's end or its start. If `budget`, the time
+    of the query, is spent, return the place reached by then. Return None if no line near `start`
+    has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
@@ -109,8 +110,8 @@ def _moved(low: Tick, high: Tick) -> int:
 
 
 class Tape:
-    """The files of a stream laid one after the other. Each byte of them has one number, its place,
-    from 0 up to `size`. Files that are gone are left out.
+    """The files of a stream laid one after the other. Each byte of them has one number, its place
+    on the tape, from 0 up to `size`. Files that are gone are left out.
 
     Use a Tape in a `with` block, which closes the files at its end.
     """

@@ -45,8 +45,8 @@ def open_file(home: Home, name: str) -> LogStream:
 
     Raises BadRequest if that is not the whole path of a regular file, UnknownStream if the file
     cannot be read, and Refused if it belongs to the system or may hold credentials. The refusal
-    only prevents showing secrets by mistake. It does not stop a person who connects, because such a
-    person may read all that the user of the agent may read.
+    only prevents that secrets are shown by mistake. It is no protection against the person who
+    connects, who may read every file that the agent's user may read.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)

@@ -38,8 +38,8 @@ MAX_PAIRS = 4096
 
 
 class Trail:
-    """The size of one growing file at many moments, as pairs of a wall second and a number of
-    bytes. There is at most one pair a second, and fewer the longer the file has grown.
+    """The size of one growing file at many moments, as pairs of a Unix time and a number of bytes.
+    There is at most one pair a second, and fewer the longer the file has grown.
 
     With it a log can be searched by time even if its lines carry no times.
     """
@@ -50,8 +50,8 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        """Record that the file had `size` bytes at wall second `t`. Nothing is recorded if the
-        newest pair is of less than a second before `t`, or of a time after `t`.
+        """Record that the file had `size` bytes at Unix time `t`. Nothing is recorded if the newest
+        pair is of less than a second before `t`, or of a time after `t`.
         """
         # A wall clock that was set back would break the order, so such pairs are left out until it
         # has caught up.
@@ -64,14 +64,14 @@ class Trail:
             self._every *= 2
 
     def size_at(self, t: float) -> int | None:
-        """Return the size in bytes that the file had at wall second `t`, as the last pair that is
-        not later than `t` says. Return None if all pairs are later or there are none.
+        """Return the size in bytes that the file had at Unix time `t`, as the last pair that is not
+        later than `t` says. Return None if all pairs are later or there are none.
         """
         index = bisect_right(self._times, t)
         return self._sizes[index - 1] if index else None
 
     def saved(self, limit: int) -> list[list[float]]:
-        """Return at most `limit` of the pairs [wall second, bytes], evenly spread over all, to be
+        """Return at most `limit` of the pairs [Unix time, bytes], evenly spread over all, to be
         saved in the log's state file.
         """
         step = -(-len(self._times) // limit) or 1
@@ -90,8 +90,8 @@ class Generation:
     the file's bytes cannot be read any more, and is "" if they can be read; a file that was
     truncated in place is lost and has `end` None. `fingerprint` is a hash of the file's first
     `fingerprinted` bytes. `link` is the path of the agent's own hard link to the file, or "" if it
-    has none. `seen` is the size in bytes when the file was last checked, and `first_seen` the wall
-    second at which it was found.
+    has none. `seen` is the size in bytes when the file was last checked, and `first_seen` the Unix
+    time at which it was found.
     """
 
     number: int

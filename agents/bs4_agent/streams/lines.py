@@ -44,9 +44,9 @@ class LineIndex:
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
         """Extend the index over the open file `fd`, which has `size` bytes, in steps of 64 KiB or
-        more. Return True once less than a step is left uncovered or the index covers the begin of
-        the 0-based line `line`. Return False if the `budget` was spent before that; call again to
-        continue.
+        more. Return True once less than a step is left uncovered or the index covers the beginning
+        of the 0-based line `line`. Return False if the `budget` was spent before that; call again
+        to continue.
         """
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:

@@ -62,7 +62,7 @@ class LogStream:
         timestamp: Callable[[bytes], float | None] | None = None,
         on_gap: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """Open the stream `name`. `timestamp` returns the wall second of a line, for seek-time, or
+        """Open the stream `name`. `timestamp` returns the Unix time of a line, for seek-time, or
         None. With `state` None, cursors end with this object.
         """
         self.name = name
@@ -103,7 +103,7 @@ class LogStream:
         return chunk
 
     def noticed(self) -> Cursor:
-        """Return the cursor of the end that the log's newest file had at the last poll."""
+        """Return the cursor (file and byte) of the end of the log, as it was at the last poll."""
         with self._lock:
             watch = self._chain.newest
             if watch is None:
@@ -146,7 +146,7 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the begin of the last line that the log had at wall second `t`.
+        """Return the cursor of the beginning of the last line that the log had at Unix time `t`.
         Return the start of the log if `t` is before the log's first file, and None if the log has
         no file yet.
         """

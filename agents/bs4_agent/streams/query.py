@@ -47,10 +47,10 @@ class Queries:
         * `stat`: the answer is that of the stream's `stat`.
         * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The
           answer has `cursor`, where that line begins, or the place reached so far. With `room`, at
-          most about so many bytes are read on the way back from the end; `cut` then says that the
-          line is further away, and `within` that `cursor` is inside a line.
-        * `seek-time`: `t` is in wall seconds. The answer has `cursor` of the first line not before
-          it, the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
+          most about that number of bytes is read on the way back from the end; `cut` then says that
+          the line is further away, and `within` that `cursor` is inside a line.
+        * `seek-time`: `t` is a Unix time. The answer has `cursor` of the first line not before it,
+          the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
           stream was at `t`, `t` is None, and `exact` is False.
         * `seek-clock`: moves by `seconds` from the clock HH:MM:SS of the line at `cursor`, over
           midnights. The answer has `cursor` of the first line not before that, or None if no line

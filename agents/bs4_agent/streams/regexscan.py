@@ -66,8 +66,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 class Wanted:
     """The condition that a request sets for lines. It consists of terms, which are regular
-    expressions that a line must match (or, for a term with `out`, must not match), and of the least
-    level that a line must have, such as 40 for ERROR.
+    expressions that a line must match (or, for a term with `out`, must not match), and of the
+    lowest level that a line may have, such as 40 for ERROR. They are the request's `terms`
+    [{"pattern", "ignore_case", "out"}] and `floor`.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -127,9 +128,9 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
-    """Read one request from standard input and write its answer to standard output, both as JSON.
-    The text at the top of this module describes them. If the answer takes a second longer than the
-    request's `seconds`, an alarm signal ends the process.
+    """Read one request from standard input, search as it says, and write the answer to standard
+    output, both as JSON (the comment at the top of this file lists their keys). If the answer takes
+    a second longer than the request's `seconds`, an alarm signal ends the process.
     """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
@@ -260,10 +261,11 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the same lines as the function `lines`, but faster. One search in the whole block with
-    the expression `leap` finds the next line that may satisfy the condition `wanted`, and only such
-    lines are tested. Use it only if the block `data`, which begins at byte `first` of the file, has
-    no escape sequences and the condition sets no level.
+    """Yield the lines of one block that satisfy the condition `wanted`, as the function `lines`
+    yields them, but faster. One search in the whole block with the expression `leap` finds the next
+    line that may satisfy the condition, and only these lines are tested. Use it only if the block
+    `data`, which begins at byte `first` of the file, has no escape sequences and the condition sets
+    no level.
     """
     at = 0
     while at < len(data) and (found := leap.search(data, at)):
@@ -324,7 +326,7 @@ def hit(
 
     The line was found at byte `offset` of the open file `fd`, in the block that begins at byte
     `first`. If the two are the same, `line` may be only the rest of a line that is longer than a
-    block; the hit then has the begin of the whole line.
+    block; the hit then has the beginning of the whole line.
     """
     match = None
     if wanted.ins:
@@ -351,8 +353,8 @@ def line_begin(fd: int, offset: int) -> int:
 
 
 def excerpt(line: bytes, at: int) -> str:
-    """Return at most 200 bytes of the line as text, chosen such that the begin of the match, byte
-    `at` of the line, is among them.
+    """Return at most 200 bytes of the line as text, chosen such that the beginning of the match,
+    byte `at` of the line, is among them.
     """
     begin = max(0, at - 60) if len(line) > 200 else 0
     return line[begin : begin + 200].decode("utf-8", "replace")

@@ -90,8 +90,8 @@ class Streams:
 
     def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
         """Register the function `opener` for all names that begin with `prefix`. When somebody
-        reads or queries such a name and there is no stream with it yet, `opener(name)` is called.
-        It must return the stream, or raise AgentError if the stream cannot be opened.
+        reads or queries one of these names and there is no stream with it yet, `opener(name)` is
+        called. It must return the stream, or raise AgentError if the stream cannot be opened.
 
         A stream that was opened in this way is closed again ten minutes after its last use.
         """

@@ -70,8 +70,8 @@ class Needle:
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        """Return the text of the block, in lower case if the case is ignored. Search it for
-        `wanted`.
+        """Return the text of the block in which to search for `wanted`: in lower case if the case
+        is ignored.
         """
         if self.ignore_case:
             return block.text.lower()
@@ -101,8 +101,9 @@ def literal(
     bytes of the line before the match), and the place to continue from, or None if everything was
     searched. With `backwards`, search the lines before `start`, newest first.
 
-    A line that is longer than a block is one hit, with the begin of the whole line as its cursor.
-    If the search ends inside such a line, the search that continues may return the line again.
+    A line that is longer than a block is one hit, with the beginning of the whole line as its
+    cursor. If the search ends inside a line of this length, the search that continues may return
+    the line again.
     """
     hits: list[Hit] = []
     room = ROOM
@@ -238,12 +239,14 @@ def regex(
     ignore_case: bool = False,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Search for lines that the regular expression `pattern` matches. Only the first 16 KiB of a
-    line are seen, but a pattern without special characters is found anywhere in a line. The other
-    parameters and the result are those of `literal`; with `ignore_case` the case of letters is
-    ignored.
+    """Search the files `pieces` of a stream for lines that the regular expression `pattern`
+    matches, from the place `start` on. Return at most `limit` matching lines as hits (cursor of the
+    line, excerpt, bytes of the line before the match), and the place to continue from, or None if
+    everything was searched. With `backwards`, search the lines before `start`, newest first. With
+    `ignore_case`, the case of letters is ignored.
 
-    Raises BadRequest if the pattern is invalid or takes too long.
+    Only the first 16 KiB of a line are seen, but a pattern without special characters is found
+    anywhere in a line. Raises BadRequest if the pattern is invalid or takes too long.
     """
     request = {
         "op": "search",
@@ -265,9 +268,10 @@ def scan(
     backwards: bool = False,
 ) -> tuple[dict[str, Any], Cursor | None]:
     """Let a separate process search the files `pieces` of a stream with regular expressions, from
-    the place `start` on or, with `backwards`, before it. `request` says what to search for;
-    regexscan.py describes its keys and the answer. Return the answer, and the place to continue
-    from, or None if everything was searched.
+    the place `start` on or, with `backwards`, before it. `request` says what to search for: `op`
+    (search, sift or count), `terms` [{"pattern", "ignore_case", "out"}], `floor` (the lowest level)
+    and `limit`. Return the answer (`hits`, or for a count `stretches` and `reached`; see the top of
+    regexscan.py), and the place to continue from, or None if everything was searched.
 
     If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid or
     takes too long.

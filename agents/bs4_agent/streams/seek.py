@@ -20,7 +20,8 @@ ALL_LINES = 1 << 62
 class SeekResult:
     """The result of a seek. If `ask_again` is None, `place` is the place that was sought. Otherwise
     the time ended first: `place` is how far the seek got, and `ask_again` has the arguments of a
-    query that continues the seek from there.
+    query that continues the seek from there. `cut` and `within` are True if a limit of bytes ended
+    the way back, and if that was inside a line.
     """
 
     place: Cursor
@@ -109,8 +110,8 @@ def line_from_end(
 
 @dataclass(frozen=True)
 class _Back:
-    """How far a walk back came: the place, the lines that are still to go, and if the room ended
-    there, or ended inside a line.
+    """How far a walk back through a stream came: the place, the lines that are still to go, and
+    whether a limit of bytes ended it there, or ended it inside a line.
     """
 
     place: int
@@ -151,9 +152,9 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
 def first_at(
     pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
 ) -> tuple[Cursor, float] | None:
-    """Return the place of the first line whose time is not before wall second `t`, and the time of
-    that line in wall seconds. The function `timestamp` returns the wall second of a line, or None
-    if the line has no time. Return None if there is no such line or no line has a time.
+    """Return the place of the first line whose time is not before Unix time `t`, and the time of
+    that line as a Unix time. The function `timestamp` returns the Unix time of a line, or None if
+    the line has no time. Return None if there is no such line or no line has a time.
     """
     answer: tuple[Cursor, float] | None = None
     for piece, fd in opened(reversed(pieces)):

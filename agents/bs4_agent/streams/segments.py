@@ -411,7 +411,7 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def record_time(line: bytes) -> float | None:
-    """Return the wall second in the key `t` with which a record's line begins (`{"t": ...`). Return
+    """Return the Unix time in the key `t` with which a record's line begins (`{"t": ...`). Return
     None if the line does not begin with that key.
     """
     match = _TIME.match(line)

@@ -44,8 +44,8 @@ class Stream(Protocol):
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return a function that takes a line (its bytes without LF) and returns the line's wall
-        second, or None if that line has no time. If this stream has lines in which no times can be
+        """Return a function that takes a line (its bytes without LF) and returns the line's Unix
+        time, or None if that line has no time. If this stream has lines in which no times can be
         found, None is returned in place of the function.
         """
 
@@ -67,6 +67,6 @@ class Stream(Protocol):
         """
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the place at which the stream ended at wall second `t`. Return None
-        if the stream does not record its sizes by time.
+        """Return the cursor of the place at which the stream ended at Unix time `t`. Return None if
+        the stream does not record its sizes by time.
         """

@@ -118,7 +118,7 @@ class GuardedGpus:
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
-        the wall second. The list is empty if there are none.
+        the Unix time. The list is empty if there are none.
 
         Each event is returned only once, so only the sampler may call this. Others read the events
         in the telemetry stream.

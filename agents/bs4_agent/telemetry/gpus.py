@@ -57,7 +57,7 @@ class GpuSource(Protocol):
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
-        the wall second. The list is empty if there are none. May be called from any thread, also
+        the Unix time. The list is empty if there are none. May be called from any thread, also
         while `sample` hangs.
         """
 
@@ -76,7 +76,7 @@ class XidQueue:
 
     def add(self, event: dict[str, Any]) -> None:
         """Add one event, `{"index", "xid", "t"}`: the GPU's index (or None), the number of the
-        fault and the wall second.
+        fault and the Unix time.
         """
         self._events.append(event)
 
@@ -129,7 +129,7 @@ class RecordedGpus:
     whenever it has changed.
 
     Devices have the keys that they have in a telemetry record; a key that is missing in the file is
-    null. An Xid event is returned only if its `t`, a wall second, is later than that of all events
+    null. An Xid event is returned only if its `t`, a Unix time, is later than that of all events
     that were returned before.
     """
 
@@ -173,7 +173,7 @@ class RecordedGpus:
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events that were added to the file since the last call, oldest first, as
-        `{"index", "xid", "t"}`: the GPU's index, the number of the fault and the wall second. The
+        `{"index", "xid", "t"}`: the GPU's index, the number of the fault and the Unix time. The
         list is empty if there are none.
         """
         return self._xids.take()

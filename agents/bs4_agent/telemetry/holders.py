@@ -116,8 +116,8 @@ class DeviceHolders:
         return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
-        """Return the number of those of `processes` whose open files the agent may not see, by the
-        last `scan`. Each of them may hold a GPU without the agent knowing it.
+        """Return how many of `processes` have open files that the agent may not see, by the last
+        `scan`. Each of them may hold a GPU without the agent knowing it.
         """
         return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
 

@@ -22,9 +22,9 @@ class GpuLoad:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
-        """Add one sample: `devices` are the GPUs of a telemetry record that was made at monotonic
-        second `now_m`. Return a dictionary with the fields `names`, `util`, `power` and `mean_util`
-        of GpuFacts, each of which maps GPU indexes to values.
+        """Add one sample: `devices` are the GPUs of a telemetry record that was made at second
+        `now_m` of the monotonic clock. Return a dictionary with the fields `names`, `util`, `power`
+        and `mean_util` of GpuFacts, each of which maps GPU indexes to values.
 
         `util` and the ten-minute average `mean_util` are in percent, and `power` is the share of
         the power limit, from 0 to 1. A value that is not known of a GPU is left out, and so is its

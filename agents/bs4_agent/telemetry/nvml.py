@@ -116,8 +116,8 @@ class NvmlGpus:
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, and forget them. Each is `{"index", "xid", "t"}`: the GPU's index (None if the event
-        names no known GPU), the number of the fault, and the wall second (seconds since 1970) at
-        which the agent fetched it. The list is empty if there are none.
+        names no known GPU), the number of the fault, and the Unix time at which the agent fetched
+        it. The list is empty if there are none.
         """
         return self._xids.take()
 

@@ -35,7 +35,7 @@ def attribute(
 ) -> dict[str, Any]:
     """Return a copy of the GPU sample `gpus` in which each process has `visible`, `run` and
     `component`, and each device has `unaccounted`: the used bytes that no listed process has, or
-    None if that is not known.
+    None if that is not known. `snapshot` has the pod's processes.
 
     `holders` maps pids to the minor numbers of the GPUs that they have open (ProcessTable.holders),
     `monitors` are those of them that only watch, and `inner` maps pids to the pids that they have

@@ -43,11 +43,11 @@ _EXITS_KEPT = 4096
 class Proc(NamedTuple):
     """One process at one moment.
 
-    `state` is the letter of /proc/PID/stat; Z has ended. `cpu` is in percent of ONE core since the
-    previous scan, so eight busy threads make 800; it is None at the first scan. `rss` is its memory
-    in bytes. `uid` is the owner of /proc/PID: the effective user, or 0 for a process that forbids
-    inspection. `started_t` is a wall second. `cmdline` is the last command line that was not empty,
-    so a zombie keeps its name.
+    `state` is the state letter of /proc/PID/stat; a process in state Z (zombie) has ended. `cpu` is
+    in percent of ONE core since the previous scan, so eight busy threads make 800; it is None at
+    the first scan. `rss` is its memory in bytes. `uid` is the owner of /proc/PID: the effective
+    user, or 0 for a process that forbids inspection. `started_t` is a Unix time. `cmdline` is the
+    last command line that was not empty, so a zombie keeps its name.
     """
 
     identity: Identity

@@ -19,7 +19,9 @@ class LaunchSpec:
     `run` is the run's name and `trainer` the id of its trainer. `config` may be relative to `cwd`,
     the directory in which the trainer is started. `resume` is the step from which to resume (0 is a
     step too), or None to start afresh. `overrides` are the words that follow the config on the
-    command line.
+    command line. `component` is the program to start ("rl" for all of the trainer), and `argv` its
+    whole command if that is given. `processes` is the number of its ranks, and `container` the
+    container in which it runs, or "".
     """
 
     run: str
@@ -72,9 +74,10 @@ class LogSource:
 class LogLine:
     """The parts of one log line. `text` is the message, without escape sequences and without the
     header before it. `level` is "" and `clock` (the time of day, HH:MM:SS) is None if the line has
-    no header of its own. `rank` is the number of the process that a prefix of the line names, or
-    None. `continuation` is True if the line belongs to the log record that an earlier line began,
-    such as a line of a traceback.
+    no header of its own. `timestamp` is the time in wall-clock seconds since 1970 if the line has a
+    full date, or None. `rank` is the number of the process that a prefix of the line names, or
+    None, and `logger` the name of the logger that the header names, or "". `continuation` is True
+    if the line belongs to the log record that an earlier line began, such as a line of a traceback.
     """
 
     text: str
@@ -92,12 +95,13 @@ class LogLine:
 class Event:
     """The meaning of one log line.
 
-    `kind` is one of: step, start-step, eval, barrier, holding, save, resume, starting, ready,
-    waiting-inference, inference-lost, child-failed, terminating, finished, fatal, heartbeat,
-    cancelled, gpu-memory (there was too little of it), waiting-batch (the trainer waits for
-    rollouts), rollout-failed, policy-update, empty-batch, low-trainable, eval-start, rate-limited
-    (a client waits for `wait_s` seconds). `side` is who wrote the line: trainer, orchestrator,
-    inference or launcher.
+    `kind` is one of: step, start-step, eval, barrier (the orchestrator waits for new weights of the
+    trainer), holding (the orchestrator holds a batch back, or pauses or resumes its dispatcher),
+    save, resume, starting, ready, waiting-inference, inference-lost, child-failed, terminating,
+    finished, fatal, heartbeat, cancelled, gpu-memory (there was too little of it), waiting-batch
+    (the trainer waits for rollouts), rollout-failed, policy-update, empty-batch, low-trainable,
+    eval-start, rate-limited (a client waits for `wait_s` seconds). `side` is who wrote the line:
+    trainer, orchestrator, inference or launcher.
 
     `values` are numbers and names from the line; for a step, under the keys of a record of the
     stream steps/<run>. NaN and infinities are the strings "nan", "inf", "-inf"; durations are in
@@ -117,11 +121,12 @@ class Event:
 class Checkpoint:
     """What the disk has of the checkpoint of one step.
 
-    `parts` maps the name of a part that is there (trainer, orchestrator, broadcast or weights;
-    under verl actor, critic or model) to its directory. `complete` is True if all parts that a
-    resume needs are there and each was written to its end. `missing` names the needed parts that
-    are not there or not whole. `bytes` is the size of all parts, without what symbolic links point
-    to. `newest_mtime` is a wall second.
+    `parts` maps the name of a part that is there (trainer, orchestrator, weights, or broadcast:
+    weights for the inference server; under verl actor, critic or model) to its directory.
+    `complete` is True if all parts that a resume needs are there and each was written to its end.
+    `missing` names the needed parts that are not there or not complete, and `lacking` says why
+    those that are there count as missing. `directories` are the step directories. `bytes` is the
+    size of all parts, without what symbolic links point to. `newest_mtime` is a Unix time.
     """
 
     step: int
@@ -148,6 +153,7 @@ class PartRule:
 
     The part of step N is at `root/step_N/sub`, under verl at `root/global_step_N/sub`. `markers`
     are files in it that the writer makes last. `required` is True if a resume needs the part.
+    `pointer` is a file of the trainer that names the newest complete step, or None.
     """
 
     name: str
@@ -163,8 +169,8 @@ class PartRule:
 
 @dataclass(frozen=True)
 class StopPolicy:
-    """How a live run of a trainer is stopped, as it was found out on the real launchers (prime-rl
-    of 2026-01-07 and of 2026-08-21).
+    """How a live run of a trainer is stopped, as tried on the real launchers (prime-rl's versions
+    of 2026-01-07 and 2026-08-21).
 
     `target` says who gets the signals: "tree" is every process of the run, "launcher" only the
     launcher. `signals` are pairs of a signal's name and the seconds to wait after it, in their
@@ -180,8 +186,10 @@ class RunLayout:
     """The directories of one run. The checkpoint of step N is in `step_N` of each directory of
     checkpoints, under verl in `global_step_N`.
 
-    `run_dir` is the run's own directory; several runs may lie in `output_dir`. `weights` is None if
-    the trainer writes no separate weights. The directories need not exist.
+    `run_dir` is the run's own directory; several runs may lie in `output_dir`. `broadcasts` has the
+    weights for the inference server; `weights` is None if the trainer writes no other separate
+    weights. `own_log` is the source to which the launcher's output belongs. The directories need
+    not exist.
     """
 
     output_dir: Path
@@ -305,9 +313,9 @@ class Trainer(Protocol):
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the numbers in one row of the metrics file under the keys of a record of the
-        stream steps/<run>: `side`, `step`, `log_t` (a wall second), and a key for each number that
-        the row has. Return None if the row has none of the numbers that such a record can have,
-        or if its time is no possible wall second.
+        stream steps/<run>: `side`, `step`, `log_t` (a Unix time), and a key for each number that
+        the row has. Return None if the row has none of the numbers that such a record can have, or
+        if its time is no possible Unix time.
         """
 
     def inference_url(self, spec: LaunchSpec) -> str:

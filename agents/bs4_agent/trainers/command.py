@@ -21,7 +21,9 @@ CHECKPOINT_INTERVAL = 10
 
 
 class PrimeRlTrainer(Trainer):
-    """The methods of Trainer that are the same for both prime-rl generations."""
+    """The methods of Trainer that are the same for both generations of prime-rl: the version of
+    January 2026 and the current one.
+    """
 
     resumes: tuple[str, ...] = ("rl",)
     merges = False
@@ -108,7 +110,7 @@ def checkpointing(current: Settings) -> list[str]:
 
     `--ckpt` keeps the values of a [ckpt] table in the config. If no interval is set, one of 10
     steps is added, because otherwise only the last step would be saved. An interval of 0, which
-    means never in between, counts as set.
+    means that only the last step is saved, counts as set.
     """
     given = current.arguments.last("ckpt")
     if given is False:
@@ -175,7 +177,7 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
 def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> LaunchSpec | None:
     """Return the launch spec of a process that runs the console script `entry` (such as
     `inference`), for the trainer with the id `trainer`. It is made from the words of the command
-    line alone, as by `resolved`. Return None for a process that does not run this script, or whose
+    line alone; no config is read. Return None for a process that does not run this script, or whose
     words name no config.
     """
     found = launcher.launch_words(cmdline, entry)

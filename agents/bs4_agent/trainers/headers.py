@@ -97,8 +97,8 @@ def kernel(text: str) -> LogLine:
     """Return the parts of a line of a kernel log, without its prefixes. It may be from dmesg,
     /dev/kmsg, syslog, the journal, pstore or the log of NVIDIA's fabric manager.
 
-    `level` is always "", because priorities say little about what a line means. `timestamp` is in
-    wall seconds, or in seconds since the boot if the line has no date.
+    `level` is always "", because priorities say little about what a line means. `timestamp` is a
+    Unix time, or in seconds since the boot if the line has no date.
     """
     timestamp: float | None = None
     clock = None
@@ -200,8 +200,8 @@ def _slog(text: str, rank: int | None) -> LogLine | None:
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """Return the wall second and HH:MM:SS of an ISO time. The wall second is None without an
-    offset, because the time zone is then unknown.
+    """Return the Unix time and HH:MM:SS of an ISO time. The Unix time is None without an offset,
+    because the time zone is then unknown.
     """
     clock = text[11:19]
     zone = re.search(r"(Z|[+-]\d\d:?\d\d)$", text[19:])

@@ -96,8 +96,8 @@ _NEW_KEYS = (
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
     """Return which part of prime-rl a process is, such as "rank", by its title or its command line.
-    It works for both generations. Return None if it is none. The name is for the screen and proves
-    nothing.
+    Return None if it is no part of prime-rl. Both generations are known. The name is for the screen
+    and does not prove that the process belongs to a run.
     """
     if not cmdline or not cmdline[0]:
         return _titled(comm)

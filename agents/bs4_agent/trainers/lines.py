@@ -261,7 +261,7 @@ def _progress(row: dict[str, Any]) -> str:
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:
-    """Return the wall second and HH:MM:SS of an ISO timestamp. The wall second is None without an
+    """Return the Unix time and HH:MM:SS of an ISO timestamp. The Unix time is None without an
     offset, because the time zone is then unknown.
     """
     try:
@@ -276,7 +276,7 @@ class Clock:
     """Finds the date of log lines that have only a time HH:MM:SS. Give it the lines of one log in
     their order.
 
-    `anchor_wall` is a wall second within half a day of the first line, such as the attempt's start.
+    `anchor_wall` is a Unix time within half a day of the first line, such as the attempt's start.
     `tz` is how many seconds the times in the log are ahead of UTC, or None for this machine's
     offset at `anchor_wall`. The offset never changes afterwards, so after a change to or from
     summer time the results are off by an hour.
@@ -288,11 +288,11 @@ class Clock:
         self._started = False
 
     def resolve(self, clock: str, near: float | None = None) -> float:
-        """Return the wall second of a line with the time `clock` (HH:MM:SS). Raises ValueError if
+        """Return the Unix time of a line with the time `clock` (HH:MM:SS). Raises ValueError if
         `clock` is no time of day.
 
         A time more than two hours before that of the newest line counts as the next day. `near` is
-        a wall second within half a day of this line, such as the file's mtime when a new line was
+        a Unix time within half a day of this line, such as the file's mtime when a new line was
         read; with it, the line may also come after days of silence. Leave it out for old lines.
         """
         second = seconds_of_day(clock) - self.tz
@@ -316,8 +316,8 @@ def seconds_of_day(clock: str) -> int:
 
 
 def utc_offset(wall: float) -> int:
-    """Return how many seconds this machine's local time is ahead of UTC at wall second `wall`. It
-    is negative west of Greenwich.
+    """Return how many seconds this machine's local time is ahead of UTC at Unix time `wall`. It is
+    negative west of Greenwich.
     """
     return time.localtime(wall).tm_gmtoff
 

@@ -67,7 +67,9 @@ _LATEST = -1
 
 
 class PrimeRl(PrimeRlTrainer):
-    """The current generation of prime-rl. Its steps count from 1, its policy versions from 0."""
+    """The current generation of prime-rl, after its version of January 2026. Its steps count from
+    1, its policy versions from 0.
+    """
 
     id = launcher.CURRENT
     title = "prime-rl"
@@ -85,7 +87,7 @@ class PrimeRl(PrimeRlTrainer):
 
         `--clean` is never in it, because it removes the run directory with its checkpoints; if the
         config asks for that, `--no-clean` is added. A bare `--resume` is never in it, because
-        prime-rl then takes the largest step directory, whole or not.
+        prime-rl then takes the directory with the highest step, complete or not.
 
         Raises BadConfig for a resume at step 0 (steps count from 1), for a config or options that
         resume although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm
@@ -221,7 +223,8 @@ class PrimeRl(PrimeRlTrainer):
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """Return the rules for the two parts of a checkpoint, the trainer's and the orchestrator's.
-        Each is whole once its last file is there: `.metadata` of torch's DCP, and progress.pt.
+        Each is complete once the file that is written last is there: `.metadata` (of torch's
+        distributed checkpoints) in the trainer's, and progress.pt in the orchestrator's.
         """
         where = self.layout(spec)
         return (

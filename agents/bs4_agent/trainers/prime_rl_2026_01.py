@@ -39,7 +39,7 @@ _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft
 
 
 class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
-    """The January 2026 generation of prime-rl. Its steps count from 0."""
+    """The trainer prime-rl in its version of January 2026. Its steps count from 0."""
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
@@ -149,12 +149,13 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
         """Return the rules for the parts of a checkpoint. A resume needs the trainer's and the
-        orchestrator's part and, if weights are passed on as files, the broadcast that the
-        orchestrator loads into the engine.
+        orchestrator's part and, if weights are passed on as files, the part "broadcast": the
+        weights that the orchestrator loads into the inference engine.
 
-        The trainer's part is whole once `.metadata` is there. The orchestrator's is whole with
-        progress.pt and, unless skip_buffer is set, buffer/rollout_buffer.jsonl. The broadcast is
-        whole with STABLE. Nothing shows if the weights are whole, and nothing resumes from them.
+        The trainer's part is complete once the file `.metadata` is there. The orchestrator's needs
+        progress.pt and, unless skip_buffer is set, buffer/rollout_buffer.jsonl. The broadcast needs
+        the file STABLE. No file shows if the part "weights" is complete, and nothing resumes from
+        it.
         """
         current = settings.settings_of(spec, watching=True)
         where = self.layout(spec)

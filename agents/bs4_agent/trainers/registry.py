@@ -74,8 +74,8 @@ def recognise_tree(
     A launcher of current prime-rl hides its command line. It is then read from the `uv run` around
     it, or from WANDB_ARGS in the environment of its children. `environ(pid)` returns a process's
     environment, or {} if that is not permitted. If only the run directory can be seen, the spec's
-    config is `Path()`, which stands for unknown; such a run can be watched, but launched again only
-    with its config named.
+    config is `Path()`, which stands for unknown; the run can then be watched, but launched again
+    only if its config is named.
     """
     table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
     found: dict[int, LaunchSpec] = {}

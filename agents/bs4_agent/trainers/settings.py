@@ -39,10 +39,10 @@ class BadConfig(AgentError):
 class Arguments:
     """The words after `rl` on the command line of either prime-rl generation, taken apart.
 
-    `config` is the file behind a bare `@`, or None. `nested` are the (key, file) pairs of
-    `--trainer @ file`. `options` are the other options in their order, as (key, value); keys are
-    dotted and have underscores. The value is True for an option without one, False for `--no-...`,
-    and a list if several words follow.
+    `config` is the file after a bare `@`, or None. `nested` are the (key, file) pairs of `--trainer
+    @ file`. `options` are the other options in their order, as (key, value); keys are dotted and
+    have underscores. The value is True for an option without one, False for `--no-...`, and a list
+    if several words follow.
     """
 
     config: str | None
@@ -52,7 +52,7 @@ class Arguments:
     @property
     def files(self) -> set[str]:
         """Return the config files that are given for one key only, such as `a` in `--trainer @ a`.
-        The config file behind a bare `@` is not among them.
+        The config file after a bare `@` is not among them.
         """
         return {path for _, path in self.nested}
 
@@ -183,7 +183,7 @@ class Settings:
 
     def null(self, dotted: str) -> bool:
         """Return True if the dotted key is set to nothing on purpose: by `"None"` in a TOML file,
-        null in JSON, or `--no-key` on the command line. Return False if it is not set at all.
+        null in JSON, or `--no-key` on the command line. Return False if the key is not set at all.
         """
         head, _, last = dotted.rpartition(".")
         table = self.get(head) if head else self.data
@@ -194,8 +194,8 @@ def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
     """Return the settings with which `spec` starts: those of its config files, overridden by those
     of its command line. Raises BadConfig if a config file is missing, is no TOML or is not known.
 
-    With `watching` such a file counts as empty and nothing is raised, because a run goes on when
-    its config is moved away or half edited, and must stay visible.
+    With `watching`, a config file that cannot be used counts as empty and nothing is raised,
+    because a run goes on when its config is moved away or half edited, and must stay visible.
     """
     if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
         return Settings({})  # Hydra's words are all there is, and the spec has them

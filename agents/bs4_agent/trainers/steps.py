@@ -104,8 +104,8 @@ class StepReader:
 
     def anchor(self, attempt: int, wall: float) -> None:
         """Set the time of attempt number `attempt`, so that its log lines that have only a time of
-        day can be dated. `wall` is a wall second within half a day of the attempt's first line,
-        such as the attempt's start.
+        day can be dated. `wall` is a Unix time within half a day of the attempt's first line, such
+        as the attempt's start.
 
         If this is never called for an attempt, its records have no `log_t`, unless the lines
         themselves carry a date.
@@ -122,9 +122,10 @@ class StepReader:
         the place of the line in the log's stream, and `attempt` the number of the attempt that
         wrote it.
 
-        `near` is the wall second at which the file was last changed if the line has just been
-        written, and None for an old line; see `Clock.resolve`. Pass every line of the log, because
-        the lines between two steps show that a day has passed.
+        `near` is the time at which the file was last changed (wall-clock seconds since 1970) if the
+        line has just been written, and None for an old line; it helps to find the date of a line
+        that has only a time of day. Pass every line of the log, because the lines between two steps
+        show that a day has passed.
         """
         line = self._trainer.parse_line(source, raw)
         wall = wall_second(line.timestamp)
@@ -160,7 +161,7 @@ class StepReader:
         it. The list is empty for most lines, because a step's numbers come in several lines, of
         which the last has the duration. `attempt` is the number of the present attempt.
 
-        `since` is the wall second at which that attempt started, or None. Lines from before it are
+        `since` is the Unix time at which that attempt started, or None. Lines from before it are
         skipped, because the file also has the lines of earlier attempts, and a step that is done
         again must not get their numbers.
         """
@@ -181,7 +182,7 @@ class StepReader:
     def _date(
         self, source: str, attempt: int, clock: str | None, near: float | None
     ) -> float | None:
-        """Return the wall second of a line by its clock, or None if it cannot be told."""
+        """Return the Unix time of a line by its clock, or None if it cannot be told."""
         if clock is None or attempt not in self._anchors:
             return None
         key = (attempt, source)

@@ -64,8 +64,8 @@ class Verl:
 
         The command always says in which directory verl saves checkpoints, that it saves them, and
         from which step it resumes, if it does. verl never searches the latest step itself, because
-        its tracker file may name a step that is gone. Each attempt has its own metrics file and
-        Hydra directory, because verl overwrites both.
+        its tracker file (latest_checkpointed_iteration.txt) may name a step that is gone. Each
+        attempt has its own metrics file and Hydra directory, because verl overwrites both.
 
         Raises BadConfig if the config cannot be used or does not fit the spec. Raises NotApplicable
         for other components than rl and sft, and for a release whose SFT cannot resume.
@@ -131,7 +131,7 @@ class Verl:
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
         """Return what the check before the start must know of the run's settings, such as the
-        number of GPUs; see Trainer.needs. Raises BadConfig.
+        number of GPUs; see `Trainer.needs`. Raises BadConfig if the config cannot be used.
         """
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
@@ -283,9 +283,9 @@ class Verl:
         """Return the rules for the parts of a checkpoint: the actor and, under PPO, the critic.
         Under SFT the one part is the step's directory itself.
 
-        A step is whole if verl's tracker file names it or a later step. Without a tracker (saving
-        in the background writes none) the state of the data loader counts, because verl writes it
-        after the models.
+        A step is complete if verl's tracker file (latest_checkpointed_iteration.txt) names it or a
+        later step. If there is no tracker file (saving in the background writes none), a step is
+        complete once it has the state of the data loader, which verl writes after the models.
         """
         root = self.layout(spec).trainer_checkpoints
         steps = step_directories(root).values()
@@ -435,8 +435,9 @@ def numbered(run: Path) -> dict[int, Path]:
 
 
 def wrote_here(directory: Path) -> bool:
-    """Return True if the directory looks like that of a verl run: verl's tracker file or step
-    directories are in it or in its `checkpoints`, or it has files `metrics.N.jsonl`.
+    """Return True if the directory looks like that of a verl run: verl's tracker file
+    (latest_checkpointed_iteration.txt) or step directories are in it or in its `checkpoints`, or it
+    has files `metrics.N.jsonl`.
     """
     for place in (directory, directory / "checkpoints"):
         if (place / TRACKER).exists() or any(place.glob("global_step_*")):

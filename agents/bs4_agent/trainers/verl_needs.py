@@ -21,8 +21,9 @@ _GPUS = 8
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     """Return those settings of a verl run that the check before the start must know, such as the
-    number of GPUs, under the keys that this check uses for them; see Trainer.needs. `environment`
-    are the environment variables, by name, that the run gets in addition to the agent's.
+    number of GPUs, under the keys that this check uses for them; see `trainers.base.Trainer.needs`.
+    `environment` are the environment variables, by name, that the run gets in addition to the
+    agent's.
     """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"

@@ -65,8 +65,8 @@ def is_override(word: str) -> bool:
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return those of `words` that are overrides (such as `key=value`) of a key that is not in
-    `keys`. Overrides of these keys, and words that are no overrides, are left out.
+    """Return those of `words` that are overrides (such as `key=value`) of keys that are not in
+    `keys`. All other words are left out.
     """
     kept = []
     for word in words:

@@ -20,8 +20,9 @@ _SWAPPED = (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENOTEMPTY, errno.EPE
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a tree that is no directory. `name` is its name in the open directory `parent`,
-    `path` its path, and `status` describes the entry itself, even if it is a link.
+    """One entry of a directory tree that is no directory itself. `name` is its name in the open
+    directory `parent`, `path` its path, and `status` describes the entry itself, even if the entry
+    is a symbolic link.
     """
 
     parent: int
@@ -37,10 +38,11 @@ class Entry:
 
 def entries(path: Path) -> Iterator[Entry]:
     """Yield everything below the directory `path` that is no directory itself, sorted by name. An
-    entry is open only until the next one is taken. What vanishes meanwhile is left out.
+    entry's `parent` is open only until the next entry is taken. An entry that vanishes during the
+    call is left out.
 
-    Raises Refused if a directory is in other people's hands, and OSError if one cannot be read, has
-    been replaced by a link, or is another filesystem.
+    Raises Refused if a directory belongs to another user or can be written by one. Raises OSError
+    if a directory cannot be read, has been replaced by a link, or is on another filesystem.
     """
     with open_directory(path, ours=path) as found:
         yield from _entries(Branch.top(found, path))
@@ -64,8 +66,9 @@ def _entries(branch: Branch) -> Iterator[Entry]:
 
 
 def refuse_foreign_tree(path: Path) -> None:
-    """Raise Refused if `path`, its parent or a directory below it is in other people's hands, and
-    OSError as `entries` does. Do nothing more if `path` is a file.
+    """Raise Refused if `path`, its parent or a directory below it belongs to another user or can be
+    written by one. Raises OSError if a directory cannot be read, has been replaced by a link, or is
+    on another filesystem. If `path` is a file, only its parent is checked.
     """
     with open_directory(path.parent, ours=path.parent) as parent:
         _look_through(Branch.top(parent, path.parent), path.name)
@@ -81,13 +84,14 @@ def _look_through(branch: Branch, name: str) -> None:
 
 
 def remove(path: Path, *, ours: Path | None = None) -> int:
-    """Delete the file or the tree `path` for good, and return the bytes of the files that had no
-    other name. Nothing happens if it does not exist.
+    """Delete the file or the directory tree `path` for good. Return the number of bytes that this
+    freed; files that have another hard link do not count. Nothing happens if `path` does not exist.
 
-    The path must be absolute and without links. `ours` is a directory above it from which on nobody
-    else may have a hand in it; the default is the directory that holds `path`. Nothing is deleted
-    if a directory of the tree is in other people's hands: Refused is raised. Raises OSError if the
-    filesystem reports an error, or if the tree goes on in another filesystem.
+    The path must be absolute and contain no symbolic link. `ours` is a directory above it (by
+    default the one that holds `path`); no directory from there on may belong to another user or be
+    writable by one. If one does, also inside the tree, nothing is deleted and Refused is raised.
+    Raises OSError if the filesystem reports an error, or if a part of the tree is on another
+    filesystem.
     """
     try:
         with open_directory(path.parent, ours=ours or path.parent) as parent:
@@ -127,11 +131,11 @@ def _remove(branch: Branch, name: str) -> int:
 
 def rename(source: Path, target: Path) -> None:
     """Rename `source` to `target`, and sync the directories of both to disk. Both paths must be
-    absolute and without links.
+    absolute and contain no symbolic link.
 
-    Raises Refused if one of the directories, or `source` itself if it is one, is in other people's
-    hands. Raises NotADirectoryError if a part of a path is a link, and OSError if the filesystem
-    refuses the rename.
+    Raises Refused if one of the directories, or `source` itself if it is a directory, belongs to
+    another user or can be written by one. Raises NotADirectoryError if a part of a path is a link,
+    and OSError if the filesystem refuses the rename.
     """
     with (
         open_directory(source.parent, ours=source.parent) as come_from,

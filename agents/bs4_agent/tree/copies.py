@@ -15,8 +15,9 @@ def copy(source: int, directory: int, name: str) -> int | None:
     """Copy the open file `source` to `name` in the open directory `directory`, sync the copy to
     disk, read it back and compare. Return its size in bytes.
 
-    What is added to the file meanwhile is left out. If the part that was copied has changed itself,
-    return None, and nothing is left at `name`. Raises OSError if the filesystem reports an error.
+    Bytes that are added to the file meanwhile are not copied. If the bytes that were copied have
+    changed meanwhile, return None, and nothing is left at `name`. `source` and `directory` are file
+    descriptors. Raises OSError if the filesystem reports an error.
     """
     half = f".{name}.half"
     try:
@@ -38,7 +39,9 @@ def copy(source: int, directory: int, name: str) -> int | None:
 
 
 def digest(source: int, size: int) -> str:
-    """Return the SHA-256 of the first `size` bytes of an open file, in hexadecimal digits."""
+    """Return the SHA-256 of the first `size` bytes of the open file with the descriptor `source`,
+    in hexadecimal digits.
+    """
     found, offset = sha256(), 0
     while block := os.pread(source, min(_BLOCK, size - offset), offset):
         found.update(block)
@@ -47,8 +50,9 @@ def digest(source: int, size: int) -> str:
 
 
 def digest_in(directory: int, name: str, size: int) -> str:
-    """Return the SHA-256 of the first `size` bytes of the file `name` in an open directory. Raises
-    OSError if it is a link or cannot be read.
+    """Return the SHA-256, in hexadecimal digits, of the first `size` bytes of the file `name` in
+    the open directory with the descriptor `directory`. Raises OSError if the file is a link or
+    cannot be read.
     """
     source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:

@@ -31,13 +31,13 @@ _DEEPEST = 100
 def open_directory(
     path: Path, *, ours: Path | None = None, make: int | None = None
 ) -> Iterator[int]:
-    """Yield a descriptor of the directory `path`. It must be absolute, and none of its parts may be
-    a link.
+    """Yield a descriptor of the directory `path`. The path must be absolute, and none of its parts
+    may be a symbolic link.
 
-    `ours` is `path` or a directory above it; it and everything below it on the way must be in
-    nobody else's hands. With `make`, directories that do not exist are made with these permissions.
-    Raises Refused if another user owns such a directory or may write to it, NotADirectoryError if a
-    part is a link or no directory, and other OSErrors.
+    `ours` is `path` or a directory above it. That directory and everything on the way from there to
+    `path` must not belong to another user or be writable by one. With `make`, directories that do
+    not exist are made with these permissions. Raises Refused if another user owns such a directory
+    or may write to it, NotADirectoryError if a part is a link or no directory, and other OSErrors.
     """
     if not path.is_absolute() or ".." in path.parts:
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -59,8 +59,8 @@ def open_file(path: Path) -> Iterator[int]:
     """Yield a descriptor of the regular file `path`, open for reading. The path must be absolute,
     and no part of it may be a link.
 
-    Raises Refused if it is no regular file, and OSError if it cannot be opened. Whose directory it
-    lies in is not checked.
+    Raises Refused if it is no regular file, and OSError if it cannot be opened. It is not checked
+    who owns its directory.
     """
     with open_directory(path.parent) as parent:
         try:
@@ -78,20 +78,23 @@ def open_file(path: Path) -> Iterator[int]:
 
 
 def real(path: Path) -> Path:
-    """Return `path` with the links above its last part resolved. The last part may still be one."""
+    """Return `path` with the links above its last part resolved. The last part itself may be a
+    link.
+    """
     return path.parent.resolve() / path.name
 
 
 def at(descriptor: int, name: str = "") -> Path:
-    """Return a path of the entry `name` of the open directory `descriptor`, or of the open file
-    itself, for functions that only take paths. It is valid as long as the descriptor is open.
+    """Return a path by which functions that only take paths can reach the entry `name` of the open
+    directory `descriptor`, or, if `name` is "", what is open under that descriptor. The path is
+    valid as long as the descriptor is open.
     """
     return Path(f"/proc/self/fd/{descriptor}", name)
 
 
 def refuse_foreign(descriptor: int, path: Path) -> None:
-    """Raise Refused if another user than root owns the open directory, or if another user may
-    rename what is in it. `path` names it in the message.
+    """Raise Refused if the open directory belongs to another user (root excepted), or if another
+    user may rename or delete what is in it. `path` names the directory in the message.
     """
     found = os.fstat(descriptor)
     if found.st_uid not in (os.geteuid(), 0):
@@ -131,8 +134,9 @@ def _has_others(group: int) -> bool:
 
 @dataclass(frozen=True)
 class Border:
-    """The device and the mount of an open directory. A tree ends where one of them changes; a bind
-    mount of the same device is seen only by its mount.
+    """The device number and the mount id of an open directory. At a directory where one of the two
+    differs, another filesystem begins. Where the same device is mounted again (a bind mount), only
+    the mount id differs.
     """
 
     device: int
@@ -140,7 +144,7 @@ class Border:
 
     @classmethod
     def of(cls, descriptor: int) -> Border:
-        """Return the device and the mount of the open directory."""
+        """Return the device number and the mount id of the directory with the open `descriptor`."""
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
             mount = next(line for line in lines if line.startswith(b"mnt_id:"))
         return cls(os.fstat(descriptor).st_dev, mount)
@@ -148,8 +152,9 @@ class Border:
 
 @dataclass(frozen=True)
 class Branch:
-    """An open directory of a tree. `path` names it in messages, and `depth` directories of the tree
-    are around it.
+    """An open directory of a directory tree, for a walk through the tree. `path` names it in
+    messages, `border` says on which filesystem the tree is, and `depth` is how many directories of
+    the tree it lies in (0 for the top).
     """
 
     descriptor: int
@@ -159,13 +164,16 @@ class Branch:
 
     @classmethod
     def top(cls, descriptor: int, path: Path) -> Branch:
-        """Return the directory in which a tree begins."""
+        """Return the branch for the directory with the open `descriptor`. A tree begins at this
+        branch.
+        """
         return cls(descriptor, path, Border.of(descriptor))
 
     @contextmanager
     def into(self, name: str) -> Iterator[Branch]:
-        """Yield the directory `name` of this one, opened. Raises Refused if it is in other people's
-        hands or too deep, and OSError if it is no directory or the border of the tree.
+        """Open the directory `name` in this one and yield it as a branch. Raises Refused if it
+        belongs to another user or can be written by one, or lies too deep, and OSError if it is no
+        directory or is on another filesystem.
         """
         path = self.path / name
         found = os.open(name, _READ, dir_fd=self.descriptor)
@@ -183,7 +191,7 @@ class Branch:
             os.close(found)
 
     def names(self) -> list[str]:
-        """Return the names of the entries, sorted."""
+        """Return the names of the directory's entries, sorted."""
         with os.scandir(self.descriptor) as entries:
             return sorted(entry.name for entry in entries)
 

@@ -113,15 +113,17 @@ class MergeContext:
 
 
 class Merge:
-    """The step that runs the merger and leaves the merged model beside the target."""
+    """The step that runs the merger and leaves the merged model beside its final directory. See
+    `playbooks.pod_actions.Step` for the methods.
+    """
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
         """Return True if this action has already produced the merged model."""
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. The merger's own process checks the checkpoint while it holds it
-        against removal.
+        """Return an empty list. The process of the merger itself checks the checkpoint, while it
+        protects it against removal.
         """
         return []  # the worker checks the step while it holds it
 
@@ -140,7 +142,9 @@ class Merge:
 
 
 class Place:
-    """The step that moves the merged model to its final directory."""
+    """The step that moves the merged model to its final directory. See `playbooks.pod_actions.Step`
+    for the methods.
+    """
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
         """Return True if this action has already moved the model to its final directory."""
@@ -167,7 +171,10 @@ STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
 
 
 class MergeRunner(StepRunner):
-    """Carries out the plan of one merge step by step, and journals how each step ended."""
+    """Carries out the plan of one merge step by step, and journals how each step ended. `record`
+    appends to the journal, `key` is the action's key, and `rest` returns a context in which a newer
+    agent may take over.
+    """
 
     def __init__(
         self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest

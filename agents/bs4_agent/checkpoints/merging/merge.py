@@ -128,8 +128,8 @@ def staging_of(target: Path) -> Path:
 
 
 class Merging:
-    """Merges the shards of checkpoints into Hugging Face directories; one per pod. The merger runs
-    under `jobs`, so it goes on while the agent is replaced or killed. `memory` returns (used,
+    """Merges the shards of checkpoints into Hugging Face directories; one per pod. The merger is a
+    command of `jobs`, so it goes on while the agent is replaced or killed. `memory` returns (used,
     total) bytes of the pod's memory.
     """
 

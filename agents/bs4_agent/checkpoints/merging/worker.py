@@ -46,7 +46,7 @@ _SAY_S = 2.0
 def main(arguments: Sequence[str]) -> int:
     """Carry out one merge in a process of its own. The two arguments are paths: a JSON file that
     describes the merge, and the file to which the result or the error is written. Return the exit
-    code: 0, or FAILED.
+    code: 0, or 1 if the merge failed.
     """
     order, answer = read_json(Path(arguments[0])), Path(arguments[1])
     os.nice(10)  # a run that trains on this machine comes first

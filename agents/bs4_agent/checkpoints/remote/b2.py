@@ -233,7 +233,8 @@ class B2Store:
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, only its missing parts are sent.
-        `progress` receives the number of bytes sent. The path is without links.
+        `progress` receives the number of bytes that were sent since its last call (negative if the
+        transfer begins anew). The path must contain no symbolic link.
         """
         with open_file(path) as opened, self._told(name):
             # A file that is smaller than two parts is sent in one call, whatever was begun under
@@ -248,8 +249,8 @@ class B2Store:
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
-        when it is complete. Raises NotThere if it does not exist, and StoreDamaged if the bytes do
-        not have the SHA-1 that the store reports.
+        when it is complete. `progress` is as in `upload`. Raises NotThere if it does not exist, and
+        StoreDamaged if the bytes do not have the SHA-1 that the store reports.
         """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:

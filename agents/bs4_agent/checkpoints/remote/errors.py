@@ -6,8 +6,8 @@ from bs4_agent.errors import AgentError
 
 
 class StoreError(AgentError):
-    """Base class of the errors of an object store. `passing` is True if the same call may succeed
-    later although nobody changes anything.
+    """Base class of the errors of an object store. The attribute `passing` is True if the same call
+    may succeed later although nobody changes anything.
     """
 
     type = "store"

@@ -35,9 +35,9 @@ class Launched:
     left_out: Sequence[str] = ()
 
     def words(self, place: Callable[[str], object]) -> tuple[str, ...]:
-        """Return the options for a launch on this pod: `overrides`, with each config file behind an
-        `@` replaced by its path here. `place` receives a file's name in the manifest and returns
-        that path.
+        """Return the options for a launch on this pod: `overrides`, with each config file after an
+        `@` replaced by its path on this pod. `place` receives a file's name in the manifest and
+        returns that path.
         """
         found: list[str] = []
         for word in self.overrides:

@@ -62,7 +62,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The names of all files of one run in a bucket. `prefix` is that of the Place."""
+    """The names of all files of one run in a bucket. `prefix` is the one in the run's `Place`."""
 
     prefix: str
     run: str
@@ -86,12 +86,16 @@ class Layout:
 
     @property
     def lease(self) -> str:
-        """Return the name of the file by which a controller claims the run (its lease)."""
+        """Return the name of the file (the lease) by which one recovery controller, a console that
+        brings the run on to another machine, claims the run for itself.
+        """
         return f"{self.root}lease.json"
 
     @property
     def recovery(self) -> str:
-        """Return the name of the file in which controllers record the state of the run."""
+        """Return the name of the file in which the recovery controllers (consoles that bring the
+        run on to another machine) record how far they are.
+        """
         return f"{self.root}recovery.json"
 
     @property
@@ -101,11 +105,11 @@ class Layout:
 
     @property
     def steps(self) -> str:
-        """Return the prefix of the names of all steps of the run."""
+        """Return the prefix of the names in the bucket of all steps of the run."""
         return f"{self.root}steps/"
 
     def step(self, number: int) -> str:
-        """Return the prefix of the names of step `number`."""
+        """Return the prefix of the names in the bucket of all files of step `number`."""
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:

@@ -27,9 +27,9 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 class SeedStep:
     """One step that an older upload script saved in a bucket.
 
-    `root` is the prefix of its names, with the slash. `files` maps the rest of each name to its
-    entry. `missing` says what a resume needs and does not find, "" if the trainer's part is
-    complete (these scripts never saved the orchestrator's part).
+    `root` is the prefix of its names, with the slash. `files` maps the rest of each file's name,
+    after `root`, to its entry. `missing` says what a resume needs and does not find, "" if the
+    trainer's part is complete (these scripts never saved the orchestrator's part).
     """
 
     step: int

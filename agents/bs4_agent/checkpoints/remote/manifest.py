@@ -41,10 +41,11 @@ class Manifest:
     """The list of all files of one checkpoint step in the store, with what a restore needs to know.
 
     `created_t` is the pod's wall-clock time in seconds since 1970. `parts` maps the name of a part
-    (trainer, orchestrator, broadcast, weights) to its directory, relative to the output directory.
-    `config` is the config file with which a resume is started, "" if it is not known. `wandb` maps
-    "trainer" and "orchestrator" to their W&B run ids, as far as they are known. `launch` is the
-    record of the launch, None if the program that uploaded the step kept no record.
+    (trainer, orchestrator, weights, or broadcast: weights for the inference server) to its
+    directory, relative to the output directory. `config` is the config file with which a resume is
+    started, "" if it is not known. `wandb` maps "trainer" and "orchestrator" to their W&B run ids,
+    as far as they are known. `launch` is the record of the launch, None if the program that
+    uploaded the step kept no record.
     """
 
     run: str

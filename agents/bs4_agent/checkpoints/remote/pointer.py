@@ -31,9 +31,10 @@ class Pointer:
     store.
 
     `t` is the time that the file's `timestamp` says, in wall-clock seconds since 1970. `manifest`
-    is the name in the bucket of the step's manifest, and `manifest_sha256` its digest. If a program
-    other than ours wrote the file, `manifest` is "", and only `step`, `run`, `t` and `wandb` are
-    known.
+    is the name in the bucket of the step's manifest, and `manifest_sha256` its digest in hex.
+    `bytes` is the size of the step, and `wandb` maps "trainer" and "orchestrator" to their W&B run
+    ids. If an older upload script wrote the file, `manifest` is "", and only `step`, `run`, `t` and
+    `wandb` are known.
     """
 
     step: int

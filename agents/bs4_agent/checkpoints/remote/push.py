@@ -73,8 +73,8 @@ class Pushed:
 class Push:
     """Uploads checkpoint steps of one run to the store. `say` is called with the name of each event
     (for example "sending", "manifest" or "pointed") and its fields as keyword arguments. `progress`
-    receives the number of bytes of each transfer; bytes that were in the store before are not
-    counted.
+    receives the number of bytes that were sent since its last call (negative if a transfer begins
+    anew); bytes that were in the store before are not counted.
     """
 
     def __init__(
@@ -94,8 +94,9 @@ class Push:
         )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Upload one step, verify it in the store, and return the result. If `point` is True, the
-        store's pointer is then moved to it.
+        """Upload the step whose files are `local`, verify it in the store, and return the result.
+        `origin` is the attempt that saved it. If `point` is True, the store's pointer (latest.json)
+        then names this step.
 
         Raises Refused if the pointer already names this step with other content and the step must
         not be overwritten, StepFailed if a file vanished or changed during the upload, and

@@ -52,7 +52,8 @@ class RemoteStep:
 class RemoteRun:
     """Everything that the store has of one run. `pointer` is the content of latest.json, None if
     that file does not exist or cannot be used; `pointer_why` says why an existing file cannot be
-    used, or is "".
+    used, or is "". `others` maps the names of all other files of the run (logs, reports, files of
+    other programs) to their entries.
     """
 
     steps: Sequence[RemoteStep]
@@ -62,7 +63,7 @@ class RemoteRun:
     """The other names below the run: logs, reports, and files of other programs."""
 
     def step(self, number: int) -> RemoteStep | None:
-        """Return the step with this number, or None if the store has no file of it."""
+        """Return the step with this number, or None if the store has no file of that step."""
         return next((one for one in self.steps if one.step == number), None)
 
     @property

@@ -59,8 +59,9 @@ class Store(Protocol):
         ...
 
     def content(self, entry: Entry, most: int) -> bytes:
-        """Return the content of exactly this version of a small file. Raises the same errors as
-        `read`.
+        """Return the content of exactly this version of a small file. Raises NotThere if it does
+        not exist, and StoreDamaged if it has more than `most` bytes or does not match the server's
+        hash.
         """
         ...
 
@@ -73,14 +74,15 @@ class Store(Protocol):
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, its parts are not sent again.
-        `progress` receives the number of bytes sent.
+        `progress` receives the number of bytes that were sent since its last call (negative if the
+        transfer begins anew). Raises the errors of the class.
         """
         ...
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
-        when it is complete, by a rename; the directory of `path` must exist. Raises StoreDamaged if
-        the SHA-1 of the bytes is not that of the entry.
+        when it is complete, by a rename; the directory of `path` must exist. `progress` is as in
+        `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry.
         """
         ...
 

@@ -176,7 +176,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Worke
 
 
 class _Source:
-    """The run's steps on the disk. Each step is taken under a hold."""
+    """The run's steps on the disk. While a step is read, it is protected against removal."""
 
     def __init__(
         self,

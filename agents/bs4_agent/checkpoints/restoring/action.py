@@ -94,8 +94,9 @@ def make(
     """Return the plan of what the requested restore would do now. Raises NotApplicable if the store
     has no such step, and Refused if the run is running or the step does not fit on the disk.
 
-    If `before` is given, its checkpoint step is planned again, and the store, which may be slow, is
-    not asked. Raises PlanChanged if the agent's notes about that step are gone.
+    If `before`, an earlier plan, is given, the same checkpoint step is planned again without a
+    query to the store, which may be slow. Raises PlanChanged if the agent's notes about that
+    checkpoint are gone.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -144,9 +145,9 @@ def make(
 
 
 def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
-    """Return the two steps of every restore: fetch the files, and put them in their place.
-    `missing` is the number of bytes to fetch. `here` is True if the checkpoint step is complete on
-    the pod already, so that nothing has to be moved aside.
+    """Return the two steps of the plan of a restore: fetch the files, and put them in their place.
+    `prepared` is what is to be restored. `missing` is the number of bytes to fetch. `here` is True
+    if the checkpoint step is complete on the pod already, so that nothing has to be moved aside.
     """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
@@ -184,7 +185,7 @@ class RestoreContext:
     action: str
 
     def prepared(self, planned: Planned) -> Prepared:
-        """Return what the planned step restores, as it was found when the plan was made. Raises
+        """Return what the step `planned` restores, as it was found when the plan was made. Raises
         PlanChanged if the agent's notes about it are gone.
         """
         return self.restoring.again(
@@ -193,7 +194,9 @@ class RestoreContext:
 
 
 class Fetch:
-    """The step that fetches the checkpoint's files from the store into a staging directory."""
+    """The step that fetches the checkpoint's files from the store into a staging directory. See
+    `playbooks.pod_actions.Step` for the methods.
+    """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
         """Return True if all files are fetched and verified already or are in their final place."""
@@ -222,7 +225,7 @@ class Fetch:
 
 class Put:
     """The step that moves the fetched files from the staging directory to where the trainer looks
-    for them.
+    for them. See `playbooks.pod_actions.Step` for the methods.
     """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
@@ -261,7 +264,10 @@ STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
 class RestoreRunner(StepRunner):
-    """Carries out the plan of one restore step by step, and journals how each step ended."""
+    """Carries out the plan of one restore step by step, and journals how each step ended. `record`
+    appends to the journal, `key` is the action's key, and `rest` returns a context in which a newer
+    agent may take over.
+    """
 
     def __init__(
         self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
@@ -295,7 +301,11 @@ class Restores:
         self.restoring, self._runs, self._record = restoring, runs, record
 
     def make(self, asked: RestoreRequest, before: RestorePlan | None = None) -> RestorePlan:
-        """Return the plan of a restore; see the function `make`."""
+        """Return the plan of what the requested restore would do now. `before` is an earlier plan
+        of which the same checkpoint step is planned again, without a query to the store; None
+        searches the store. Raises NotApplicable, Refused or PlanChanged, as the module's function
+        `make` does.
+        """
         return make(self.restoring, self._runs, asked, before)
 
     def carry_out(

@@ -54,9 +54,10 @@ def fetch(
     """Fetch all files of `targets` into the directory `staging`, verify them, and return the number
     of bytes that were missing before. Files that are there already are not fetched again.
 
-    `identity` is the hash of the step's manifest. `say` receives (files done, files in all, bytes
-    done, bytes in all). Raises the store's errors, StoreDamaged if a file is not what its manifest
-    says, and StepFailed if the disk is full.
+    `identity` is the hash of the step's manifest, which is saved with the list of the verified
+    files. `say` receives (files done, files in all, bytes done, bytes in all). Raises the store's
+    errors, StoreDamaged if a file is not what its manifest says, and StepFailed if the disk is
+    full.
     """
     wanted = list(targets)
     total = got = fetched = 0
@@ -90,8 +91,8 @@ def fetch(
 
 
 def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
-    """Return {path relative to `staging`: [size, mtime in ns]} of each fetched file. By this
-    record, a later call of `unchanged` recognises the files without reading them.
+    """Return {path relative to `staging`: [size, mtime in ns]} of each fetched file. A later call
+    of `unchanged` compares the files with this record instead of reading them.
     """
     found = {}
     for target in targets:
@@ -102,8 +103,8 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
 
 def unchanged(staging: Path, record: Mapping[str, object]) -> str:
     """Return "" if the verified files in `staging` still have the sizes and times in `record`,
-    otherwise a phrase about what has changed. A file that is not in `staging` any more is passed
-    over, because it may be in its final place.
+    otherwise a phrase about what has changed. A file that is not in `staging` any more is not
+    checked, because it may be in its final place.
     """
     files = record.get("files")
     for name, kept in files.items() if isinstance(files, dict) else ():

@@ -42,8 +42,9 @@ class Placement:
 
     `staging` is the directory into which everything is fetched. `directories` are the step
     directories, in the order in which they are renamed to their final place. `targets` are all
-    files. `beside` is the final directory of files that belong to no part of the checkpoint, such
-    as configs. `configs` maps each config's name in the manifest to its path in `beside`.
+    files. `beside` is the final directory of the files that belong to no part of the checkpoint,
+    such as configs; it is next to the run's trash. `configs` maps each config's name in the
+    manifest to its path in `beside`.
     """
 
     staging: Path
@@ -70,7 +71,7 @@ class Placement:
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
     trainer has no place for a part of the step, or if that place is on another file system than the
-    staging directory or in other people's hands.
+    staging directory, or belongs to another user or can be written by one.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -122,8 +123,8 @@ def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
 
 
 def in_the_way(where: Placement) -> list[Path]:
-    """Return the directories that occupy the final place of a step directory that is fetched and
-    waits in the staging directory. An empty directory counts too, because a trainer sees it.
+    """Return the directories that lie where a fetched step directory, which still waits in the
+    staging directory, must finally be. An empty directory counts too, because a trainer sees it.
     """
     found = []
     for one in where.directories:
@@ -133,8 +134,8 @@ def in_the_way(where: Placement) -> list[Path]:
 
 
 def clashing(where: Placement) -> list[Path]:
-    """Return the directories that occupy the final place of any step directory of this restore,
-    whether or not it is fetched already.
+    """Return the directories that lie where a step directory of this restore must finally be,
+    whether or not that step directory is fetched already.
     """
     found = []
     for one in where.directories:
@@ -186,7 +187,8 @@ def beside(where: Placement) -> bool:
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
     """Return the complete steps on the pod that are newer than the restored `step`, or an empty
-    list. A launch that names no step would resume from the newest of these and not from `step`.
+    list. A launch that names no step would resume from the newest of these steps and not from
+    `step`.
     """
     found = []
     for one in step_sets(trainer, spec):

@@ -56,7 +56,8 @@ class RestoreRequest:
 
     `source` is the place in the store. `step` None means the newest complete step there. `trainer`
     "" means the trainer in the manifest, and `config` "" the config that was saved with the step.
-    Relative paths count from the same directories as in a launch.
+    `cwd` is the directory in which the run will be started, relative to the home directory, and
+    `output_dir` is relative to `cwd`.
     """
 
     run: str
@@ -101,8 +102,8 @@ class RestoreRequest:
 @dataclass(frozen=True)
 class Prepared:
     """One step in the store that a restore has chosen, and where all its files go. `spec` is the
-    launch that would continue the run, with its W&B ids. `skipped` has (step, reason) for each step
-    that was not chosen.
+    launch that would continue the run, with the run's W&B ids. `skipped` has (step, reason) for
+    each step that was not chosen.
     """
 
     asked: RestoreRequest
@@ -121,8 +122,8 @@ class Prepared:
         """Return the body of the launch action that continues the run after the restore. It has no
         W&B ids; the launch takes them from the registered run.
 
-        `recorded` is True if the store knows how the run was started; otherwise the body has only
-        the config, without the further options of the first launch.
+        Its key `recorded` is True if the store knows how the run was started; otherwise the body
+        has only the config, without the further options of the first launch.
         """
         recorded = self.found.launch or Launched()
         return {
@@ -141,8 +142,8 @@ class Prepared:
 
 
 class Restoring:
-    """Restores checkpoint steps from the store; one object per pod. The transfer runs under `jobs`,
-    so it goes on while the agent is replaced or killed.
+    """Restores checkpoint steps from the store; one object per pod. The transfer is a command of
+    `jobs`, so it goes on while the agent is replaced or killed.
     """
 
     def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
@@ -184,9 +185,9 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(data), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what a planned step restores. `parameters` are those of the planned step; their
-        entries `asked` (the request) and `identity` (the manifest's hash) identify the result of an
-        earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
+        """Return what a step of a restore's plan restores. `parameters` are those of that step;
+        their entries `asked` (the request) and `identity` (the manifest's hash) identify the result
+        of an earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
@@ -314,8 +315,8 @@ class Restoring:
         raise AssertionError("the last try returns or raises")
 
     def here(self, prepared: Prepared) -> bool:
-        """Return True if the checkpoint step is complete where the trainer looks for it, and no
-        directory of it is left in the staging directory.
+        """Return True if the checkpoint step that is to be restored is complete where the trainer
+        looks for it, and no directory of it is left in the staging directory.
         """
         found = restore_place.local(
             self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step
@@ -375,7 +376,7 @@ class Restoring:
         )
 
     def enrol(self, prepared: Prepared) -> None:
-        """Register the run with the agent under the W&B ids that it had before, so that the next
+        """Register the run with the agent, with the W&B ids that it had before, so that the next
         launch continues them. A run that has attempts on this pod is left as it is.
         """
         known = self._known(prepared.spec.run)
@@ -383,8 +384,8 @@ class Restoring:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the run is registered with the agent as `enrol` does it, or has attempts
-        on this pod.
+        """Return True if the run is registered with the agent with the trainer, directories and W&B
+        ids that `enrol` would give it, or has attempts on this pod.
         """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)

@@ -28,7 +28,8 @@ class RemoteFile:
 
     `path` is relative to the output directory that it came from, and `name` is its full name in the
     store. `size` is in bytes. `sha1` is None if the store has no digest of it (a large file that
-    another program uploaded); then only its size can be checked.
+    another program uploaded), and `sha256` is None if the manifest has none. If both are None, only
+    its size can be checked.
     """
 
     path: str
@@ -40,9 +41,10 @@ class RemoteFile:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteSet:
-    """One checkpoint step in the store that can be restored. `parts`, `config`, `wandb` and
-    `launch` are those of its manifest. `identity` is the SHA-256 of the manifest's bytes, or of the
-    list of files if a program without manifests uploaded the step.
+    """One checkpoint step in the store that can be restored. `parts`, `config`, `wandb`, `launch`
+    and `created_t` (wall-clock seconds since 1970) are those of its `Manifest`. `identity` is the
+    SHA-256 of the manifest's bytes, or of the list of files if a program without manifests uploaded
+    the step.
     """
 
     step: int
@@ -114,7 +116,8 @@ class RemoteSet:
 class RemoteCopy:
     """The result of a search for a step to restore. `chosen` is the step that was found, None if no
     step can be restored. `skipped` has (step, reason) for the steps that were not taken: newer
-    ones, or the requested one. `pointed` is the step that latest.json names, or None.
+    ones, or the requested one. The step -1 in it stands for latest.json itself, which could not be
+    used. `pointed` is the step that latest.json names, or None.
     """
 
     chosen: RemoteSet | None
@@ -152,11 +155,11 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
 def find(store: Store, place: Place, run: str, step: int | None = None) -> RemoteCopy:
     """Find the newest step of `run` that is complete in the store, or exactly `step`.
 
-    A step is complete if its manifest can be read (and is the one that the pointer names, if it
-    names this step), and every file of it is listed with that size and SHA-1. A step above the
-    pointer's step is passed over unless it is requested: it was never verified there, or the run
-    was set back since. Raises StoreAuth, StoreUnreachable, StoreThrottled or NotThere (no such
-    bucket).
+    A step is complete if its manifest can be read (if the pointer names this step, the manifest
+    must have the hash in the pointer), and the store lists every file of it with the size and SHA-1
+    in the manifest. A step above the step that the pointer (latest.json) names is skipped unless it
+    is requested: it was never verified there, or the run was set back since. Raises StoreAuth,
+    StoreUnreachable, StoreThrottled or NotThere (no such bucket).
     """
     layout = Layout(place.prefix, run)
     left = scan(store, layout)

@@ -21,7 +21,8 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     """Return a finding if the newest checkpoint lacks a part and nothing will write that part any
     more, else an empty list. That is so if its files have not changed for `parameters["quiet_s"]`
     seconds (default 120) and the run is over or the trainer has passed that step. For verl, a
-    newest step above the number in its marker file counts as such a checkpoint, too.
+    newest checkpoint whose step is above the number in latest_checkpointed_iteration.txt counts,
+    too.
 
     While a run trains, a newest checkpoint with one half is normal, because the orchestrator saves
     minutes before the trainer does.
@@ -66,9 +67,10 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run resumes from a step whose checkpoint lacks a part (for example
-    the trainer's) and the trainer has not made a step yet, else an empty list. A run that resumes
-    from "the latest" step, without a number, gives no finding. `parameters` is not used.
+    """Return a finding if the run resumes from a checkpoint that lacks a part (for example the
+    trainer's) and the trainer has not finished a training step since, else an empty list. A run
+    that resumes from "the latest" checkpoint, without a number, gives no finding. `parameters` is
+    not used.
     """
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
@@ -87,9 +89,9 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the run is to resume from a step of which no checkpoint exists and the
-    trainer has not made a step yet, else an empty list. Typically a person has read the step off a
-    W&B curve. A run that resumes from "the latest" step, without a number, gives no finding.
-    `parameters` is not used.
+    trainer has not finished a training step since, else an empty list. Typically a person has read
+    the number off a W&B curve. A run that resumes from "the latest" checkpoint, without a number,
+    gives no finding. `parameters` is not used.
     """
     steps = run.steps
     if (
@@ -118,8 +120,8 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the run was to resume from a checkpoint later than step 1, but the first
-    step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that the side has begun
-    anew. Else return an empty list. `parameters` is not used.
+    training step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that this side
+    has begun from the start. Else return an empty list. `parameters` is not used.
     """
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
@@ -148,11 +150,13 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a 2026-01 run was started afresh in a directory with an earlier run's
-    orchestrator checkpoints, so that the trainer waits for a step of that earlier run, else an
-    empty list. While the run lives, `parameters["after_s"]` seconds (default 300) without a step of
-    the trainer must have passed since its training loop began. Cases that the step files prove are
-    found by `step_desync`.
+    """Return a finding if a run of prime-rl's version of January 2026 was started afresh in a
+    directory in which an earlier run has left orchestrator checkpoints, so that the trainer waits
+    for a step of that earlier run. Else return an empty list.
+
+    While the run lives, there is a finding only after `parameters["after_s"]` seconds (default 300)
+    of the training loop without a step of the trainer. If the step numbers of the checkpoint and
+    rollout files prove the wait, `step_desync` finds it earlier.
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
@@ -273,13 +277,13 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 def resume_latest_partial(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if a run of the current generation resumed from its newest checkpoint, which
-    lacks the trainer's half, and a log line reports that the trainer failed because of that. Else
-    return an empty list. `parameters` is not used.
+    """Return a finding if a run of current prime-rl (not its version of January 2026) resumed from
+    its newest checkpoint, which lacks the trainer's half, and a log line reports that the trainer
+    failed because of that. Else return an empty list. `parameters` is not used.
 
     The orchestrator saves earlier than the trainer, and once more while it ends, so the newest
-    checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint all the
-    same.
+    checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint
+    nevertheless.
     """
     if (
         run.spec.trainer != "prime-rl"

@@ -116,11 +116,11 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the weights, broadcasts and rollouts of steps without a checkpoint take
-    more space than all complete checkpoints together and at least `parameters["percent"]` percent
-    of the filesystem (default 10), and such a directory has grown over the last two checkpoints.
-    Else return an empty list. Every run has some of these files, so they count only if they cost
-    space.
+    """Return a finding if the files that a live run has written for steps without a checkpoint
+    (weights, weights that were broadcast to the inference server, rollouts) take more space than
+    all complete checkpoints together and at least `parameters["percent"]` percent of the filesystem
+    (default 10), and one of these directories has grown over the last two checkpoints. Else return
+    an empty list. Every run has some of these files, so they count only if they cost space.
     """
     disk = facts.disk(run.name)
     if (
@@ -156,7 +156,8 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
     """Return a finding if a checkpoint directory of a live run holds more steps than its setting
     keep_last plus `parameters["slack"]` (default 1, because one may be being written), else an
     empty list. Nothing is found without that setting. The trainer's and the orchestrator's
-    directories are counted apart, because 2026-01 deletes old checkpoints in the trainer's only.
+    directories are counted apart, because prime-rl's version of January 2026 deletes old
+    checkpoints in the trainer's only.
     """
     keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):

@@ -66,8 +66,8 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a process of a live run may open too few files (its soft limit), else an
-    empty list. Too few are fewer than `parameters["floor"]` (default 1024). So is a limit below
-    `parameters["wanted"]` (default 65536) if the process has opened more than the share
+    empty list. A limit below `parameters["floor"]` (default 1024) is too low. A limit below
+    `parameters["wanted"]` (default 65536) is too low if the process has opened more than the share
     `parameters["used"]` of it (0 to 1, default 0.5). A limit of 1024 alone is no finding.
     """
     if run.environment is None or not live(run):

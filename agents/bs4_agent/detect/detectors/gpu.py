@@ -24,8 +24,9 @@ def stale_gpu_process(
 ) -> Sequence[Finding]:
     """Return a finding if this run found too little free GPU memory while a process of no live run
     holds GPU memory, more than `parameters["min_mb"]` megabytes (10^6 bytes, default 1000) or an
-    unknown amount. Else, or if the trainer has made a step, return an empty list. For a finished
-    directory, the message of vLLM that memory was taken before its start is enough.
+    unknown amount. Else, or if the trainer has made a step, return an empty list. If only the files
+    of a finished run are read, a log line of vLLM which says that memory was taken before its start
+    is enough.
     """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:

@@ -129,8 +129,9 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     `parameters["low_percent"]` percent in each of the last `parameters["steps"]` steps (both must
     be given).
 
-    If the logs do not show the share, as many warnings of the orchestrator about it as `steps`
-    count, or a mean reward of 1 in each of twice as many steps.
+    If the logs do not show the share, there is also a finding after `steps` warnings of the
+    orchestrator about too few useful rollouts, or after a mean reward of 1 in each of twice as many
+    steps.
     """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
@@ -158,11 +159,11 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the reward does not improve any more, else an empty list. The best mean
-    reward over `window` steps in a row within the last `plateau_steps` steps is then less than
-    `min_gain` above the best one before them. A mean of the last `window` steps of at least
-    `solved`, or of 0, is no finding. `parameters` must hold these four keys and `stop_steps`, a
-    number of steps that only the finding's text names.
+    """Return a finding if the reward does not improve any more, else an empty list. That is so if
+    the best mean reward over `window` steps in a row within the last `plateau_steps` steps is less
+    than `min_gain` above the best such mean before them. A mean of the last `window` steps of at
+    least `solved`, or of 0, is no finding. `parameters` must hold these four keys and `stop_steps`,
+    a number of steps that only the finding's text names.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")

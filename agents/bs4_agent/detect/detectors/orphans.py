@@ -20,8 +20,9 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the launcher of a run has ended and left its other processes running, for
     example after SIGHUP, else an empty list. A launcher that has logged that it ends its processes,
-    or that one of them failed, gives no finding. The finding's summary says if steps still come:
-    the last one is less than `parameters["steps"]` usual steps ago (default 3).
+    or that one of them failed, gives no finding. The finding's summary says if steps still come,
+    which is so if the last one ended less than `parameters["steps"]` usual durations of a step ago
+    (default 3).
     """
     left = run.alive(*_WORKERS)
     gone = [m for m in run.members if m.component == "launcher"]
@@ -88,7 +89,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`,
-    else an empty list. verl knows none of these four values and resumes all the same; `disable` is
+    else an empty list. verl knows none of these four values and resumes nevertheless; `disable` is
     the right value. `parameters` is not used.
     """
     if (
@@ -120,10 +121,10 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the last step of a verl run is beyond the number of steps that its
-    setting plan.steps names, and beyond trainer.total_training_steps if that is set. Else, or
-    without plan.steps, return an empty list. verl counts epochs unless total_training_steps is set.
-    `parameters` is not used.
+    """Return a finding if the last step of a verl run is beyond the number of steps in the table
+    `plan` of its config file (key plan.steps), and beyond trainer.total_training_steps if that is
+    set. Else, or without plan.steps, return an empty list. verl counts epochs unless
+    total_training_steps is set. `parameters` is not used.
     """
     planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")

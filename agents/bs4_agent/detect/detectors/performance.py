@@ -34,7 +34,7 @@ _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
     """Return the share of time, in percent, that the trainer spent waiting for rollouts in the last
-    `steps` steps, or None if the logs do not show it for so many steps.
+    `steps` steps, or None if the logs do not show it for that number of steps.
     """
     waits = last(series(run, "trainer", "wait_s"), steps)
     times = last(series(run, "trainer", "time_s"), steps)
@@ -188,8 +188,8 @@ def sync_blocks_training(
 ) -> Sequence[Finding]:
     """Return a finding if one of the run's own processes is an upload tool, and at least
     `parameters["occurrences"]` (default 2) unusually long gaps between two of the trainer's steps
-    contain the saving of a checkpoint. Else return an empty list. A gap is unusually long from ten
-    minutes and three usual steps on.
+    contain the saving of a checkpoint. Else return an empty list. A gap is unusually long if it
+    lasts at least ten minutes and three times a usual step.
     """
     pace = pace_s(run)
     uploader = next((m for m in run.members if _uploads(m.cmdline)), None)

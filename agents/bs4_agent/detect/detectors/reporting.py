@@ -27,8 +27,8 @@ def found(
 ) -> list[Finding]:
     """Return a list with one finding of the failure `failure` (a playbook's id) about the run's
     attempt. `summary` is a sentence for people. `anchor` is a text that names the first evidence;
-    the incident's id is made from it, so that it must stay the same from scan to scan. `coverage`
-    lists what could not be seen.
+    the incident's id is made from it, so it must stay the same from scan to scan. `coverage` lists
+    what could not be seen.
 
     `severity` and `role` None mean that the failure's playbook decides both. `playbook` is the id
     of another playbook that repairs this case, or None for the failure's own.
@@ -93,8 +93,8 @@ def number(value: Any) -> float | None:
 
 
 def quiet(run: RunFacts) -> bool:
-    """Return True if the run finished well or a stop of ours was ordered, so that what happens to
-    it is no failure.
+    """Return True if the run finished well or somebody has ordered the agent to stop it, so that
+    what happens to it is no failure.
     """
     return run.good_end or run.stop_requested
 

@@ -114,8 +114,8 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the last part of a key in the run's settings begins with `curriculum_`,
-    else an empty list. No training environment reads such a key, so it has no effect. `parameters`
-    is not used.
+    else an empty list. No training environment reads keys of this form, so they have no effect.
+    `parameters` is not used.
     """
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
@@ -128,9 +128,10 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the trainer of a 2026-01 run has refused the run's config since this
-    attempt began, and has made no step, else an empty list. The refusal is read from
-    configs/error.txt, into which the trainer writes its reason. `parameters` is not used.
+    """Return a finding if the trainer of a run of prime-rl's version of January 2026 has refused
+    the run's config since this attempt began, and has made no step, else an empty list. The refusal
+    is read from configs/error.txt, into which the trainer writes its reason. `parameters` is not
+    used.
     """
     around = run.environment
     if (

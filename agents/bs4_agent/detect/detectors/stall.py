@@ -49,8 +49,8 @@ _GPUS = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("inference", "engine", "wo
 
 @dataclass(frozen=True)
 class _Silent:
-    """A side that has been silent for longer than `limit_s` seconds. `stopped` is its process if
-    that is stopped by a signal.
+    """A side that has been silent for longer than `limit_s` seconds. `stopped` is the side's
+    process if a signal has stopped it (SIGSTOP), or None.
     """
 
     activity: Activity
@@ -60,10 +60,10 @@ class _Silent:
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding (role symptom) if a side of a live run (trainer or orchestrator) has been
-    silent for longer than the run's usual steps and its present phase (for example a checkpoint)
-    explain, or one of its processes is stopped by a signal. Else return an empty list.
-    `parameters["steps"]` is how many usual steps a silence may last (default 2.8); before the first
-    step a fixed time counts.
+    silent for longer than can be explained by the run's usual duration of a step and by its present
+    phase (for example the saving of a checkpoint), or one of its processes is stopped by a signal.
+    Else return an empty list. `parameters["steps"]` is how many usual durations of a step a silence
+    may last (default 2.8); before the first step a fixed time counts.
     """
     if (
         run.state not in ("starting", "running")

@@ -16,10 +16,10 @@ def async_barrier_wait(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
     """Return a finding (role symptom) if the orchestrator of a running run has waited at its
-    barrier for the trainer's next step for at least `parameters["steps"]` usual steps of the
-    trainer (must be given) and at least 30 seconds. Else return an empty list. Time in which the
-    trainer saves a checkpoint does not count. Nothing is found while the usual length of a step is
-    unknown.
+    barrier for the trainer's next step for at least `parameters["steps"]` (must be given) times the
+    usual duration of a trainer's step and at least 30 seconds. Else return an empty list. Time in
+    which the trainer saves a checkpoint does not count. Nothing is found while the usual length of
+    a step is unknown.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:

@@ -10,7 +10,7 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 class ArchiveLogs(Stepping):
     """The step that keeps a copy of the run's logs, because the trainer deletes them when it
-    starts.
+    starts. See `playbooks.pod_actions.Step` for the methods.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:

@@ -58,14 +58,15 @@ class EndPortHolder(EndLeftovers):
     """The step that frees this run's ports: it ends the processes of ended attempts that hold one
     of them, with all other processes of these attempts.
 
-    A process counts as ours only if it descends from an attempt of ours. Another listener is named
-    and left alone; then a person must end it or choose another port.
+    A process is ended only if it descends from an attempt that this agent knows. Any other process
+    that listens on the port is named and left alone; then a person must end it or choose another
+    port.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned step with the processes to end, or None if no other process holds a
-        port of this run. Raises NotApplicable if a port is held by a process that no ended attempt
-        of ours has provably left behind.
+        port of this run. Raises NotApplicable if a port is held by a process that is not proved to
+        be left over from an ended attempt of a run of this agent.
         """
         dead, ports, others = set(), set(), []
         for holder in context.pod_actions.port_holders(context.run):
@@ -94,13 +95,14 @@ class EndProcesses(EndLeftovers):
     """The step that frees GPU memory: it ends the processes of ended attempts that hold some, with
     all other processes of these attempts (a router that stays alive would hold the port).
 
-    A process counts as ours only if it descends from an attempt of ours. Any other process that
-    holds memory is named in the plan and left alone.
+    A process is ended only if it descends from an attempt that this agent knows. Any other process
+    that holds memory is named in the plan and left alone.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         """Return the planned step with the processes to end. Raises NotApplicable if no process
-        that holds GPU memory is provably left behind by an attempt of ours.
+        that holds GPU memory is proved to be left over from an ended attempt of a run of this
+        agent.
         """
         dead, others = set(), []
         for holder in context.pod_actions.gpu_facts().holders:

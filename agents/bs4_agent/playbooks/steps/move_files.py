@@ -17,28 +17,32 @@ _LIMIT = 64
 
 
 class MoveFiles:
-    """The step that moves certain files of a run to its trash. A person confirms not the single
-    files but the selector that finds them, with a limit of their number; a dying run may still add
-    to them. The files are journalled before they move.
+    """The step of a playbook that moves certain files of a run to its trash. A person confirms not
+    the single files but the name of a rule that finds them (the selector), with a limit of their
+    number, because a dying run may still add files. The files are journalled before they move.
 
     The selectors are:
-    * `corrupt-checkpoint`: the step from which the failed attempt was started and after which it
-      never made a step. By its markers it may be the newest complete step, which nothing else may
-      move. Here the attempt itself has shown that it cannot be loaded, and an older complete step
-      must exist.
-    * `torn-checkpoint`: step directories above the newest complete step.
-    * `partial-broadcast`: broadcasts without their STABLE marker.
-    * `rejection-note`: configs/error.txt of 2026-01. It is evidence, and the next start deletes it
-      if that start succeeds.
-    * `stale-shm`: shared memory of ours that no process has open. It is on another file system, so
-      the bytes are copied and compared before they are deleted.
+    * `corrupt-checkpoint`: the checkpoint from which the failed attempt was started and after which
+      it has not finished a training step. It may look like the newest complete checkpoint, which
+      nothing else may move. But the attempt has shown that it cannot be loaded. An older complete
+      checkpoint must exist.
+    * `torn-checkpoint`: checkpoint directories of training steps above the newest complete
+      checkpoint.
+    * `partial-broadcast`: directories of weights for the inference server that lack the file
+      STABLE, which the trainer writes last.
+    * `rejection-note`: configs/error.txt, in which the trainer of prime-rl's version of January
+      2026 says why it refuses a config. The file is evidence, and the next start deletes it if that
+      start succeeds.
+    * `stale-shm`: shared memory of the agent's user that no process has open. It is on another file
+      system, so the bytes are copied and compared before they are deleted.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned move, or None if the selector finds no file. In `parameters`, `select`
-        is the selector's name, `limit` the largest number of entries (default 64) and `bytes` their
-        largest size in all (default: no limit). Raises NotApplicable if it is not proved that the
-        checkpoint is corrupt, and PlanChanged if the selector finds more than these limits allow.
+        is the selector's name, `limit` the most files and directories to move (default 64), and
+        `bytes` the most bytes of all together (default: no limit). Raises NotApplicable if it is
+        not proved that the checkpoint is corrupt, and PlanChanged if the selector finds more than
+        these limits allow.
         """
         hashed: dict[str, Any] = {
             "select": parameters["select"],
@@ -61,7 +65,7 @@ class MoveFiles:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the planned selector finds no file any more."""
+        """Return True if the selector of the planned step finds no file any more."""
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:

@@ -76,9 +76,9 @@ def written(layout: RunLayout) -> list[Path]:
     """Return the directories that a run writes and that must be gone before a fresh start. No
     directory in the list is inside another one.
 
-    The release 2026-01 of the trainer spreads a run over its output_dir, so there may be several.
-    The current generation refuses a run directory that is not empty, so that directory is in the
-    list too.
+    prime-rl's version of January 2026 spreads a run over its output_dir, so there may be several.
+    Current prime-rl refuses a run directory that is not empty, so that directory is in the list
+    too.
     """
     paths = [
         layout.run_dir,

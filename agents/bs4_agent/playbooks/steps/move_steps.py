@@ -18,24 +18,25 @@ _NOTHING = -1
 
 
 class MoveSteps:
-    """The step that moves away step directories with which the trainer would not resume at the
-    right step.
+    """The step of a playbook that moves away those directories `step_N` of a run (checkpoints,
+    weights, rollouts) with which the trainer would not resume at the right training step.
 
-    A dying orchestrator may save once more while the run is stopped. So a person confirms a
-    selector (these directories, above this step, at most a number of entries) and not the single
-    directories, which are journalled before they move. Above the step, everything moves. Below it,
-    two kinds move: hand-off directories that the trainer empties when it starts, and broadcasts of
-    steps without a checkpoint, which it deletes by and by. All of them can be found in the run's
-    trash later.
+    A dying orchestrator may save once more while the run is stopped. So a person confirms not the
+    single directories but a rule that finds them (the selector: the directories in which to look,
+    the training step above which to move, and the most entries). The directories are journalled
+    before they move. Above that training step, everything moves. At or below it, two kinds move:
+    directories that the trainer itself empties when it starts, and weights for the inference server
+    of steps without a checkpoint, which the trainer deletes over time. All of them stay in the
+    run's trash.
 
-    For a run without a saved step, everything moves. If its trainer needs an empty directory for a
-    new start, the step move_run does the work instead.
+    If the run has saved nothing, everything moves. But if its trainer needs an empty directory for
+    a new start, the playbook's step `move_run` does the work instead.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned move. Return None if the run has saved nothing and its trainer needs
-        an empty directory, because the step move_run does the work then. Raises NotApplicable if
-        the run has checkpoints but no complete one.
+        an empty directory, because the playbook's step `move_run` does the work then. Raises
+        NotApplicable if the run has checkpoints but no complete one.
         """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
@@ -69,8 +70,8 @@ class MoveSteps:
         return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the directories to move now. Raises PlanChanged if the newest complete step is not
-        the one of the plan any more, or if there are more directories than were confirmed.
+        """Return the directories to move now. Raises PlanChanged if the newest complete checkpoint
+        is not the one of the plan any more, or if there are more directories than were confirmed.
         """
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
@@ -125,9 +126,11 @@ def _roots(layout: RunLayout) -> list[Path]:
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
-    """Return the selector of the directories that must be gone before a start from step `resume`:
-    where to search, and above which step. `resume` is None for a new start, before which all must
-    be gone.
+    """Return the rule (the selector) that finds the directories which must be gone before a start
+    from training step `resume`: `above` (the training step above which everything goes), `roots`
+    (directories in which to look), `broadcasts` (that of the weights for the inference server) and
+    `wiped` (directories that go as a whole). `resume` is None for a new start, before which all
+    must be gone.
     """
     return {
         "above": _NOTHING if resume is None else resume,
@@ -138,8 +141,9 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """Return the directories that the selector (see `selector_of`) finds on the disk now. `kept`
-    has the complete steps, whose broadcasts stay.
+    """Return the directories that the rule `selector` (made by `selector_of`) finds on the disk
+    now. `kept` has the training steps with a complete checkpoint; their weights for the inference
+    server stay.
     """
     found = []
     for root in selector["roots"]:

@@ -10,7 +10,8 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 class Notify(Stepping):
     """The step that writes a note about the run into the journal. The note has the action's key, so
-    that it is written only once although the agent may die in between.
+    that it is written only once even if the agent dies in between. See `playbooks.pod_actions.Step`
+    for the methods.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:

@@ -16,19 +16,21 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """The step that starts the next attempt. Its parameter `resume` says from where:
+    """The step of a playbook that starts the next attempt. Its parameter `resume` says from which
+    checkpoint:
 
-    * "resumable": the newest complete step. Without one, the playbook does not apply.
-    * "previous": the newest complete step below the one from which the failed attempt was started.
-    * "same": the newest complete step. Without one, the start of the failed attempt, which must not
-      have written a checkpoint.
-    * "none": afresh, after everything was moved to the trash.
+    * "resumable": the newest complete one. Without one, the playbook does not apply.
+    * "previous": the newest complete one below the training step from which the failed attempt was
+      started.
+    * "same": the newest complete one. Without one, from where the failed attempt was started, which
+      must not have written a checkpoint.
+    * "none": from none, so the run starts afresh, after everything was moved to the trash.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
-        "none" and says from which step the attempt starts (see the class). Raises NotApplicable if
-        the run has no such step.
+        "none" and says from which checkpoint the attempt starts (see the class). Raises
+        NotApplicable if the run has no such checkpoint.
         """
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
@@ -110,9 +112,9 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 
 class RelaunchCompanion:
-    """The step that starts the run's separate inference server again, with the same command as
-    before. To the agent, the server is a run of its own. The step comes before the start of the
-    training run, because that run waits for the server.
+    """The step of a playbook that starts the run's separate inference server again, with the same
+    command as before. To the agent, the server is a run of its own. This step comes before the
+    start of the training run, which waits for the server.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:

@@ -12,15 +12,15 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
 
 
 class RestoreSet:
-    """The step that restores a checkpoint step from the object store. A person confirms the hash of
-    its manifest, which names every file with its size and hash. The step is not needed for a run
-    that has a complete step on its own disk.
+    """The step of a playbook that restores a checkpoint from the object store. A person confirms
+    the hash of the checkpoint's manifest, which names every file with its size and hash. Nothing is
+    restored for a run that has a complete checkpoint on its own disk.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned restore of the newest step in the run's store, or None if the pod has
-        a complete step of the run. `parameters` is not used. Raises NotApplicable if the run has no
-        known store, or if its store has no complete step.
+        """Return the planned restore of the newest checkpoint in the run's store, or None if the
+        pod has a complete checkpoint of the run. `parameters` is not used. Raises NotApplicable if
+        the run has no known store, or if its store has no complete checkpoint.
         """
         if any(c.complete for c in context.facts().checkpoints):
             return None

@@ -20,18 +20,18 @@ class EditConfig:
     """The step that sets or removes keys in the run's config file.
 
     A person confirms it with the digest of the file, so a config that somebody has changed since is
-    left alone. The parameter `for` has the trainer generations that have these keys; for a run of
-    another generation, the step is not planned.
+    left alone. The parameter `for` has the ids of the trainers that have these keys; for a run of
+    another trainer, the step is not planned.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned change of the run's config file. In `parameters`, `set` maps dotted
-        keys to values, `unset` lists dotted keys to remove, and `for` lists the ids of the trainer
-        generations that have these keys (all if absent).
+        keys to values, `unset` lists dotted keys to remove, and `for` lists the ids of the trainers
+        that have these keys (all if absent).
 
-        Return None if the config already has these values or the run's trainer generation is not in
-        `for`. Raises NotApplicable if it is not known which config the run was started with, or if
-        the command line overrides one of the keys.
+        Return None if the config already has these values or the run's trainer is not in `for`.
+        Raises NotApplicable if it is not known which config the run was started with, or if the
+        command line overrides one of the keys.
         """
         facts = context.facts()
         if facts.spec.trainer not in parameters.get("for", (facts.spec.trainer,)):

@@ -14,7 +14,8 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_proc
 class StopRun:
     """The step that stops a run. A person confirms "this attempt of this run, and every process
     that descends from it". The plan shows the processes that are alive, but its hash does not cover
-    them: prime-rl restarts env workers by itself, and that must not make the plan invalid.
+    them: prime-rl restarts the workers of its environments by itself, and that must not make the
+    plan invalid.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:

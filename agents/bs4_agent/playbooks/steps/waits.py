@@ -61,7 +61,7 @@ class WaitGpuFree(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Poll the GPUs until they are free, and return a sentence about it. Raises StepFailed if
-        they are not free within `LIMIT_S` seconds.
+        they are not free within 60 seconds.
         """
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
@@ -86,8 +86,8 @@ _NEXT = {
 
 class WaitUntil(Stepping):
     """The step that waits until its parameter `condition` holds. `disk-free`: less than `percent`
-    of the file system with the run's output is used. `port-free`: no process listens on a port of
-    the run. `server-ready`: the run's inference server answers GET /health with 200.
+    percent of the file system with the run's output is used. `port-free`: no process listens on a
+    port of the run. `server-ready`: the run's inference server answers GET /health with 200.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:

@@ -50,7 +50,7 @@ class Limits(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Save the order in the agent's home and return a sentence about it."""
+        """Save the ordered limit in the agent's home and return a sentence about it."""
         path = context.place.home.limits
         write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
         return "ordered for every later launch"
@@ -118,8 +118,9 @@ _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
 
 
 class Profile(Stepping):
-    """The step that writes a marked block with uv's directory, the limit of open files and the
-    variables into the start-up files of the user's shell.
+    """The step that writes a block (between two comment lines by which it is found again) with uv's
+    directory, the limit of open files and the variables into the start-up files of the user's
+    shell.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
