@@ -50,8 +50,9 @@ class Answer:
 
 
 def read(part: object) -> Answer:
-    """Return the agent's answer `part` about the trainer's classes as an Answer. Anything malformed
-    becomes an Answer without a class, with the reason. Nothing is raised.
+    """Read the part of an agent's answer in which it says what the trainer's own config class
+    reports about a config, and return it as an Answer. If `part` does not have the expected form,
+    the Answer names no class and says why. Nothing is raised.
     """
     answer = part if isinstance(part, Mapping) else {}
     name, errors = answer.get("class"), answer.get("errors")

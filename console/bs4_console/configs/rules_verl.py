@@ -38,10 +38,10 @@ UNKNOWN = object()
 
 @dataclass
 class Job:
-    """One training that a verl config or script starts. `values` has its settings by key, `lines`
-    their 1-based lines, and `prefixes` the + or ++ before each in a command. `environment` has
-    (value, line) of each environment variable. `line` is the job's own 1-based line, and
-    `is_script` is False for a YAML config.
+    """One training that a verl config or script starts. `values` has its settings by their dotted
+    key, and `lines` the 1-based line of each. `prefixes` has the "+" or "++" that stands before a
+    key in a command, by key. `environment` has (value, line) of each environment variable. `line`
+    is the line at which the job itself begins, and `is_script` is False for a YAML config.
     """
 
     line: int

@@ -106,8 +106,8 @@ class View:
         return otherwise
 
     def at(self, path: Path) -> int:
-        """Return the 1-based line of a path. If the config does not set it, return the line of the
-        nearest table around it.
+        """Return the 1-based line of the value at `path`, a tuple of keys and list indices. If the
+        config does not set it, return the line of the nearest table around it.
         """
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
