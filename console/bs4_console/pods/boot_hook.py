@@ -125,7 +125,7 @@ def text(platform: str, seen: Seen) -> str:
 
 def where(platform: str) -> str:
     """Return sentences that tell a person where to put the boot hook of `platform` (vast, runpod,
-    cron or systemd), and what the hook needs on the pod to work.
+    cron or systemd), and what must be there on the pod for the hook to work.
     """
     return {
         "vast": (

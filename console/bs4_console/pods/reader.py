@@ -50,9 +50,9 @@ Apply = Callable[[dict[str, Any]], None]
 
 
 class PodReader:
-    """Reads the record streams of one pod (journal, steps, telemetry) into its PodState and its
-    mirror. After a reconnect or a restart it continues at the mirror's cursors, so that only the
-    missing bytes are read.
+    """Reads the record streams of one pod (the journal, the telemetry, and the training steps of
+    each run) into its PodState and its mirror. After a reconnect or a restart it continues where
+    the mirror ends, so that only the missing bytes are read.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:

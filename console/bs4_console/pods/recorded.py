@@ -30,8 +30,8 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream of a mirror on this machine, with the interface of an agent's own stream
-    (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
+    """One stream of a mirror on this machine, for example a log, with the methods of an agent's own
+    stream (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
 
     It needs a stream that was saved whole, with each generation in one file. No data is ever added.
     """
@@ -217,9 +217,9 @@ class RecordedSession(PodSession):
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Answer a query (stat, seek-line, seek-time, search or list) about a recorded stream, and
-        return the result. Raises RemoteError if the recording lacks the stream or the query is not
-        valid.
+        """Answer a query about the recorded stream `stream` (such as "log/RUN/trainer"), and return
+        the result. `op` is stat, seek-line, seek-time, search or list, and `parameters` are its
+        fields. Raises RemoteError if the recording lacks the stream or the query is not valid.
         """
         if op == "list":
             return {

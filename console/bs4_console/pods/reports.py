@@ -53,9 +53,9 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. `stream` is the pod's stream that holds
-    it, `t` the time at which it was written in wall seconds, and `bytes` its size. `missing` are
-    phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. `stream` is the name under which it is
+    read there, `t` the time at which it was written in wall seconds, and `bytes` its size.
+    `missing` are phrases that say what the report could not include.
     """
 
     stream: str

@@ -309,8 +309,10 @@ class PodSession:
         self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
         """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
-        the mirror on this machine. An unfinished last line is returned too, but saved only when it
-        is complete. `wait` and `seen` are those of Channel.read.
+        the mirror on this machine. If nothing has been written after `cursor`, wait up to `wait`
+        seconds for new bytes. An unfinished last line is returned too, but saved only when it is
+        complete. `seen` is the number of bytes of that line which the caller already has; it is
+        sent again only if it has grown.
         """
         chunk = await (await self.connected(CONNECT_S)).read(
             stream, cursor, limit=limit, wait=wait, seen=seen
@@ -322,8 +324,10 @@ class PodSession:
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Ask the pod's agent one question about a stream and return the result (see
-        Channel.query). Raises Unreachable or ChannelLost if there is no link.
+        """Ask the pod's agent one question about `stream`, a name such as "journal" or
+        "log/RUN/trainer", and return the result, a dictionary. `op` is the question, such as "stat"
+        or "search", and `parameters` are its fields. Raises Unreachable or ChannelLost if there is
+        no link.
         """
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 

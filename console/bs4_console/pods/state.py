@@ -91,9 +91,9 @@ class Link:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` is what the journal says of the run; the other fields are its
-    recent steps, evaluations and processes. `step_seen` is in seconds of the console's monotonic
-    clock.
+    """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
+    its recent training steps, evaluations and processes. `step_seen` is when the console received
+    the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView
@@ -314,8 +314,8 @@ class PodState:
                 run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
-        """Apply one checked step record of `run` to the state. Nothing happens if the journal has
-        not named that run.
+        """Apply the record of one training step of `run`, which was checked before, to the state.
+        Nothing happens if the journal has not named that run.
         """
         if (state := self.runs.get(run)) is None:
             return
