@@ -66,8 +66,8 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the pod's runs for which W&B is worth a query. These are the runs that have reported
-    where W&B shows them, and that are running or ended less than an hour ago.
+    """Return the pod's runs about which W&B is worth asking: those that have reported where W&B
+    shows them, and that are running or ended less than an hour ago.
     """
     found = []
     for run in pod.runs.values():
@@ -85,8 +85,9 @@ def _matters(run: RunState) -> bool:
 
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
-    """Query W&B about each run of the pod that is worth a query, all at the same time, and return
-    the observations. A query that fails becomes an observation with the state "unknown".
+    """Query W&B, at the same time, about each run of the pod that is running or ended less than an
+    hour ago, if the run has reported where W&B shows it. Return the observations. A query that
+    fails becomes an observation with the state "unknown".
     """
     from bs4_console.checks.wandb import WandbWitness
 
