@@ -147,9 +147,9 @@ class _Known:
 
 
 class LostWatch:
-    """Watches all pods for signs that one is lost, and keeps `PodState.provider` and
-    `PodState.lost` up to date. `clock` must be the monotonic clock that the sessions use for their
-    links.
+    """Watches all pods for signs that one is lost. It keeps `PodState.provider`, what the provider
+    says of the pod's machine, and `PodState.lost`, the verdict on the pod, up to date. `clock` must
+    be the monotonic clock, in seconds, that the sessions use for their links.
     """
 
     def __init__(
