@@ -86,9 +86,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Install what a trainer needs on a pod, and return the exit code: 0 if every part is on the
-    pod and passed a check after the installation, 1 if a step failed, 4 if the pod refused. 0 too
-    if only the plan or the log was to be shown. --stop ends a set-up that is under way. Raises
-    UsageError if --trainer is missing, and RefusedError if nobody confirmed.
+    pod and passed a check after the installation, or if only the plan or the log was to be shown; 1
+    if a part could not be installed; 4 if the pod refused. --stop ends a set-up that is under way.
+    Raises UsageError if --trainer is missing, and RefusedError if nobody confirmed.
     """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
