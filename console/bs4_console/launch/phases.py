@@ -32,9 +32,10 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """The condition that ends a phase of a phased run: the checkpoint of `step` is complete, or the
-    mean reward of the last `steps` steps is at least `reward`, or a person ends the phase
-    (`by_hand`). If none of these is set, the phase lasts until the run ends.
+    """The condition that ends a phase of a phased run. With `step`: the checkpoint of that training
+    step is complete. With `reward`: the mean reward of the last `steps` training steps is at least
+    that. With `by_hand`: a person ends the phase. If none of these is set, the phase lasts until
+    the run ends.
     """
 
     step: int | None = None
@@ -67,8 +68,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """The contents of a phase file: a run, its trainer and directories on the pod, and the phases
-    that follow each other.
+    """The contents of a phase file: a run, its trainer and its directories on the pod, and the
+    phases in which it is trained one after the other, each with a config of its own.
     """
 
     run: str
@@ -200,10 +201,10 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """Return the phase in which the run was last launched, and a dictionary that describes the
-    config of that launch (model, adapter). If the run was never launched, return None and an empty
-    dictionary. `wanted` is the phase file. Raises UsageError if the last launch belongs to no phase
-    of that file.
+    """Return the phase in which the run was last launched, and what is known of that launch's
+    config, as a dictionary (such as its model and adapter). If the run was never launched, return
+    None and an empty dictionary. `wanted` is the phase file. Raises UsageError if the last launch
+    belongs to no phase of that file.
     """
     started = []
     for action in guide.launches(state, wanted.run):
