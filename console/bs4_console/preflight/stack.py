@@ -41,8 +41,8 @@ def judge(
     run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
     """Return the checks of the training environment on the pod: the trainer and the libraries that
-    it needs. `stack`, `pod` and `run` are the parts of the agent's answer with these names (None:
-    missing). `wanted` is the start.
+    it needs. `stack`, `pod` and `run` are the parts of the agent's answer about the installed
+    libraries, the pod and the start (None: missing). `wanted` is the start.
 
     If no start is judged, the installed versions are listed and not compared with those that are
     known to work. verl's versions are never compared, because verl runs with whatever its image
