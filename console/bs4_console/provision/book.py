@@ -39,10 +39,10 @@ _NEXT: Mapping[str, IntentState] = {
 
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt to rent one machine, written to the journal before the request is sent. `state`
-    is open, doubt (the machine may exist), made, absent (it was never made) or gone (it no longer
-    exists). `machine` is the provider's id and `pod` the pod's name, or None. Times are wall
-    seconds.
+    """One attempt of this console to rent one machine, written to the journal before the request is
+    sent. `state` is "open", "doubt" (the machine may exist), "made", "absent" (it was never made)
+    or "gone" (it no longer exists). `machine` is the provider's id for it and `pod` its name in the
+    inventory, or None. Times are wall seconds.
     """
 
     ulid: str
@@ -73,8 +73,9 @@ class Intent:
 
 
 class Book:
-    """The journal, on this machine, of the machines that this console has rented. Several processes
-    may write it: each event is appended under a lock and is on disk when the call returns.
+    """The journal, on this machine, of the machines that this console has rented. Each attempt to
+    rent one is an Intent. Several processes may write the journal: each event is appended under a
+    lock and is on disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -90,10 +91,12 @@ class Book:
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Yield True if no other process on this machine is renting for `run`, and keep others from
-        it for the length of the `with` block. Yield False, without waiting, if another process is.
+        """Yield True if no other process on this machine is renting for `run`, and keep other
+        processes from renting for it for the length of the `with` block. Yield False, without
+        waiting, if another process is.
 
-        If True is yielded, an intent of the run that is still open was left by a process that died.
+        If True is yielded, an attempt to rent for the run that is still open in the journal was
+        left by a process that died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -151,8 +154,8 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record that a machine no longer exists, if an intent of this journal led to it. It does
-        not matter who ended the machine.
+        """Record that a machine no longer exists, if it was rented by an attempt in this journal.
+        It does not matter who ended the machine.
         """
         for intent in self.intents():
             if (
@@ -163,8 +166,8 @@ class Book:
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
-        """Return all intents in their present state, oldest first. Raises UsageError, which names
-        the line, if the journal on this machine is damaged.
+        """Return every attempt to rent a machine in its present state, oldest first. Raises
+        UsageError, which names the line, if the journal on this machine is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -191,18 +194,18 @@ class Book:
         return list(found.values())
 
     def of_run(self, run: str) -> list[Intent]:
-        """Return the intents of one run, oldest first. The list is empty if nothing was rented for
-        it here.
+        """Return the attempts to rent a machine for one run, oldest first. The list is empty if
+        nothing was rented for it here.
         """
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
-        """Return the intent whose machine has this label, or None if this journal has none."""
+        """Return the attempt to rent a machine with this label, or None if the journal has none."""
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
-        """Return the intent from which a machine was rented, found by the machine's exact label or
-        by its provider and id. Return None if this journal has no such intent.
+        """Return the attempt by which a machine was rented, found by the machine's exact label or
+        by its provider and id. Return None if this journal has no such attempt.
         """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id
