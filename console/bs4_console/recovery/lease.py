@@ -54,8 +54,8 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The permission to begin one action for a run, valid for a limited time after the lease was
-    checked.
+    """The permission to act once for a run. A controller gets it when it has checked that it is the
+    only one that may act, and it is valid for a limited time after that check.
     """
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
@@ -75,7 +75,9 @@ class Lease:
 
     `owner` is this controller's name, which other controllers show to people. `mine` are the ids of
     the versions of that file that this controller wrote before it was restarted. `note` is called
-    with the id of each version that is written. `ttl_s`, `settle_s` and `margin_s` are seconds.
+    with the id of each version that is written. A version is valid for `ttl_s` seconds. It counts
+    only `settle_s` seconds after it was written, so that other controllers can have seen it. A
+    grant lasts `margin_s` seconds, and the version on which it rests is valid for at least as long.
     """
 
     def __init__(
@@ -104,8 +106,9 @@ class Lease:
         self._call, self._clock, self._sleep = call, clock, sleep
 
     async def take(self) -> Grant:
-        """Take the lease of the run and return a grant. Raises LeaseHeld if another controller
-        holds it; the message says which one and for how many more seconds.
+        """Take the lease of the run, which makes this controller the only one that may act for it,
+        and return a grant. Raises LeaseHeld if another controller holds it; the message says which
+        one and for how many more seconds.
         """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:
