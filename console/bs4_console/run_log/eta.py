@@ -31,8 +31,8 @@ def milestones(
     price: float | None = None,
     elapsed_s: float | None = None,
 ) -> list[Milestone]:
-    """Estimate when a run reaches the steps 100, 500, 1000 and `max_steps`, as far as they are not
-    above `max_steps`.
+    """Estimate when a run reaches the training steps 100, 500, 1000 and `max_steps`, and what it
+    costs until then. Steps above `max_steps` are left out.
 
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
     dollars for an hour of the pod. `elapsed_s` are the seconds since the first attempt began,
