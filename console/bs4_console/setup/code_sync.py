@@ -373,8 +373,9 @@ def _same(entry: Entry, there: list[Any] | None) -> bool:
 
 
 def batches(plan: SyncPlan) -> Iterator[list[str]]:
-    """Yield the paths of the plan's files in groups, so that each upload has at most 16 MiB. A
-    larger file is a group of its own. Raises SyncFailed for a file above 1 GiB.
+    """Divide the files of the plan into groups that are uploaded one after the other, and yield the
+    paths of each group. The files of a group have at most 16 MiB; a larger file is a group of its
+    own. Raises SyncFailed for a file above 1 GiB.
     """
     batch: list[str] = []
     size = 0

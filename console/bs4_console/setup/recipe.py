@@ -29,10 +29,10 @@ NOFILE = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a pod is to be set up with: the trainer, its repository and revision, environments and
-    uv. An empty field means the value of the trainer's stack in configs/stacks.toml. `directory` is
-    where the trainer goes on the pod, and `nofile` the limit of open files. `uv` is the address of
-    a wheel of uv with its hash, `URL#sha256=HASH`.
+    """What a pod is to be set up with: the trainer, its repository and revision, its environments,
+    and the program uv, which installs them. An empty field means the value that configs/stacks.toml
+    has for the trainer. `directory` is where the trainer goes on the pod, and `nofile` the limit of
+    open files. `uv` is the address of a wheel of uv with its hash, `URL#sha256=HASH`.
     """
 
     trainer: str
@@ -46,7 +46,7 @@ class Recipe:
     def body(self, credentials: Credentials) -> dict[str, Any]:
         """Return the recipe as the dictionary that is sent to the agent. It contains only the names
         of the credentials, because the pod's journal keeps it. Raises UsageError if
-        configs/stacks.toml has no stack for the trainer, or `uv` names no hash.
+        configs/stacks.toml has no entry for the trainer, or `uv` names no hash.
         """
         stack = _stacks().get(self.trainer)
         if stack is None:
