@@ -36,9 +36,9 @@ def connecting(
     error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
 ) -> ConsoleError:
     """Turn `error`, which asyncssh raised while connecting to the server `hop`, into the error that
-    tells a person why there is no connection, and return that error. `greeted` is True if the
-    server answered with an SSH greeting. `tried` has a name for a person of each key that was
-    offered. `via` is the jump host before this server, or None.
+    tells a person why there is no connection, and return that error without raising it. `greeted`
+    is True if the server answered with an SSH greeting. `tried` names, for a person, each key that
+    was offered. `via` is the jump host before this server, or None.
     """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")

@@ -89,10 +89,10 @@ class Need:
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
     """Return the shell command, as a list of words, that attaches to the agent bundle `name` on a
-    pod, or else reports what the pod has. With the name ANY, any installed bundle will do. `mode`
-    is LOOK, which changes nothing on the pod, or the KiB of disk that an installation needs, as
-    text. `token` begins the lines of output that are meant for the console, and `arguments` are
-    passed on to the agent.
+    pod or, if that does not run there, reports what the pod has. With the name ANY, any installed
+    bundle will do. `mode` is LOOK, which changes nothing on the pod, or the disk space in KiB that
+    an installation needs, as text. `token` begins the lines of output that are meant for the
+    console, and `arguments` are passed on to the agent.
     """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 
