@@ -99,7 +99,7 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 def line(found: Mapping[str, Any]) -> str:
     """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
     of 1.2 GiB; full in 3h 20m (step 160)`. A set is the checkpoint of one step with all its parts.
-    `found` is a checkpoint report, the result of `of_pod` or an item of that of `of_directory`.
+    `found` is a checkpoint report, as `of_pod` and `of_directory` return it.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]

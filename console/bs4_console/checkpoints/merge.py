@@ -33,8 +33,9 @@ class MergeRequest:
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
-    """Have the pod make the plan of a merge and return it. Raises NotApplicableError if the run has
-    nothing to merge, and RefusedError if the merge is not allowed, each with the agent's reason.
+    """Have the pod make the plan of the merge `asked`, and return the plan. Raises
+    NotApplicableError if the run has nothing to merge, and RefusedError if the merge is not
+    allowed, each with the agent's reason.
     """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
@@ -83,7 +84,7 @@ def possible(run: RunState) -> bool:
 
 
 def progress(action: ActionView) -> str:
-    """Return one line about a merge: how far it is, how it ended, or why it failed."""
+    """Return one line about the merge `action`: how far it is, how it ended, or why it failed."""
     plan = action.body.get("plan", {})
     step = plan.get("resume")
     if action.state == "done":

@@ -170,9 +170,9 @@ def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
-    """Return the checkpoint steps of the run that other scripts uploaded in their own layout,
-    before this program existed, oldest first. Empty if there are none. Raises StoreFailed if the
-    store fails.
+    """Return the checkpoint steps of the run that other scripts uploaded to `place` in their own
+    layout, before this program existed, oldest first. Empty if there are none. Raises StoreFailed
+    if the store fails.
     """
     try:
         return list(legacy_layout.read(store, Layout(place.prefix, run)).steps)

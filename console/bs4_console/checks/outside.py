@@ -85,9 +85,9 @@ def _matters(run: RunState) -> bool:
 
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
-    """Query W&B, at the same time, about each run of the pod that is running or ended less than an
-    hour ago, if the run has reported where W&B shows it. Return the observations. A query that
-    fails becomes an observation with the state "unknown".
+    """Query W&B, over `api` and at the same time, about each run of the pod that is running or
+    ended less than an hour ago, if the run has reported where W&B shows it. Return the
+    observations. A query that fails becomes an observation with the state "unknown".
     """
     from bs4_console.checks.wandb import WandbWitness
 
@@ -126,8 +126,8 @@ async def ask(pod: PodState) -> Outside:
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence if W&B and the pod disagree about a run that lives according to the pod:
     W&B shows it as not running, or has not heard of it for ten minutes. Returns "" if they agree,
-    if the run does not live, or if W&B did not say when it last heard of it. `now_t` is the present
-    wall time in seconds; None means this machine's.
+    if the run does not live, or if W&B did not say when it last heard of it. `sight` is what W&B
+    said. `now_t` is the present wall time in seconds; None means this machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:

@@ -257,9 +257,9 @@ def _time(text: object) -> float | None:
 
 
 class WandbWitness:
-    """The external observer that queries W&B about one run. `tracked` says where W&B shows each
-    side of the run, such as the trainer and the orchestrator (server, entity, project and id), as
-    the pod's journal records it (see `RunView.tracked`).
+    """The external observer (see ExternalObserver) that queries W&B about one run. `tracked` says
+    where W&B shows each side of the run, such as the trainer and the orchestrator (server, entity,
+    project and id), as the pod's journal records it (see `RunView.tracked`).
     """
 
     name = "wandb"

@@ -166,7 +166,8 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 def plan_text(plan: PlanView, trainer: str) -> str:
     """Return the plan of a set-up as text for a person: for each step, what is on the pod now and,
-    if the step is still to be done, the exact command.
+    if the step is still to be done, the exact command. Then follow the environment variables that
+    are not set, because the version of vLLM that is installed for `trainer` does not use them.
     """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]

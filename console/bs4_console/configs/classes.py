@@ -19,9 +19,10 @@ _MOST, _TEXT = 200, 400
 class Refusal:
     """One error that the trainer's own config class reports about a config.
 
-    `place` has the keys and indices that lead to the refused value, with pydantic's own names of
-    union members between them; () is an error that concerns several values. `kind` is pydantic's
-    error type, and `message` its sentence.
+    `place` has the keys and list indices that lead to the refused value. Where a value may be one
+    of several classes, the class's name as pydantic writes it stands between them. An error that
+    concerns several values has the place (). `kind` is pydantic's error type, and `message` its
+    sentence.
     """
 
     place: Path
@@ -76,11 +77,11 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """Return the findings of lint, `found`, corrected by `answer`, what the trainer's own classes
-    say about the same config. An error that only the console's copy of the schema reports is
-    dropped if the classes accept that value. A finding of a rule stays, because the rule knows a
-    failure. A refusal of the classes is added unless an error on its line explains it already. If
-    no class was asked, `found` is returned as it is.
+    """Return the findings of lint, `found`, corrected by `answer`: what the trainer's own classes
+    say about the same config, `document`. An error that only the console's copy of the schema
+    reports is dropped if the classes accept that value. A finding of a rule stays, because the rule
+    knows a failure. A refusal of the classes is added unless an error on its line explains it
+    already. If no class was asked, `found` is returned as it is.
 
     The classes stop at the first error that concerns several values. Findings about several values
     therefore stay unless the classes accept the whole config.

@@ -1,4 +1,4 @@
-"""Translate a config of one prime-rl generation into the names of the other. A value without a
+"""Translate a config of one version of prime-rl into the names of the other. A value without a
 translation is listed with its line and the reason.
 """
 

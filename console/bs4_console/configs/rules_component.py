@@ -41,9 +41,8 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding if the console's registry of models says that training the config's model
-    failed. The model is that of the config's table [model], which this kind of config has at its
-    top.
+    """Yield a finding if the console's registry of models (configs/models.toml) says that training
+    the model failed that the config names in its table [model].
     """
     name = view.written("model.name")
     if isinstance(name, str):

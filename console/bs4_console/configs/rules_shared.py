@@ -56,8 +56,8 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 def sequence_length(view: View) -> Iterator[Finding]:
     """Yield a finding if the shared seq_len differs from a seq_len that the trainer or the
-    orchestrator sets itself (in January 2026 a warning if the shared one is set at all), and one if
-    the trainer's sequence length is below the orchestrator's.
+    orchestrator sets itself (in prime-rl of January 2026 a warning if the shared one is set at
+    all). Yield one if the trainer's sequence length is below the orchestrator's.
     """
     disagrees = False
     if view.has("seq_len"):

@@ -42,9 +42,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """The place of an earlier line in a stream, as the agent found it. `cut` is True if the place
-    is less far back than requested, because the lines between have too many bytes. `within` is True
-    if the place is in the middle of a line.
+    """The place of an earlier line in a log, as the agent found it. `cut` is True if the place is
+    not as far back as requested, because the lines up to there have too many bytes. `within` is
+    True if the place is in the middle of a line.
     """
 
     cursor: str
@@ -91,9 +91,9 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """Return about `lines` lines of a stream before `cursor`, and the cursor at which the first
-        of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a part that
-        begins inside the line has an extra line before it that says so.
+        """Return about `lines` lines of the log `stream` before `cursor`, and the cursor at which
+        the first of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a
+        part that begins inside the line has an extra line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -102,17 +102,17 @@ class LogPages:
         return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Return the place in a stream where the last `lines` lines before `cursor` begin (None:
-        before the end of the stream). If these lines have more than ROOM_BYTES bytes, the place is
-        closer to `cursor`.
+        """Return the place in the log `stream` where the last `lines` lines before `cursor` begin
+        (None: before the end of the log). If these lines have more than ROOM_BYTES bytes, the place
+        is closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """Return the lines of a stream between the cursors `begin` and `end`, as rows for the
-        store. The two may be in different files of the log.
+        """Return the lines of the log `stream` between the cursors `begin` and `end`, in the form
+        in which the store takes them. The two cursors may be in different files of the log.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -142,8 +142,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """Return about one page of whole lines from `cursor` on, the cursor where the page ends,
-        and True if the stream has no further lines now.
+        """Return about one page of whole lines of the log `stream` from `cursor` on, the cursor
+        where the page ends, and True if the log has no further lines now.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -179,7 +179,8 @@ class LogPages:
         the answer. `op` is the kind of the query, such as "search", and `parameters` are its
         fields. The query is sent again while the link is down or the agent is busy. If the agent
         answers that another query is needed to find a place, that one is sent too, and the last
-        answer is returned. Raises RemoteError if the agent refuses the query.
+        answer is returned. Raises RemoteError if the agent refuses the query, and EndlessAnswer if
+        it always wants another one.
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):

@@ -339,9 +339,10 @@ class PodSession:
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
-        """Return the cursor at which line number `line` of a stream begins. A negative number
-        counts from the end. The agent may need several queries for a long log; they are repeated
-        until the line is found.
+        """Return the cursor at which line number `line` of the log `stream` begins. A negative
+        number counts from the end. The agent may need several queries for a long log; they are
+        repeated until the line is found. Raises EndlessAnswer if the agent always wants another
+        query.
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):

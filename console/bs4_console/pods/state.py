@@ -92,8 +92,8 @@ class Link:
 @dataclass(kw_only=True)
 class RunState:
     """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
-    its recent training steps, evaluations and processes. `step_seen` is when the console received
-    the newest step, in seconds of the console's monotonic clock.
+    its recent training steps, evaluations and processes. `step_seen` is the time at which the pod
+    recorded the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView

@@ -118,9 +118,9 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Poll the machine of the run and return the verdict on what became of it. If the verdict
-        is "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
-        again at intervals, up to `rules.samples` polls in all.
+        """Poll the machine `where`, on which the run is, and return the verdict on what became of
+        it. If the verdict is "unknown" or "network-only" and an answer of the provider is part of
+        its evidence, poll again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)

@@ -106,7 +106,8 @@ class KeyedBook(Book):
 
 @dataclass(kw_only=True)
 class RealHands:
-    """Carries out the recovery controller's actions for one run on real providers, pods and stores.
+    """Carries out the recovery controller's actions for one run on real providers, pods and stores
+    (see Hands). `where` is always the machine on which to act.
 
     `provisioner(name)` returns a context manager that yields a Provisioner for that provider, or
     for all providers that may be rented from if `name` is "". Its journal must be a KeyedBook.

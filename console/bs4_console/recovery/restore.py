@@ -56,9 +56,9 @@ class RestoreRequest:
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
-    """Ask the pod to plan a restore, for which the agent reads the object store, and return the
-    plan. Raises NothingToRestore if the store holds no complete step, and RefusedError with the
-    agent's reason if it makes no plan for another cause.
+    """Ask the pod to plan the restore `asked`, for which the agent reads the object store, and
+    return the plan. Raises NothingToRestore if the store holds no complete step, and RefusedError
+    with the agent's reason if it makes no plan for another cause.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):

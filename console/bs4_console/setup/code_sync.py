@@ -322,14 +322,17 @@ class Sync:
 
 
 def excluded() -> list[str]:
-    """Return the patterns of file names that a code sync never sends, from configs/sync.toml."""
+    """Return the names of files and directories that a code sync never sends, with * and ? as in a
+    shell, from configs/sync.toml.
+    """
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
     """List what a code sync would send from `source`: the files and links by their path below it,
-    and, by path, the reason for everything that is skipped.
+    and, by path, the reason for everything that is skipped. `excludes` are names of files and
+    directories that are not sent, with * and ? as in a shell, such as "*.pyc".
 
     Directories that are symbolic links are not entered. A link that leads out of `source` is
     skipped, because on the pod it would point to something else.

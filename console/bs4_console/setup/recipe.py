@@ -104,8 +104,9 @@ def stack_vllm(trainer: str) -> str:
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """Ask the pod for a plan of a set-up, and return the plan. Raises NotApplicableError with the
-    agent's reason if the agent makes no plan.
+    """Ask the pod for a plan of its set-up by `recipe`, and return the plan. Of `credentials` only
+    the names are sent. Raises NotApplicableError with the agent's reason if the agent makes no
+    plan.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -117,8 +118,8 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Start the set-up whose plan a person has confirmed, and send the credentials with it. Return
-    the key of the action, by which it can be followed.
+    """Start the set-up whose plan, with the hash `plan_hash`, a person has confirmed, and send the
+    credentials with it. Return the key of the action, by which it can be followed.
     """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 

@@ -114,8 +114,8 @@ def connecting(
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
-    """Make the error for a server that did not answer within `seconds`. The error is returned and
-    not raised.
+    """Make the error for a server `hop` that did not answer within `seconds`. The error is returned
+    and not raised.
     """
     return Unreachable(
         f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",

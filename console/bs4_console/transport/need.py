@@ -126,9 +126,9 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """Return the path of the Python on the pod with which to install the agent. Before anything is
-    sent, raises NoPython, NoSpace or DeployFailed if the report shows that the agent cannot be
-    installed. `label` names the pod in messages.
+    """Return the path of the Python on the pod with which to install `bundle`. `need` is what the
+    pod reported, and `label` names the pod in messages. Before anything is sent, raises NoPython,
+    NoSpace or DeployFailed if the report shows that the bundle cannot be installed.
     """
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
@@ -174,7 +174,7 @@ def wanted_kib(bundle: Bundle) -> int:
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
     """Make the error for a disk that has only `free_kib` KiB free, which is too little for the
-    bundle. The error is returned and not raised.
+    bundle. `label` names the pod in the message. The error is returned and not raised.
     """
     return NoSpace(
         f"The home directory of {label} has {free_kib} KiB free; the agent needs "
