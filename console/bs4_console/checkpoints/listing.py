@@ -34,9 +34,9 @@ class Asks(Protocol):
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
     """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
-    checkpoints, the step that can be resumed, and the forecast of when the disk is full (see
-    bs4_agent.checkpoints.report). The agent sends a long report in pages, which are put together;
-    after `ceilings.PAGES` pages the rest is left out.
+    checkpoints, the training step from which it can be resumed, and the forecast of when the disk
+    is full (see bs4_agent.checkpoints.report). The agent sends a long report in pages, which are
+    put together; after `ceilings.PAGES` pages the rest is left out.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found

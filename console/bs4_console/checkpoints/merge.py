@@ -18,9 +18,10 @@ NAME = "merge"
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """The request to merge one checkpoint step of a verl run into a Hugging Face directory on its
-    pod. `step` is None for the newest complete step. `target` is the directory to write; "" means
-    one below the run's directory, and a relative path starts at the run's working directory.
+    """The request to merge one checkpoint of a verl run into a Hugging Face directory on its pod.
+    `step` is the checkpoint's training step, or None for the newest complete one. `target` is the
+    directory to write; "" means one below the run's directory, and a relative path starts at the
+    run's working directory.
     """
 
     run: str

@@ -197,10 +197,11 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove from the bucket the steps that the confirmed plan `plan` names, and return what was
-    removed and what stayed. The bucket is listed again before each step. Unfinished uploads of
-    steps older than all that stay are cancelled. Raises RefusedError if the bucket has changed
-    since the plan was made, and StoreFailed if the store fails or the key may not delete.
+    """Remove from the bucket the checkpoints that the confirmed plan `plan` names, and return what
+    was removed and what stayed. The bucket is listed again before each removal. Unfinished uploads
+    that are older than all checkpoints that stay are cancelled. Raises RefusedError if the bucket
+    has changed since the plan was made, and StoreFailed if the store fails or the key may not
+    delete.
     """
     layout = Layout(plan.place.prefix, plan.run)
     try:

@@ -44,9 +44,9 @@ class Outside:
 
     def as_list(self) -> list[dict[str, Any]]:
         """Return the observations as JSON objects, one for each run. `seen_t` is the wall time in
-        seconds at which W&B last heard of the run, `looked_t` that of the query, and `step` the
-        newest training step; the other keys are `run`, `witness` (always "wandb"), `state`,
-        `detail` and `coverage`.
+        seconds at which W&B last heard of the run, `looked_t` the wall time of the query, and
+        `step` the newest training step. The other keys are `run`, `witness` (always "wandb"),
+        `state`, `detail` and `coverage`.
         """
         found = []
         for run, sight in self.sights.items():

@@ -41,8 +41,8 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding if the console's registry of models (configs/models.toml) says that training
-    the model failed that the config names in its table [model].
+    """Yield a finding if the config names in its table [model] a model whose training failed
+    according to the console's registry of models (configs/models.toml).
     """
     name = view.written("model.name")
     if isinstance(name, str):

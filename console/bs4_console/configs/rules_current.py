@@ -896,9 +896,10 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
-    """Yield findings about [inference.kv_cache_offload], the KV cache in CPU memory: no `cpu` tier,
-    and prefix caching off, router replay, or Mooncake without [slurm], none of which goes with it.
-    Yields nothing if the table is not there.
+    """Yield findings about [inference.kv_cache_offload], which keeps a part of the KV cache in CPU
+    memory. Yield one if it has no `cpu` tier, and one for each setting that does not go with it:
+    prefix caching off, router replay, and the type Mooncake without [slurm]. Yields nothing if the
+    table is not there.
     """
     place = "inference.kv_cache_offload"
     if not view.is_table(place):

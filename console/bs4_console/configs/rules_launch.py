@@ -266,9 +266,10 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about the files in the run's directory (`Given.run_dir`): files that prevent
-    the start, and a step to resume, from the config or `commands`, that is missing, not complete
-    for trainer and orchestrator alike, or older than other checkpoints there. Yields nothing if the
+    """Yield findings about the files in the run's directory (`Given.run_dir`). One is about files
+    there that prevent a start without resume. The others are about the training step to resume
+    from, which the config or `commands` name: its checkpoint is missing, is not complete for both
+    trainer and orchestrator, or is older than other checkpoints there. Yields nothing if the
     directory is not given.
     """
     root = view.given.run_dir

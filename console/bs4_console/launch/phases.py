@@ -102,8 +102,8 @@ class Standing:
     """The present place of a phased run. `phase` is the phase that was launched last, or None
     before the first launch. `due` is True if the condition that ends this phase is met and there is
     a complete checkpoint from which the next phase can continue; `why` says in words why `due` is
-    True or False. `resumable` is the newest step with a complete checkpoint, or None. `live` is
-    True while the run is alive.
+    True or False. `resumable` is the newest training step with a complete checkpoint, or None.
+    `live` is True while the run is alive.
     """
 
     phase: Phase | None
@@ -225,9 +225,9 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """Determine in which phase the run is now and whether the phase's condition is met, from the
-    pod's journal, steps and checkpoints. Raises UsageError if the run was launched with a phase
-    that the file does not have.
+    """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
+    condition is met, from the pod's journal, the records of training steps and the checkpoints.
+    Raises UsageError if the run was launched with a phase that the file does not have.
     """
     phase, _ = launched(live.state, wanted)
     if phase is None:
@@ -259,9 +259,10 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """Ask the pod for a plan that launches the run in `phase`, and return the plan. `price` is in
-    US dollars an hour, or None. Raises RefusedError if the phase would train another adapter or
-    model than the one before, or if there is no complete checkpoint to continue from.
+    """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
+    return the plan. `price` is in US dollars an hour, or None. Raises RefusedError if the phase
+    would train another adapter or model than the one before, or if there is no complete checkpoint
+    to continue from.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)

@@ -97,20 +97,23 @@ class Mirror:
 
     @property
     def keeps(self) -> bool:
-        """Return True if data that is read from the pod now is saved. It is False for a mirror that
-        only reads, and after saving failed.
+        """Return True if the mirror saves data that is read from the pod now. It is False for a
+        mirror that only reads what was saved earlier, and after saving failed.
         """
         return self._write and not self.stopped
 
     @property
     def keeps_telemetry(self) -> bool:
-        """Return True if logs and telemetry are saved in addition to the journal and the steps."""
+        """Return True if the mirror saves logs and telemetry, and not only the journal and the
+        records of training steps.
+        """
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """Switch the mirror to the agent home with the id `home`, whose directory is used from now
-        on. Return True if that is another home than before, so that the caller must forget what it
-        knew of the pod.
+        """Switch the mirror to the agent's home directory with the id `home`. What is saved of the
+        pod is kept apart by that id, because another machine may answer under the same name. Return
+        True if it is another home than before, so that the caller must forget what it knew of the
+        pod.
         """
         home = directory_name(home)
         changed = home != self.home
@@ -125,9 +128,10 @@ class Mirror:
         return changed
 
     def start_anew(self) -> None:
-        """Rename the directory of this agent home, so that all streams are read again from their
-        beginning. This is for an agent that rejects the mirror's cursors because its disk was set
-        back to an earlier state. The renamed data stays on this machine.
+        """Rename the directory in which the pod's data is saved on this machine, so that all
+        streams are read again from their beginning. This is for an agent that rejects the cursors
+        of the saved data, because its disk was set back to an earlier state. The renamed data stays
+        on this machine.
         """
         self._forget()
         old = self._home_directory()
@@ -289,9 +293,10 @@ class Mirror:
         """
 
     def directory(self, stream: str) -> Path | None:
-        """Return the directory on this machine for the files of `stream`. Return None if the mirror
-        has no root, does not know the agent's home yet, or if the stream's name could lead out of
-        the mirror. The directory need not exist.
+        """Return the directory on this machine in which the mirror saves `stream`, such as
+        "journal". Return None if the mirror saves nothing, does not know the id of the agent's home
+        yet, or if the stream's name could lead out of the mirror's directory. The directory need
+        not exist.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

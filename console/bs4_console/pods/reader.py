@@ -98,8 +98,9 @@ class PodReader:
         self.state.changed()
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
-        """Start tasks in the group `loops` that follow the pod's journal, telemetry and steps over
-        `channel`. Each task runs until it fails, for example because the channel is lost.
+        """Start tasks in the group `loops` that follow the pod's journal, its telemetry and the
+        training steps of its runs over `channel`. Each task runs until it fails, for example
+        because the channel is lost.
         """
         loops.start(self._follow_journal(channel))
         loops.start(self._follow_telemetry(channel, loops))

@@ -71,11 +71,12 @@ def trail_of(
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
     """Return a time in wall seconds at which the clock in the run's log lines showed 00:00:00, or
-    None if it cannot be known. `files` maps the name of each log stream to the generation and path
-    of its files.
+    None if it cannot be known. `files` maps the name of each log stream, such as "log/RUN/trainer",
+    to the generation and path of its files.
 
-    It is computed from a step whose time the agent recorded and whose log line is in `files`.
-    Without such a step, the first clock in any file is taken as the time at which the run began.
+    It is computed from a training step whose time the agent recorded and whose line is in one of
+    the logs. Without such a step, the first clock in any file is taken as the time at which the run
+    began.
     """
     for row in (*run.trainer_steps, *run.orchestrator_steps):
         at = row.get("at") or {}

@@ -76,10 +76,11 @@ class Listed:
 class Report:
     """The contents of a crash report file.
 
-    `head` is its report.json. `logs` are (source, generation, offset in the pod's log of the first
-    byte of data, data). `records` maps the name of each record stream (journal, telemetry, steps)
-    to (segment number, data) pairs. `beside` maps names to the bytes of further files: dmesg.log,
-    and files of the attempt and the config.
+    `head` is its report.json. `logs` has one tuple for each piece of a log: (source such as
+    "trainer", generation, which is the number of the log's file, offset of the piece's first byte
+    in that file on the pod, bytes). `records` maps the name of each record stream ("journal",
+    "telemetry", "steps/RUN") to (segment number, bytes) pairs. `beside` maps names to the bytes of
+    further files: dmesg.log, and files of the attempt and the config.
     """
 
     head: Mapping[str, Any]

@@ -99,8 +99,8 @@ class PodSession:
         """Connect to the pod, follow its streams and reconnect after a loss, until cancelled.
         Commands use this to wait for something on the pod.
 
-        An error is raised if the link was never up, if a retry cannot fix it, or if the link has
-        been down for `patience` seconds.
+        Raises the link's ConsoleError if the link was never up, if a retry cannot fix it, or if the
+        link has been down for `patience` seconds.
         """
         self.replay()
         while True:
@@ -246,8 +246,8 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until the state holds everything that the pod's journal and steps contain now, and
-        at least one new telemetry record.
+        """Wait until the state holds everything that the pod's journal and its records of training
+        steps contain now, and at least one new telemetry record.
 
         If the link is lost meanwhile, `run` connects again and the wait continues. Raises
         Unreachable after `timeout` seconds, or at once if a retry cannot fix the link.

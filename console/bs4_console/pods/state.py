@@ -123,9 +123,9 @@ class RunState:
 
     @property
     def step(self) -> int | None:
-        """Return the number of the newest step that the trainer has finished, or None if it has
-        finished none. The orchestrator may be further ahead. verl can log steps out of order, so
-        the highest of the attempt's last 8 records is used.
+        """Return the number of the newest training step that the trainer has finished, or None if
+        it has finished none. The orchestrator may be further ahead. verl can log steps out of
+        order, so the highest of the attempt's last 8 records is used.
         """
         if not self.trainer_steps:
             return None
@@ -134,9 +134,9 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
-        """Return the values of the metric `key` as (step, value) pairs, sorted by step. For a step
-        that several attempts did, the latest value is used. Values that are not numbers are left
-        out.
+        """Return the values of the metric `key` as (training step, value) pairs, sorted by step.
+        For a step that several attempts did, the latest value is used. Values that are not numbers
+        are left out.
         """
         rows = self.trainer_steps
         if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):

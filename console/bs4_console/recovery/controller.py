@@ -95,9 +95,9 @@ class Controller:
         return self.records.layout.run
 
     async def poll(self) -> Outcome:
-        """Poll the run once, take the next step of a recovery if one is needed, and return the
-        outcome. Raises StoreFailed if the object store does not answer; in that case nothing more
-        is done.
+        """Look once at the run and its machine, do the next part of a recovery if one is needed,
+        and return the outcome. Raises StoreFailed if the object store does not answer; in that case
+        nothing more is done.
         """
         try:
             state = await self._load()

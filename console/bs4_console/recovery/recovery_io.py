@@ -247,8 +247,8 @@ class RealHands:
                 self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
-        """Return the newest complete and verified step of the run in the object store, or None if
-        the store holds none.
+        """Return the newest training step of the run whose checkpoint in the object store is
+        complete and verified, or None if the store holds none.
         """
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
@@ -458,9 +458,9 @@ class RealHands:
         return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Continue to fetch the checkpoint of `step` from the object store to the machine. Return
-        True once it is complete there, and False while the work continues. Raises Failed if it
-        cannot succeed.
+        """Continue to fetch the checkpoint of the training step `step` from the object store to the
+        machine. Return True once it is complete there, and False while the work continues. Raises
+        Failed if it cannot succeed.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)

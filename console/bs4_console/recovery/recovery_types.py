@@ -17,8 +17,8 @@ from bs4_console.recovery.state import Where
 class Limits:
     """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
     `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
-    the run made no new step, a person has to start the next one. A recovery has `ready_s` seconds
-    from the rent of its machine to the first new step.
+    the run made no new training step, a person has to start the next one. A recovery has `ready_s`
+    seconds from the rent of its machine to the first new training step.
     """
 
     max_price: float

@@ -36,10 +36,10 @@ class Validation:
 
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """Collect the validation curves from the step records of a run, the metric with the most points
-    first. Only records with a `side` of "eval:METRIC" are used, whose `val` is the value at their
-    `step`; records of the trainer and the orchestrator are ignored. The list is empty if there was
-    no validation.
+    """Collect the validation curves from `rows`, the records of a run's training steps, the metric
+    with the most points first. Only records with a `side` of "eval:METRIC" are used, whose `val` is
+    the value at their `step`; records of the trainer and the orchestrator are ignored. The list is
+    empty if there was no validation.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:

@@ -113,8 +113,8 @@ class SyncPlan:
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
-        """Return the plan as lines for a person. At most 20 paths are listed of those to send,
-        those to move and those skipped.
+        """Return the plan as lines for a person. Of the paths to send, of those to move to the
+        trash and of those that are skipped, at most 20 each are listed.
         """
         text = [
             f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
