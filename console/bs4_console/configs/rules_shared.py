@@ -17,8 +17,8 @@ RANKS = 512
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of the rules that both generations share, about the config of a whole
-    training.
+    """Yield the findings of the rules that hold for both versions of prime-rl (January 2026 and the
+    current one), about the config of a whole training.
     """
     return all_of(_RULES, view)
 

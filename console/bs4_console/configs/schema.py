@@ -114,8 +114,9 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 
 def prefix_of(component: str) -> Path:
-    """Return the path at which the config of a whole training has the config of a component, such
-    as ("trainer",). Return () for rl, sft and eval, which are not part of another config.
+    """Return the path at which the config of a whole training has the part for the program
+    `component`, such as ("trainer",). Return () for rl, which is the whole training, and for sft
+    and eval, which are not part of another config.
     """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)

@@ -26,9 +26,9 @@ class StopStep:
 
 
 def subject(live: PodSession, run: RunState) -> dict[str, Any]:
-    """Return the fields by which a stop names what it stops: the agent's home, the run, and the
-    run's newest attempt, as they are shown now. Take them before the person confirms: the agent
-    refuses the stop if another pod or attempt is there by then.
+    """Return the fields by which a stop names what it stops: the id of the agent's home directory,
+    the run, and the run's newest attempt, as they are shown now. Take them before the person
+    confirms: the agent refuses the stop if another pod or attempt is there by then.
     """
     attempt = run.view.attempt
     return {

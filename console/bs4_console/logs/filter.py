@@ -138,8 +138,9 @@ class LogFilter:
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
-        """Return one tuple for each term: its compiled expression, True if the lines that match are
-        left out, and the number of bytes at the start of a line to search (None: the whole line).
+        """Return one tuple for each term of the filter: its compiled expression; True if the lines
+        that match are hidden, and False if the others are; and the number of bytes at the start of
+        a line to search (None: the whole line).
         """
         found = []
         for term in self.terms:

@@ -94,9 +94,9 @@ def line_starts(lines: bytes, base: int = 0) -> list[int]:
 
 
 class Repeats:
-    """Removes lines that another source (log) has just written, because a launcher prints its
-    trainer's log once more. Lines that are short or have no clock are not removed, and neither are
-    lines that one source itself repeats. `dropped` is the number of removed lines.
+    """Removes lines that another log has just written, because a launcher prints its trainer's log
+    once more. A log is called a source here. Lines that are short or have no clock are not removed,
+    and neither are lines that a source itself repeats. `dropped` is the number of removed lines.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
@@ -115,9 +115,10 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """Return the whole lines of a chunk without those that repeat another source, and the
-        offsets of the lines that are left. `offsets` has the place of each line in `source`. The
-        chunk is remembered, so that later chunks of other sources are compared with it.
+        """Return the whole lines `lines`, a chunk of the log with number `source`, without those
+        that another log has just written, and the offsets of the lines that are left. `offsets` has
+        the byte at which each line begins in its log. The chunk is remembered, so that later chunks
+        of other logs are compared with it.
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []

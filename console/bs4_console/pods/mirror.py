@@ -49,8 +49,9 @@ _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 def directory_name(home: str) -> str:
-    """Return the name of the mirror's directory for the agent home with the id `home`: the id
-    itself, or "unnamed" if it is not an id that an agent could have made.
+    """Return the name of the directory on this machine for what is saved of the agent whose home
+    directory has the id `home`: the id itself, or "unnamed" if it is not an id that an agent could
+    have made.
     """
     if _HOME.fullmatch(home):
         return home
@@ -263,8 +264,9 @@ class Mirror:
         yield from self._read(stream, self._files(stream))
 
     def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
-        """Return at least the last `count` records of a stream that the mirror holds, oldest first,
-        or all of them if there are fewer. Only as many of the newest files are read as are needed.
+        """Return at least the last `count` records of `stream` (such as "journal") that are saved
+        on this machine, oldest first, or all of them if there are fewer. Only as many of the newest
+        files are read as are needed.
         """
         paths: list[Path] = []
         lines = 0

@@ -70,8 +70,9 @@ class PodReader:
         """
 
     def replay(self) -> None:
-        """Fill the pod's state from the mirror with what was known when a console last read from
-        the pod. Every fact keeps its age. Calling it again does nothing.
+        """Fill the pod's state from the mirror, the copy of the pod's data on this machine, with
+        what was known when a console last read from the pod. Every fact keeps its age. Calling it
+        again does nothing.
         """
         if self._replayed:
             return
@@ -87,9 +88,9 @@ class PodReader:
             )
 
     def begin_anew(self) -> None:
-        """Clear the pod's state and fill it from the mirror again. This is for the moment at which
-        the mirror was switched to another agent home, or was emptied because the agent's disk was
-        set back.
+        """Clear the pod's state and fill it again from the mirror, the copy of the pod's data on
+        this machine. This is for the moment at which another agent answers for the pod, or at which
+        the mirror was emptied because the disk of its agent was set back to an earlier state.
         """
         self.state.forget()
         self._refused.clear()

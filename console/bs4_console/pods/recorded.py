@@ -151,8 +151,8 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """A PodSession that shows a recording: it reads from a mirror's directory on this machine and
-    connects to no pod. Ages count from when the data was recorded.
+    """A PodSession that shows a recording: it reads what was saved of a pod in a directory on this
+    machine and connects to no pod. Ages count from when the data was recorded.
     """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
@@ -173,7 +173,7 @@ class RecordedSession(PodSession):
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
-        """Fill the state from the mirror's directory and then wait until cancelled."""
+        """Fill the state from the recording and then wait until cancelled."""
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
@@ -184,8 +184,8 @@ class RecordedSession(PodSession):
         await asyncio.Event().wait()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """Fill the state from the mirror's directory and then wait until cancelled. `patience` is
-        ignored, because there is no link.
+        """Fill the state from the recording and then wait until cancelled. `patience` is ignored,
+        because there is no link.
         """
         await self.run()
 
@@ -197,7 +197,7 @@ class RecordedSession(PodSession):
         self._refuse("is no live pod")
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Fill the state from the mirror's directory. `timeout` is ignored."""
+        """Fill the state from the recording. `timeout` is ignored."""
         self.replay()
 
     async def read_log(

@@ -200,10 +200,10 @@ def load(path: Path) -> Report:
 
 
 def unpack(report: Report, root: Path) -> None:
-    """Write the crash report below the directory `root` as a mirror (pods/mirror.py), which
-    RecordedSession can open.
+    """Write the crash report below the directory `root` in the form in which a pod's data is saved
+    on this machine (see Mirror), so that RecordedSession can open it.
 
-    A report holds only the end of each log. In the mirror those bytes begin at offset 0, and every
+    A report holds only the end of each log. Below `root` those bytes begin at offset 0, and every
     cursor in the records that points into a log is moved to match.
     """
     home = root / mirror.directory_name(str(report.head["home"]))

@@ -51,8 +51,9 @@ LOOK_S = 0.05
 
 class PodSession:
     """The console's session with one pod: it connects, keeps a PodState up to date, and sends
-    queries and actions. Reading continues at the mirror's cursors, so that a reconnect or a
-    restarted console reads only the missing bytes.
+    queries and actions. What is read is also saved on this machine, in the mirror. Reading
+    continues where the mirror ends, so that a reconnect or a restarted console reads only the
+    missing bytes.
     """
 
     def __init__(
@@ -354,7 +355,9 @@ class PodSession:
 
     @property
     def home(self) -> str:
-        """Return the id of the agent's home that is shown now, or "" if none ever answered."""
+        """Return the id of the home directory of the agent that is shown now, or "" if no agent
+        ever answered.
+        """
         return str(self.state.hello.get("home") or self.mirror.home)
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:

@@ -234,7 +234,7 @@ class PodState:
 
     def age(self) -> float | None:
         """Return the seconds since the newest telemetry arrived here, or since it was recorded if
-        it comes from the mirror. Return None if there is no telemetry.
+        it was read from what is saved on this machine. Return None if there is no telemetry.
         """
         if self.telemetry_seen is None:
             return None
@@ -249,8 +249,8 @@ class PodState:
         return age is None or age > STALE_S
 
     def forget(self) -> None:
-        """Clear everything that was known of the pod, because another agent home now answers under
-        its name.
+        """Clear everything that was known of the pod, because an agent with another home directory,
+        so perhaps another machine, now answers under its name.
         """
         self.ledger = Ledger()
         self.telemetry.clear()
@@ -302,9 +302,9 @@ class PodState:
         return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
-        """Apply one checked telemetry record to the state. `kept` is True if the record was read
-        from the mirror on this machine; its age is then computed from the time in the record.
-        Otherwise its age counts from now, when it arrived.
+        """Apply one telemetry record, which was checked before, to the state. `kept` is True if the
+        record was read from what is saved on this machine; its age is then computed from the time
+        in the record. Otherwise its age counts from now, when it arrived.
         """
         self.links.fill(record)
         self.telemetry.append(record)

@@ -280,8 +280,8 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 
 @functools.cache
 def stacks() -> dict[str, dict[str, Any]]:
-    """Return the sets of library versions that are known to work together, from the shipped file
-    configs/stacks.toml, by the id of the trainer.
+    """Return the versions of libraries that are known to work together, from the shipped file
+    configs/stacks.toml, as one table for each trainer, by the trainer's id.
     """
     with (find("configs") / "stacks.toml").open("rb") as handle:
         entries = tomllib.load(handle)

@@ -84,7 +84,8 @@ class Book:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from writing to the journal for the length of a `with` block, so
-        that a caller can read the intents and add one without another process in between.
+        that a caller can read the attempts to rent a machine and add one without another process in
+        between.
         """
         with files.exclusive(self.path):
             yield
@@ -112,9 +113,10 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write a new intent to rent `offer` for `run` and return it; it is on disk when this
-        returns. `want` is the machine that was searched for, and `who` the name of the person who
-        rents. `key` becomes the intent's ULID; "" makes a new one. Call this inside `alone`.
+        """Write a new attempt to rent `offer` for `run` to the journal and return it; it is on disk
+        when this returns. Nothing is rented here. `want` is the machine that was searched for, and
+        `who` the name of the person who rents. `key` becomes the attempt's ULID; "" makes a new
+        one. Call this inside `alone`.
         """
         key = key or ulid()
         intent = Intent(
@@ -144,9 +146,10 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Append an event to the journal and update `intent` to match. `event` is doubt, made,
-        adopted (a machine with its label was found), refused, absent, pod (its pod's name),
-        terminating or gone. `fields` are stored with the event.
+        """Append an event of the attempt `intent` to the journal and update `intent` to match.
+        `event` is doubt (the machine may exist), made, adopted (a machine with its label was
+        found), refused, absent, pod (the machine got a name in the inventory), terminating or gone.
+        `fields` are stored with the event.
         """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():

@@ -636,8 +636,9 @@ class Controller:
         return state
 
     async def close(self) -> None:
-        """Release the lease of the run, so that another controller need not wait until it expires.
-        Raises StoreFailed if the object store does not answer.
+        """Give up the run's lease (the right to act for the run, which only one controller has at a
+        time), so that another controller need not wait until it expires. Raises StoreFailed if the
+        object store does not answer.
         """
         try:
             await self.lease.release()

@@ -37,8 +37,9 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Raised if this controller does not hold the run's lease: another controller does, or the
-    object store was too slow to be sure that none does.
+    """Raised if this controller does not hold the run's lease, without which it must not act for
+    the run: another controller holds it, or the object store was too slow to be sure that none
+    does.
     """
 
 
@@ -124,8 +125,8 @@ class Lease:
             raise
 
     async def hold(self) -> Grant:
-        """Renew the lease if this controller has it, else take it. Return a grant. Raises LeaseHeld
-        if another controller holds it.
+        """Renew the lease if this controller has it, else take it. Return a grant, the permission
+        to act for a limited time. Raises LeaseHeld if another controller holds the lease.
         """
         if self._mine:
             try:
@@ -135,9 +136,10 @@ class Lease:
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Renew the lease, check that no other controller claims it, and return a grant. Call this
-        before each request that costs money, and send the request only while the grant is valid.
-        Raises LeaseHeld if this controller does not hold the lease.
+        """Renew the lease, check that no other controller claims it, and return a grant, the
+        permission to act for a limited time. Call this before each request that costs money, and
+        send the request only while the grant is valid. Raises LeaseHeld if this controller does not
+        hold the lease.
         """
         begun = self._clock()
         now = (await self._write()).t
@@ -159,8 +161,8 @@ class Lease:
         )
 
     async def release(self) -> None:
-        """Give the lease up by deleting this controller's versions of its file. If the store's key
-        does not permit deleting, the versions remain and expire by themselves.
+        """Give up the lease by deleting this controller's versions of the lease's file. If the
+        store's key does not permit deleting, the versions remain and expire by themselves.
         """
         await self._withdraw()
         self._mine.clear()

@@ -71,8 +71,8 @@ class Reach(Protocol):
         """
 
     def kept(self, pod: Pod) -> PodState:
-        """Return the pod's state as this machine's mirror has it from earlier. Nothing is
-        contacted.
+        """Return the pod's state as it was saved on this machine when a console last read from the
+        pod. Nothing is contacted.
         """
 
     def pinned(self, pod: str) -> Sequence[str]:
@@ -90,8 +90,8 @@ class Reach(Protocol):
 
 
 class KeyedBook(Book):
-    """A journal of rents that gives the next intent the ULID `key`. The recovery controller has
-    already saved the label with that ULID in the run's shared state.
+    """A journal of rented machines that gives the next attempt to rent one the ULID `key`. The
+    recovery controller has already saved the label with that ULID in the run's shared state.
     """
 
     key = ""

@@ -90,7 +90,7 @@ class Doubt(ConsoleError):
 
 
 class Failed(ConsoleError):
-    """Raised if a phase of a recovery (set-up, restore, launch) cannot succeed on this machine. The
+    """Raised if a part of a recovery (set-up, restore, launch) cannot succeed on this machine. The
     message says why.
     """
 
