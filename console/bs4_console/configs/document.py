@@ -22,8 +22,8 @@ DEEPEST, LONGEST = 100, 300
 
 
 class BadToml(tomllib.TOMLDecodeError):
-    """Raised for a text that is not TOML, or that is nested or has numbers beyond what a config can
-    have. `line` is 1-based, and `what` says what is wrong.
+    """Raised for a text that is not TOML, that is nested too deeply, or that has a number too large
+    for a config. `line` is 1-based, and `what` says what is wrong.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -142,8 +142,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, or
-    is nested or has numbers beyond what the rules can work with.
+    """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, is
+    nested too deeply, or has a number too large for the rules to work with.
     """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
@@ -187,7 +187,9 @@ def _longest(text: str, sign: str) -> int:
 
 
 def broken(error: BadToml) -> Finding:
-    """Return the finding with the id `toml` for the error with which a text could not be read."""
+    """Return a finding with the id `toml` that says why a text could not be read. `error` is the
+    error that `parse` raised for it.
+    """
     fix = "Correct the syntax on this line."
     if "overwrite" in error.what or "twice" in error.what:
         fix = "A key or table may stand only once."

@@ -55,8 +55,9 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """Raised if no machine was made: every offer of the plan failed, or after an unclear create
-    several searches found no machine. The console does not try again by itself.
+    """Raised if no machine was made: every offer of the plan failed, or it was unclear whether a
+    request had made one, and several searches then found none. The console does not try again by
+    itself.
     """
 
     exit_code = FINDING

@@ -195,8 +195,8 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """Return the state that `encode` wrote. Raises StoreDamaged if the bytes are not such a
-        document.
+        """Return the state whose bytes `data` were made by `encode`. Raises StoreDamaged if the
+        bytes are not such a document.
         """
         try:
             raw = json.loads(data)

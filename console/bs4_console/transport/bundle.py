@@ -230,7 +230,7 @@ def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def without_docstrings(source: bytes) -> bytes:
     """Return the Python source with "" in the place of every docstring. Line numbers stay the same.
-    A docstring that has code behind it on its last line is left as it is.
+    A docstring that has code after it on its last line is left as it is.
     """
     lines = source.split(b"\n")
     for node in ast.walk(ast.parse(source)):

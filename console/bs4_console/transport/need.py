@@ -98,8 +98,9 @@ def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """Read the report of the command from `script`. `lines` are its output lines, without the token
-    in front. Lines that make no sense are skipped, because the pod is not trusted.
+    """Read what a pod reported when the command of `script` could not attach to an agent there, and
+    return it as a Need. `lines` are the command's output lines, without the token in front. Lines
+    that make no sense are skipped, because the pod is not trusted.
     """
     need = Need()
     for line in lines:
