@@ -215,7 +215,9 @@ class ProtocolMismatch(LinkError):
 
 
 class EndlessAnswer(ProtocolMismatch):
-    """Raised when the agent answers a query with another one again and again."""
+    """Raised when the agent answers a query only with the next query to send, again and again, so
+    that no result ever comes.
+    """
 
     def __init__(self, stream: str, op: str, answers: int) -> None:
         """Name the query, and how many answers there were."""

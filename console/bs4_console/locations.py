@@ -18,8 +18,8 @@ def config_dir() -> Path:
 
 
 def data_dir() -> Path:
-    """Return the directory on this machine for files that must not be lost: known_hosts, and the
-    mirrors of pods, which may no longer exist. The environment variable `BS4_DATA_DIR` overrides
+    """Return the directory on this machine for files that must not be lost: known_hosts, and what
+    was saved of pods, which may no longer exist. The environment variable `BS4_DATA_DIR` overrides
     it.
     """
     return _override("BS4_DATA_DIR") or _DIRS.user_data_path

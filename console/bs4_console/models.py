@@ -38,8 +38,8 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fact about a model comes from: `text` names the publication so that a person can look
-    it up, and `date` says when it was read or published.
+    """Where a fact about a model comes from. `text` names the publication, so that a person can
+    look it up, and `date` says when it was published or read.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Model:
     """What configs/models.toml says of one model. A value that is not known is None or "" and is
     never guessed.
 
-    `hub` is the model's id on Hugging Face. `params_b` and `active_b` count all and the active
-    parameters in billions. `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native"
+    `hub` is the model's id on Hugging Face. `params_b` counts all parameters and `active_b` the
+    active ones, in billions. `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native"
     if the trainer has its own implementation of the model, and "hf" if it uses that of
     transformers. `max_tokens` is a sensible range of the completion budget. `trained` says what is
-    known of training it. `blocked` holds the reason why it cannot be trained, and under `applies`
-    the trainer concerned ("any" for all); it is empty if nothing is known against it.
+    known of training it. `blocked` is empty if nothing is known against training the model. Else it
+    holds the reason, and under the key `applies` the trainer with which it fails ("any" for all).
     """
 
     name: str
@@ -314,8 +314,9 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
 
 
 def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
-    """Return a remark that says whether the model's config.json, given as `config`, describes a
-    causal language model for text only.
+    """Return a list with one remark that says whether the model `hub_id` takes and gives text only.
+    `config` is the model's config.json. The remark's level is "error" if the model has other kinds
+    of input or output, "warning" if config.json names no causal language model, and else "info".
     """
     found = [key for key in _OTHER_SENSES if config.get(key) is not None]
     given = config.get("architectures")

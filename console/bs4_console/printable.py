@@ -128,7 +128,8 @@ class _Printing:
 @contextlib.contextmanager
 def only_printable(out: TextIO, err: TextIO) -> Iterator[None]:
     """For the length of a `with` block, pass everything that is written to standard output (`out`)
-    and standard error (`err`) through `printable`, and redact it.
+    and standard error (`err`) through `printable`, which removes what a terminal would act on, and
+    replace secrets in it.
     """
     printing, complaining = _Printing(out), _Printing(err)
     with (

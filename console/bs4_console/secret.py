@@ -1,5 +1,5 @@
-"""Text that must never be shown, and the registry of such texts, by which each exit of the console
-replaces them.
+"""Text that must never be shown, and the registry of such texts. Each place at which text leaves
+the console replaces them by it.
 """
 
 from __future__ import annotations
@@ -70,29 +70,33 @@ know = _REGISTRY.add
 
 
 def know_environment(environment: Mapping[str, str] = os.environ) -> None:
-    """Add the values of the variables whose names are those of secrets."""
+    """Add to the list of texts that this process never shows the values of those variables in
+    `environment` whose names are those of secrets, such as an API key.
+    """
     for name, value in environment.items():
         if is_secret(name, value):
             know(value)
 
 
 def redactor() -> Redactor:
-    """Return a new redactor, which knows the values of the registry, for a text that comes in
-    pieces.
+    """Return a new redactor for a text that comes in pieces. It replaces the secrets that this
+    process was given, and everything that has the form of a credential.
     """
     return Redactor(_REGISTRY.replace)
 
 
 def redacted(text: str) -> str:
-    """Return the text without the values of the registry and without what has the form of a
-    credential.
+    """Return the text in which the secrets that this process was given, and everything that has the
+    form of a credential, are replaced.
     """
     whole = redactor()
     return whole.feed(text) + whole.end()
 
 
 def redacted_values(value: Any) -> Any:
-    """Return a JSON value in which each text, also one that is a key, passed `redacted`."""
+    """Return a JSON value in which every text, at any depth and also as a key, has its secrets
+    replaced (see `redacted`).
+    """
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, list | tuple):
@@ -104,8 +108,9 @@ def redacted_values(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Secret:
-    """A secret text, such as an API key, that `str` and `repr` do not show and that each exit
-    redacts. Call `reveal` only at the place that needs the text.
+    """A secret text, such as an API key. `str` and `repr` do not show it, and it is replaced in
+    everything that this process prints, logs or saves as a report. Call `reveal` only at the place
+    that needs the text.
     """
 
     _text: str = field(repr=False)

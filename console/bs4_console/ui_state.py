@@ -23,9 +23,10 @@ class Settings:
     """What the screen remembers from one start of the console to the next.
 
     `pod` and `run` name the row that the fleet screen's cursor was on. `place` is the screen that
-    was open above it: "fleet" (none), "pod", "run", "log" (with `source`), "incident" (with
-    `incident`), "journal" or "gpus". `silenced` lists pods ("POD") and runs ("POD/RUN") whose
-    alerts make no sound; with `quiet` no alert makes a sound.
+    was open above it: "fleet" (none), "pod", "run", "log", "incident", "journal" or "gpus".
+    `source` says which log, such as "trainer", and `incident` is the id of the incident. `silenced`
+    lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with `quiet` no alert makes
+    a sound.
     """
 
     theme: str = ""
@@ -101,9 +102,9 @@ def _not_written(error: OSError) -> str:
 
 
 def keep(mine: Settings, before: Settings) -> str:
-    """Save those settings of the screen in which `mine` differs from `before`. The others stay in
-    the file as they are, because another console may have changed them meanwhile. Return "" on
-    success, else an error message for the person.
+    """Save those settings of the screen in which `mine` differs from `before`, the settings as they
+    were read at the start. The others stay in the file as they are, because another console may
+    have changed them meanwhile. Return "" on success, else an error message for the person.
     """
     from bs4_console import files
 

@@ -26,16 +26,17 @@ class Asks(Protocol):
     """An object that can query a pod: the part of PodSession and Channel that is needed here."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
-        fields, and return the agent's answer.
+        """Send a query about `stream`, a name such as "checkpoints" or "journal", to the pod's
+        agent and return the agent's answer. `op` is the kind of the query, and `parameters` are its
+        fields.
         """
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
     """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
-    checkpoints, the step that can be resumed, and the forecast of when the disk is full (see
-    bs4_agent.checkpoints.report). The agent sends a long report in pages, which are put together;
-    after `ceilings.PAGES` pages the rest is left out.
+    checkpoints, the training step from which it can be resumed, and the forecast of when the disk
+    is full (see bs4_agent.checkpoints.report). The agent sends a long report in pages, which are
+    put together; after `ceilings.PAGES` pages the rest is left out.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
@@ -97,7 +98,8 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 
 def line(found: Mapping[str, Any]) -> str:
     """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
-    of 1.2 GiB; full in 3h 20m (step 160)`. `found` is a checkpoint report.
+    of 1.2 GiB; full in 3h 20m (step 160)`. A set is the checkpoint of one step with all its parts.
+    `found` is a checkpoint report, as `of_pod` and `of_directory` return it.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
@@ -115,9 +117,9 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def outlook(found: Mapping[str, Any]) -> str:
-    """Return a phrase about the disk, from the checkpoint report `found`: when it will be full of
-    checkpoints, for how many more there is room, or that all will fit. Returns "" if none of these
-    is known.
+    """Return a phrase about the disk of a pod: when it will be full of checkpoints, for how many
+    more there is room, or that all will fit. Returns "" if none of these is known. `found` is a
+    checkpoint report, the result of `of_pod`.
     """
     seen = found["forecast"]
     if seen["lasts"]:
@@ -134,9 +136,9 @@ def outlook(found: Mapping[str, Any]) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """Return one line about a run's retention order, from the pod's journal alone: the order
-    itself, and which checkpoints it deleted last or why it could not. Returns "" if the run has no
-    retention order.
+    """Return one line about a run's retention order, which says which checkpoints stay on the pod's
+    disk: the order itself, and which checkpoints it deleted last or why it could not. It is read
+    from the pod's journal alone. Returns "" if the run has no retention order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -178,9 +180,10 @@ def order_text(order: Mapping[str, Any]) -> str:
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
     """Return a sentence that says which of the run's checkpoints a new retention order would delete
-    at once. `found` is the run's checkpoint report. `last` is the number of complete checkpoints
-    that stay; steps that are multiples of `milestones` stay too (0: none). This is a forecast: the
-    pod itself decides, and also keeps checkpoints that are in use or in doubt.
+    at once. `found` is the run's checkpoint report, the result of `of_pod`. `last` is how many of
+    the newest complete checkpoints stay. Steps that are multiples of `milestones` stay too (0:
+    none). This is a forecast: the pod itself decides, and also keeps checkpoints that are in use or
+    in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -207,14 +210,14 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
 
 
 def size(count: float | None) -> str:
-    """Return a number of bytes as text, or "?" if it is None."""
+    """Return a number of bytes as text, such as "1.2 GiB", or "?" if it is None."""
     if count is None:
         return "?"
     return bytes_text(count)
 
 
 def age(seconds: float | None) -> str:
-    """Return an age in seconds as text, or "-" if it is None."""
+    """Return an age in seconds as text, such as "40s" or "3h 20m", or "-" if it is None."""
     if seconds is None:
         return "-"
     if seconds < 60:

@@ -18,9 +18,10 @@ NAME = "merge"
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """The request to merge one checkpoint step of a verl run into a Hugging Face directory on its
-    pod. `step` is None for the newest complete step. `target` is the directory to write; "" means
-    one below the run's directory, and a relative path starts at the run's working directory.
+    """The request to merge one checkpoint of a verl run into a Hugging Face directory on its pod.
+    `step` is the checkpoint's training step, or None for the newest complete one. `target` is the
+    directory to write; "" means one below the run's directory, and a relative path starts at the
+    run's working directory.
     """
 
     run: str
@@ -33,8 +34,9 @@ class MergeRequest:
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
-    """Have the pod make the plan of a merge and return it. Raises NotApplicableError if the run has
-    nothing to merge, and RefusedError if the merge is not allowed, each with the agent's reason.
+    """Have the pod make the plan of the merge `asked`, and return the plan. Raises
+    NotApplicableError if the run has nothing to merge, and RefusedError if the merge is not
+    allowed, each with the agent's reason.
     """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
@@ -83,7 +85,7 @@ def possible(run: RunState) -> bool:
 
 
 def progress(action: ActionView) -> str:
-    """Return one line about a merge: how far it is, how it ended, or why it failed."""
+    """Return one line about the merge `action`: how far it is, how it ended, or why it failed."""
     plan = action.body.get("plan", {})
     step = plan.get("resume")
     if action.state == "done":

@@ -72,9 +72,9 @@ class StoreFailed(ConsoleError):
 
 @dataclass(frozen=True)
 class Prunable:
-    """The plan of removing old steps of one run from the object store. The `keep` newest complete
-    steps stay, and steps that are multiples of `milestones` (0: none). `decision` says which steps
-    would be removed and which stay.
+    """The plan of removing old checkpoint steps of one run from the object store. The `keep` newest
+    complete steps stay, and also steps that are multiples of `milestones` (0: none). `decision`
+    says which steps would be removed and which stay.
     """
 
     place: Place
@@ -154,8 +154,9 @@ def _key(given: Credentials | None) -> tuple[str, str]:
 
 
 def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
-    """List the bucket and return what it holds of a run: its steps, and the pointer to the newest
-    complete one. Raises StoreFailed if the store fails or holds nothing of the run.
+    """List the bucket of `place` and return what it holds of a run: the checkpoint steps, and the
+    pointer to the newest complete one. Raises StoreFailed if the store fails or holds nothing of
+    the run.
     """
     try:
         found = steps.scan(store, Layout(place.prefix, run))
@@ -169,7 +170,7 @@ def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
-    """Return the steps of the run in the store that were uploaded by other scripts, in their own
+    """Return the checkpoint steps of the run that other scripts uploaded to `place` in their own
     layout, before this program existed, oldest first. Empty if there are none. Raises StoreFailed
     if the store fails.
     """
@@ -180,9 +181,10 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
 
 
 def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
-    """Return the plan of removing from the bucket all steps of a run except the `keep` newest
-    complete ones and multiples of `milestones` (0: none). Raises RefusedError, with the reason, if
-    nothing may be removed, UsageError if `keep` is too small, and StoreFailed if the store fails.
+    """Return the plan of removing checkpoint steps of a run from the bucket: all except the `keep`
+    newest complete ones and multiples of `milestones` (0: none). Raises RefusedError, with the
+    reason, if nothing may be removed, UsageError if `keep` is too small, and StoreFailed if the
+    store fails.
     """
     found = scan(store, place, run)
     try:
@@ -195,10 +197,11 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove from the bucket the steps that the confirmed plan `plan` names, and return what was
-    removed and what stayed. The bucket is listed again before each step. Unfinished uploads of
-    steps older than all that stay are cancelled. Raises RefusedError if the bucket has changed
-    since the plan was made, and StoreFailed if the store fails or the key may not delete.
+    """Remove from the bucket the checkpoints that the confirmed plan `plan` names, and return what
+    was removed and what stayed. The bucket is listed again before each removal. Unfinished uploads
+    that are older than all checkpoints that stay are cancelled. Raises RefusedError if the bucket
+    has changed since the plan was made, and StoreFailed if the store fails or the key may not
+    delete.
     """
     layout = Layout(plan.place.prefix, plan.run)
     try:

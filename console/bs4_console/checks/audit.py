@@ -96,12 +96,12 @@ async def check_live(
 ) -> Checked:
     """Read the journal of the agent that runs on the pod named `pod`, check its hash chain, and
     return the result. No agent is installed and nothing on the pod is changed. `transport` is
-    closed afterwards.
+    closed afterwards. If the pod cannot be reached, the result is "unknown", with the reason.
 
-    `who` is the person and `client` the name by which this console introduces itself. `kept` has
-    the newest record of the pod's journal that this machine keeps in its mirror, by the name of the
-    mirror's directory for the agent's home; the live journal must contain that record. If the pod
-    cannot be reached, the result is "unknown", with the reason.
+    `who` is the person and `client` the name by which this console introduces itself to the agent.
+    `kept` has the newest record of each copy of a journal that this machine keeps for the pod, by
+    the name of the copy's directory, which is the id of the agent's home. The live journal must
+    contain the record of its own copy.
     """
     checked = Checked(where="live", pod=pod, path="state/journal")
     try:

@@ -1,9 +1,9 @@
 """Check the hash chain of a journal line by line, wherever its lines come from.
 
 Each record carries `seq`, which counts from 1, and `prev`, the SHA-256 of the line before it
-(bs4_agent.journal). A change of a line therefore shows at the line behind it. What no chain shows:
-a change of the newest line that leaves it a record, newest lines that are missing, and a journal
-that was written anew from its beginning. Those show only against a copy, see `Anchor`.
+(bs4_agent.journal). A change of a line therefore shows at the line after it. What no chain shows: a
+change of the newest line that leaves it a record, newest lines that are missing, and a journal that
+was written anew from its beginning. Those show only against a copy, see `Anchor`.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class Checked:
 
 
 class ChainCheck:
-    """Checks the hash chain of one journal whose lines are given to it in order. `checked` is the
-    result for the lines so far. Call `line` for each line, `hole` at a place where lines are
-    missing for a known reason, and `end` after the last line.
+    """Checks the hash chain of one journal, in which each record holds the hash of the line before
+    it. Call `line` for each line in order, `hole` at a place where lines are missing for a known
+    reason, and `end` after the last line. `checked` is the result for the lines so far.
     """
 
     def __init__(self, checked: Checked, anchor: Anchor | None = None) -> None:

@@ -43,8 +43,9 @@ class NotSent(ConsoleError):
 
 
 class Notifier:
-    """Delivers the notices of `check --watch` to the channels of notify.toml, and pings the
-    healthchecks channels once in each cycle of the watch.
+    """Delivers the notices of `check --watch` to the channels of notify.toml. In each cycle of the
+    watch it also pings those channels whose kind is healthchecks, a service that raises an alarm
+    when the pings stop.
 
     `complain` is called with one sentence when a channel begins to fail, when it works again, and
     when a notice is dropped because too many wait for a channel that fails.
@@ -65,10 +66,10 @@ class Notifier:
                 _apprise()  # fails at the start and not with the first critical notice
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """Send the notices of one cycle to every channel that wants them, after those of earlier
-        cycles that could not be delivered to it, and ping the healthchecks channels. `level` is the
-        worst level of all pods (0 OK to 3 UNKNOWN) and `summary` a phrase about them; the pings
-        carry both. A channel that fails raises nothing here.
+        """Send the notices of one cycle to every channel that wants them, after the notices of
+        earlier cycles that the channel did not take. Then ping the channels of the kind
+        healthchecks. `level` is the worst level of all pods (0 OK to 3 UNKNOWN) and `summary` a
+        phrase about them; the pings carry both. A channel that fails raises nothing here.
         """
         await asyncio.gather(
             *(self._serve(channel, notices, level, summary) for channel in self.channels)
@@ -106,8 +107,8 @@ class Notifier:
 
 
 def send(channel: Channel, notice: Notice) -> None:
-    """Send one notice to one channel now. A healthchecks channel gets the notice's text as the
-    content of a ping. Raises NotSent if the channel does not take it.
+    """Send one notice to one channel now. To a channel of the kind healthchecks, which takes only
+    pings, the notice goes as the content of a ping. Raises NotSent if the channel does not take it.
     """
     notice = dataclasses.replace(
         notice, **{key: redacted_values(value) for key, value in vars(notice).items()}
@@ -132,10 +133,10 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def ping(channel: Channel, level: int, summary: str) -> None:
-    """Send one ping to a healthchecks channel, with `summary` as its content. It goes to the
-    channel's address, which means that the console still watches the pods, or to `/fail` below that
-    address if the channel has `fail` set and `level` is CRITICAL. Raises NotSent if the channel
-    does not take the ping.
+    """Send one ping, with `summary` as its content, to a channel of the kind healthchecks, a
+    service that raises an alarm when the pings stop. It goes to the channel's address, or to
+    `/fail` below that address if the channel has `fail` set and `level` is 2, CRITICAL. Raises
+    NotSent if the channel does not take the ping.
     """
     suffix = "/fail" if channel.fail and level == CRITICAL else ""
     _post(

@@ -50,10 +50,11 @@ def diagnose(
     input. For a crash report, the findings are those of the pod's agent. Raises UsageError if a
     path cannot be read.
 
-    `source` and `trainer` say which program wrote the files and for which trainer; None means that
-    this is found out from them. `idle_s` means that the last line was written so many seconds ago
-    and more lines may come; None means that no more will come. With `thorough`, even lines that
-    contain no word of any signature are parsed, which gives the same findings more slowly.
+    `source` is the program that wrote the logs, such as "trainer", and `trainer` is
+    "prime-rl-2026-01", "prime-rl" or "verl"; None means that this is found out from the files.
+    `idle_s` means that the last line was written so many seconds ago and more lines may come; None
+    means that no more will come. With `thorough`, even lines that contain no word of any known
+    failure's log pattern are parsed, which gives the same findings more slowly.
 
     In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
     `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0

@@ -44,9 +44,9 @@ class Outside:
 
     def as_list(self) -> list[dict[str, Any]]:
         """Return the observations as JSON objects, one for each run. `seen_t` is the wall time in
-        seconds at which W&B last heard of the run, `looked_t` that of the query, and `step` the
-        newest training step; the other keys are `run`, `witness` (always "wandb"), `state`,
-        `detail` and `coverage`.
+        seconds at which W&B last heard of the run, `looked_t` the wall time of the query, and
+        `step` the newest training step. The other keys are `run`, `witness` (always "wandb"),
+        `state`, `detail` and `coverage`.
         """
         found = []
         for run, sight in self.sights.items():
@@ -66,8 +66,8 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the pod's runs for which W&B is worth a query. These are the runs that have reported
-    where W&B shows them, and that are running or ended less than an hour ago.
+    """Return the pod's runs about which W&B is worth asking: those that have reported where W&B
+    shows them, and that are running or ended less than an hour ago.
     """
     found = []
     for run in pod.runs.values():
@@ -85,8 +85,9 @@ def _matters(run: RunState) -> bool:
 
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
-    """Query W&B about each run of the pod that is worth a query, all at the same time, and return
-    the observations. A query that fails becomes an observation with the state "unknown".
+    """Query W&B, over `api` and at the same time, about each run of the pod that is running or
+    ended less than an hour ago, if the run has reported where W&B shows it. Return the
+    observations. A query that fails becomes an observation with the state "unknown".
     """
     from bs4_console.checks.wandb import WandbWitness
 
@@ -125,8 +126,8 @@ async def ask(pod: PodState) -> Outside:
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence if W&B and the pod disagree about a run that lives according to the pod:
     W&B shows it as not running, or has not heard of it for ten minutes. Returns "" if they agree,
-    if the run does not live, or if W&B did not say when it last heard of it. `now_t` is the present
-    wall time in seconds; None means this machine's.
+    if the run does not live, or if W&B did not say when it last heard of it. `sight` is what W&B
+    said. `now_t` is the present wall time in seconds; None means this machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:

@@ -34,8 +34,8 @@ ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
 class Channel:
     """One receiver of notices, as a table of notify.toml describes it. `url` is its address and
     `token` its password ("" if it needs none). `least` is the mildest level of which it wants
-    notices. With `fail`, a healthchecks channel is pinged at /fail below its address while
-    something is critical.
+    notices. `fail` is for the kind healthchecks: the channel is pinged at /fail below its address
+    while something is critical.
     """
 
     kind: ChannelKind
@@ -47,8 +47,9 @@ class Channel:
 
     def wants(self, level: int, was: int) -> bool:
         """Return True if the channel receives a notice of a change from level `was` to level
-        `level`. The worse of the two levels counts, so that a channel that was told of a trouble is
-        also told of the recovery. Always False for healthchecks channels, which receive only pings.
+        `level` (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). The worse of the two counts, so that a
+        channel that was told of a trouble is also told of the recovery. Always False for a channel
+        of the kind healthchecks, which receives only pings.
         """
         graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)

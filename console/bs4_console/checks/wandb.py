@@ -56,8 +56,9 @@ class WandbError(ConsoleError):
 @dataclass(frozen=True)
 class WandbRun:
     """One run as W&B shows it. `state` is W&B's own word, such as "running" or "crashed".
-    `heartbeat_t` is the wall time in seconds of the last heartbeat, `updated_t` that of the newest
-    numbers, and `step` the newest step; each is None if W&B does not have it.
+    `heartbeat_t` is the wall time of the last heartbeat and `updated_t` the wall time of the newest
+    numbers, both in seconds. `step` is the newest step. Each of the three is None if W&B does not
+    have it.
     """
 
     id: str
@@ -257,9 +258,9 @@ def _time(text: object) -> float | None:
 
 
 class WandbWitness:
-    """The external observer that queries W&B about one run. `tracked` says where W&B shows each
-    side of the run, such as the trainer and the orchestrator (server, entity, project and id), as
-    the pod's journal records it (see `RunView.tracked`).
+    """The external observer (see ExternalObserver) that queries W&B about one run. `tracked` says
+    where W&B shows each side of the run, such as the trainer and the orchestrator (server, entity,
+    project and id), as the pod's journal records it (see `RunView.tracked`).
     """
 
     name = "wandb"

@@ -87,10 +87,11 @@ async def watch(
     every: float,
     cycles: int | None = None,
 ) -> int:
-    """Judge everything in `watched` once in each cycle. A cycle begins every `every` seconds, and
-    there are `cycles` of them (None: no end). When a level has changed (see Transitions), `show` is
-    called with the notice about it, and `listener` is given all notices of the cycle. Returns the
-    worst level of the last cycle.
+    """Judge every pod or file in `watched` again and again. A cycle begins every `every` seconds,
+    and there are `cycles` of them (None: no end). If a level has changed for long enough (see
+    Transitions), `show` is called with the notice about it. `listener` is given the notices of each
+    cycle, also if there are none. Returns the worst level of the last cycle: 0 OK, 1 WARNING, 2
+    CRITICAL, 3 UNKNOWN.
     """
     transitions = Transitions()
     due = time.monotonic()

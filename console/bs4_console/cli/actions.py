@@ -101,9 +101,9 @@ def exit_code(action: ActionView) -> int:
 
 
 async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:
-    """Submit an action to the pod, watch it, and return it once it has ended, whether it succeeded
-    or not. `kind` is the kind of the action (such as "stop" or "playbook"), and `body` has the
-    fields that an action of that kind takes, such as `run`. The progress is printed, as NDJSON with
-    `as_json`.
+    """Submit an action to the pod, watch it until it has ended, and return it, whether it succeeded
+    or not. `kind` is the kind of the action, such as "stop" or "playbook". `body` has the fields
+    that an action of that kind takes, such as `run`. The progress is printed as text, or as NDJSON
+    with `as_json`.
     """
     return await watch(live, await live.submit(kind, **body), as_json=as_json)

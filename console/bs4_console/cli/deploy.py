@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(options: argparse.Namespace) -> int:
     """Connect to the pod, print the version of its agent and what the agent can see there, and
     return 0. The agent is installed or started if needed. Raises RefusedError if the pod or the
-    console is read-only, and the link's error if no agent can be reached.
+    console is read-only, and a LinkError if the agent cannot be reached.
     """
     async with linked(to_act_on(options)) as live:
         hello, coverage = live.state.hello, live.state.latest.get("coverage", {})

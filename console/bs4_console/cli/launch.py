@@ -285,9 +285,9 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool:
 
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
-    """Watch the action with the key `key`, a launch, until the run's first step, or with --no-wait
-    only until the trainer's program runs, and print its progress. Returns the exit code: 0 if the
-    launch came that far, 1 if it failed, 4 if the pod refused it.
+    """Watch the action with the key `key`, a launch, until the run's first training step, or with
+    --no-wait only until the trainer's program runs, and print its progress. Returns the exit code:
+    0 if the launch came that far, 1 if it failed, 4 if the pod refused it.
     """
     if options.no_wait:
         async for action in guide.until_started(live, key):

@@ -29,12 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
-    """Show a plan and have it confirmed. Returns True if it may be carried out, and False if --plan
-    was given without a hash, which means that it is only to be shown. Without --json the plan is
-    printed; `words` are further lines that are printed below its steps. --yes, --plan HASH and a
-    person who types yes confirm the plan.
+    """Show a plan and have it confirmed, by --yes, by --plan HASH or by a person who types yes.
+    Returns True if the plan may be carried out, and False if --plan was given without a hash, which
+    means that it is only to be shown. Without --json the plan is printed; `words` are further lines
+    that are printed below its steps.
 
-    Raises RefusedError if nobody confirms it, or if --plan gives another plan's hash.
+    Raises RefusedError if nobody confirms the plan, or if --plan gives the hash of another plan.
     """
     check_hash(options, view)
     if not options.json:
@@ -86,9 +86,9 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
 
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """Return the part of the JSON object of --plan --json that all commands share: the pod, the
-    run, the plan's hash, the wall time in seconds at which the plan expires, and the step to resume
-    from. `fields` are names of further fields of the plan, which are added.
+    """Return those fields of the JSON output of --plan --json that all commands share: the pod, the
+    run, the plan's hash, the wall time in seconds at which the plan expires, and the training step
+    from which the run would resume. The fields of the plan that `fields` names are added.
     """
     own = {
         "pod": options.pod,

@@ -219,10 +219,10 @@ def _want(options: argparse.Namespace) -> Want:
 async def provisioner(
     names: Sequence[str] | None, book: Book | None = None
 ) -> AsyncIterator[Provisioner]:
-    """Open a Provisioner, which rents machines, for the providers in `names` while the block runs.
-    None means every provider for which a key is stored on this machine. `book` records which
-    machines are rented; None means the file that the console normally uses. Raises UsageError if no
-    provider has a key.
+    """Open a Provisioner, which rents machines, for the length of an `async with` block. `names`
+    are the providers at which it may rent; None means every provider for which a key is stored on
+    this machine. `book` is the journal of rented machines; None means the console's own. Raises
+    UsageError if no provider has a key.
     """
     chosen = list(names or keys.known())
     if not chosen:

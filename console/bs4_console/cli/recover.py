@@ -98,11 +98,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Watch and recover the runs of the configuration file once, and return the worst exit code of
-    the runs: 0 the run is well, 1 it was not recovered, 3 its state is unknown, 4 a plan waits to
-    be confirmed. With --watch, do it until cancelled. With --print, only print a systemd unit, a
-    crontab line or a GitHub workflow for this command. Raises RefusedError if the console is
-    read-only, except with --dry-run, and UsageError for a run that the file does not name.
+    """Look once at each run of recover.toml whose machine may be lost, recover it if the file
+    allows that, and return the worst exit code of the runs: 0 the run is well, 1 it was not
+    recovered, 3 its state is unknown, 4 a plan waits to be confirmed. With --watch, look again and
+    again until cancelled. With --print, only print a systemd unit, a crontab line or a GitHub
+    workflow for this command. Raises RefusedError if the console is read-only, except with
+    --dry-run, and UsageError for a run that the file does not name.
     """
     if options.print:
         text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(
@@ -230,8 +231,9 @@ def _plan_lines(outcome: Outcome) -> list[str]:
 async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
-    """Open the controller that watches and recovers one run, while the block runs. Raises
-    RefusedError if another process on this machine controls the run already.
+    """Open, for the length of an `async with` block, the controller that watches one run and moves
+    it to another machine if its own is lost. Raises RefusedError if another process on this machine
+    controls the run already.
     """
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside

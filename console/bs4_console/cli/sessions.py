@@ -166,13 +166,13 @@ def fleet(read_only: bool = False) -> Fleet:
 async def linked(
     pod: Pod, *, deploy: bool = True, timeout: float = 60.0
 ) -> AsyncIterator[PodSession]:
-    """Open a session with the pod while the block runs. When the block begins, the session is
-    connected and has read the pod's state. `deploy` allows the session to install the agent. Raises
-    the link's own error if the pod cannot be reached, or its state cannot be read, within `timeout`
-    seconds.
+    """Open a session with the pod for the length of an `async with` block. When the block begins,
+    the session is connected and has read the pod's state. `deploy` allows the session to install
+    the agent. Raises a LinkError if the pod cannot be reached, or its state cannot be read, within
+    `timeout` seconds.
 
     If the link is lost later, the session reconnects for up to a minute, because the work on the
-    pod goes on. If that fails, the block ends with the link's error.
+    pod goes on. If that fails, the block ends with a LinkError.
     """
     live = session(pod, deploy=deploy, keep="records")
     life = asyncio.create_task(live.run_once(PATIENCE_S))

@@ -86,9 +86,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Install what a trainer needs on a pod, and return the exit code: 0 if every part is on the
-    pod and passed a check after the installation, 1 if a step failed, 4 if the pod refused. 0 too
-    if only the plan or the log was to be shown. --stop ends a set-up that is under way. Raises
-    UsageError if --trainer is missing, and RefusedError if nobody confirmed.
+    pod and passed a check after the installation, or if only the plan or the log was to be shown; 1
+    if a part could not be installed; 4 if the pod refused. --stop ends a set-up that is under way.
+    Raises UsageError if --trainer is missing, and RefusedError if nobody confirmed.
     """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
@@ -166,7 +166,8 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 def plan_text(plan: PlanView, trainer: str) -> str:
     """Return the plan of a set-up as text for a person: for each step, what is on the pod now and,
-    if the step is still to be done, the exact command.
+    if the step is still to be done, the exact command. Then follow the environment variables that
+    are not set, because the version of vLLM that is installed for `trainer` does not use them.
     """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]

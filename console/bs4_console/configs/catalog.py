@@ -47,9 +47,10 @@ def finding(
     edits: tuple[Edit, ...] = (),
     level: Level | None = None,
 ) -> Finding:
-    """Return a finding of the rule with the id `rule`. Its level and fix are those of the rule
-    unless others are given. `line` is 1-based, and `edits` are changes that are certain to repair
-    it.
+    """Return a Finding for the rule whose id is `rule`, such as "R31". `line` is the 1-based line
+    in the config, and `message` a sentence that says what is wrong there. `edits` are changes of
+    the config that are certain to repair it. With `fix` "" and `level` None, the fix and the level
+    are those of the rule. Raises KeyError if there is no such rule.
     """
     known = rules()[rule]
     return Finding(
@@ -63,9 +64,9 @@ def finding(
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
-    """Return a finding that says that the trainer would refuse a value; its id is `schema`, as no
-    rule is about it. `place` is the value's dotted key, `message` what is wrong and `fix` what to
-    do.
+    """Return a finding that says that the trainer would refuse a value. The finding's id is
+    `schema`, because no rule is about this value. `place` is the value's dotted key, `message` a
+    sentence that says what is wrong, and `fix` a sentence that says what to do.
     """
     return finding("schema", view.line(place), message, fix)
 

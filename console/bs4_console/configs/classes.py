@@ -19,9 +19,10 @@ _MOST, _TEXT = 200, 400
 class Refusal:
     """One error that the trainer's own config class reports about a config.
 
-    `place` has the keys and indices that lead to the refused value, with pydantic's own names of
-    union members between them; () is an error that concerns several values. `kind` is pydantic's
-    error type, and `message` its sentence.
+    `place` has the keys and list indices that lead to the refused value. Where a value may be one
+    of several classes, the class's name as pydantic writes it stands between them. An error that
+    concerns several values has the place (). `kind` is pydantic's error type, and `message` its
+    sentence.
     """
 
     place: Path
@@ -50,8 +51,9 @@ class Answer:
 
 
 def read(part: object) -> Answer:
-    """Return the agent's answer `part` about the trainer's classes as an Answer. Anything malformed
-    becomes an Answer without a class, with the reason. Nothing is raised.
+    """Read the part of an agent's answer in which it says what the trainer's own config class
+    reports about a config, and return it as an Answer. If `part` does not have the expected form,
+    the Answer names no class and says why. Nothing is raised.
     """
     answer = part if isinstance(part, Mapping) else {}
     name, errors = answer.get("class"), answer.get("errors")
@@ -75,11 +77,11 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """Return the findings of lint, `found`, corrected by `answer`, what the trainer's own classes
-    say about the same config. An error that only the console's copy of the schema reports is
-    dropped if the classes accept that value. A finding of a rule stays, because the rule knows a
-    failure. A refusal of the classes is added unless an error on its line explains it already. If
-    no class was asked, `found` is returned as it is.
+    """Return the findings of lint, `found`, corrected by `answer`: what the trainer's own classes
+    say about the same config, `document`. An error that only the console's copy of the schema
+    reports is dropped if the classes accept that value. A finding of a rule stays, because the rule
+    knows a failure. A refusal of the classes is added unless an error on its line explains it
+    already. If no class was asked, `found` is returned as it is.
 
     The classes stop at the first error that concerns several values. Findings about several values
     therefore stay unless the classes accept the whole config.

@@ -27,8 +27,9 @@ class Change:
 
 
 def valid(file: File, follow: bool = False) -> Document:
-    """Return the config in a file, as a Document. With `follow`, other files that it names are laid
-    over it (see `read_toml`). Raises UsageError if the file cannot be read or is not TOML.
+    """Return the config in a file, as a Document. With `follow`, the files that its key
+    `toml_files` names are read too; each of them replaces whole top-level tables of the config.
+    Raises UsageError if a file cannot be read or is not TOML.
     """
     document = read_toml(file, follow)
     if document.findings:
@@ -64,9 +65,9 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield (path, value) for everything inside `value` that is not split further: plain values,
-    lists of plain values and empty tables. `path` is the path of `value` itself, with which the
-    paths begin.
+    """Yield (path, value) for every value inside `value` that is not a table: numbers, texts, lists
+    of such values, and also empty tables. A path is a tuple of keys and list indices. It begins
+    with the argument `path`, which is the place of `value` itself in the config.
     """
     if isinstance(value, dict) and value:
         for key, item in value.items():

@@ -22,8 +22,8 @@ DEEPEST, LONGEST = 100, 300
 
 
 class BadToml(tomllib.TOMLDecodeError):
-    """Raised for a text that is not TOML, or that is nested or has numbers beyond what a config can
-    have. `line` is 1-based, and `what` says what is wrong.
+    """Raised for a text that is not TOML, that is nested too deeply, or that has a number too large
+    for a config. `line` is 1-based, and `what` says what is wrong.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -35,9 +35,10 @@ class BadToml(tomllib.TOMLDecodeError):
 class Document:
     """One TOML config that was read.
 
-    `data` has its values, and `lines` the 1-based line of each path. For a config of January 2026,
-    `data` also has the values of the files that its key `toml_files` names. `findings` are the
-    problems found while reading, such as a text that is not TOML.
+    `data` has its values as nested tables. `lines` maps the path of each value, a tuple of keys and
+    list indices, to its 1-based line. In a config for prime-rl of January 2026, `data` also has the
+    values of the files that its key `toml_files` names. `findings` are the problems found while
+    reading, such as a text that is not TOML.
     """
 
     file: File
@@ -51,9 +52,10 @@ class Document:
     """The files of `toml_files` as (path, text)."""
 
     def line(self, path: Path) -> int:
-        """Return the 1-based line of a path. If the file does not write the path, return the line
-        of the nearest table around it, or 1 if there is none. For a value from a file of
-        `toml_files` it is the line that names that file.
+        """Return the 1-based line at which the file writes the value at `path`, a tuple of keys and
+        list indices. If the file does not have the value, return the line of the nearest table
+        around it, or 1 if there is none. For a value from a file that `toml_files` names, return
+        the line at which that file is named.
         """
         if path and isinstance(path[0], str) and path[0] in self.borrowed:
             return self.borrowed[path[0]]
@@ -121,8 +123,9 @@ def read_raw(file: File) -> str:
 
 
 def read_toml(file: File, follow: bool = False) -> Document:
-    """Return the config in a file. If the text is not TOML, nothing is raised: the Document has no
-    values, and the finding `toml` says what is wrong. Raises UsageError if the file cannot be read.
+    """Read a config file and return it as a Document. If the text is not TOML, nothing is raised:
+    the Document has no values, and its finding with the id `toml` says what is wrong. Raises
+    UsageError if the file cannot be read.
 
     With `follow`, the files that the key `toml_files` names are laid over the config, as prime-rl
     of January 2026 does: such a file replaces whole top-level tables of the file that names it.
@@ -139,8 +142,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, or
-    is nested or has numbers beyond what the rules can work with.
+    """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, is
+    nested too deeply, or has a number too large for the rules to work with.
     """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
@@ -184,7 +187,9 @@ def _longest(text: str, sign: str) -> int:
 
 
 def broken(error: BadToml) -> Finding:
-    """Return the finding with the id `toml` for the error with which a text could not be read."""
+    """Return a finding with the id `toml` that says why a text could not be read. `error` is the
+    error that `parse` raised for it.
+    """
     fix = "Correct the syntax on this line."
     if "overwrite" in error.what or "twice" in error.what:
         fix = "A key or table may stand only once."

@@ -50,8 +50,9 @@ _MOVED = {
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """Return a finding about `problem`, which is one value that the schema refuses or one key that
-    it ignores in the config `view`. The finding has a sentence for a person and says what to do.
+    """Return a finding about `problem`, which is one value that the trainer's schema refuses or one
+    key that it ignores in the config `view`. The finding has the id of the rule that knows this
+    mistake, or `schema` if no rule does, a sentence for a person, and what to do.
     """
     line = view.at(problem.path)
     if problem.kind == "extra":

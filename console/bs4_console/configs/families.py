@@ -63,9 +63,10 @@ def rendered() -> frozenset[str]:
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """Return (reason, same_trainer) if the console's registry of models says that training the
-    model `model` failed, else None. `same_trainer` is True if it failed with the trainer with the
-    id `trainer`, and False if it failed only with another trainer.
+    """Look the model `model` up in the console's registry of models (configs/models.toml). If the
+    registry says that training it failed, return (reason, same_trainer), else None. `same_trainer`
+    is True if it failed with the trainer `trainer`, and False if it failed only with another
+    trainer.
     """
     known = models.get(model)
     if known is None or not known.blocked:

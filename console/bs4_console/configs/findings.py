@@ -23,7 +23,8 @@ _LONGEST = 80
 @dataclass(frozen=True)
 class Edit:
     """One change of a config that is certain to repair a finding. `op` is "set" (write `value` at
-    `path`), "remove" (remove `path`), or "move" (move the value at `path` to `to`).
+    `path`), "remove" (remove the value at `path`), or "move" (move the value at `path` to `to`).
+    `path` and `to` are tuples of keys and list indices.
     """
 
     op: Literal["set", "remove", "move"]
@@ -72,8 +73,9 @@ def by_line(found: Iterable[Finding]) -> list[Finding]:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as a person would write it, such as `orchestrator.env[0].id`. A key that TOML
-    needs in quotes gets them, and a key longer than 80 characters is shortened.
+    """Return a path, which is a tuple of keys and list indices, as a person would write it, such as
+    `orchestrator.env[0].id`. A key that TOML needs in quotes gets them, and a key longer than 80
+    characters is shortened.
     """
     text = ""
     for part in path:
@@ -93,8 +95,8 @@ def path_of(place: str) -> Path:
 
 
 def below(top: Any, path: Path) -> Any:
-    """Return the value at a path inside nested tables and lists, or None if the path does not
-    exist.
+    """Return the value at `path` inside the nested tables and lists of `top`, or None if there is
+    none. A path is a tuple of keys and list indices.
     """
     value = top
     for part in path:
@@ -108,12 +110,12 @@ def below(top: Any, path: Path) -> Any:
 
 
 def at(top: Any, path: Path) -> Any:
-    """Return the value at a path inside nested tables and lists. Raises KeyError, IndexError or
-    TypeError if the path does not exist.
+    """Return the value at `path` inside the nested tables and lists of `top`. A path is a tuple of
+    keys and list indices. Raises KeyError, IndexError or TypeError if there is no such value.
     """
     return functools.reduce(operator.getitem, path, top)
 
 
 def names_of(path: Path) -> tuple[str, ...]:
-    """Return the keys of a path, without its list indices."""
+    """Return the keys of a path (a tuple of keys and list indices), without its list indices."""
     return tuple(part for part in path if isinstance(part, str))

@@ -49,8 +49,10 @@ class Fixed:
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
     """Repair everything in a config that can be repaired with certainty, and return the new text
-    with what was done. The file is not changed. Comments and line ends stay. `component` says which
-    program's config it is: rl (the whole training), trainer, orchestrator, inference, sft or eval.
+    with what was done. The file is not changed. Comments and line ends stay. `trainer` is
+    "prime-rl-2026-01" or "prime-rl". `given` is what is known beside the file, such as the launch
+    command (None: nothing). `component` says which program's config it is: rl (the whole training),
+    trainer, orchestrator, inference, sft or eval.
 
     Raises NotApplicableError for verl and for a text that is not TOML, because a person must
     correct those, and UsageError if the file cannot be read.

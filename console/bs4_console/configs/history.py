@@ -71,9 +71,10 @@ class History:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def key(self, config: File) -> str:
-        """Return the name under which the registry has, or would have, a config. It is the file's
-        path relative to the registry's directory. If that is not recorded and exactly one recorded
-        config has the same file name, it is that config's name.
+        """Return the name of a config in the registry, under which its versions are, or would be,
+        recorded. It is the file's path relative to the registry's directory. But if nothing is
+        recorded under that path, and exactly one recorded config has the same file name, it is the
+        name of that one.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
         names = self._named(path, config.name)
@@ -90,8 +91,8 @@ class History:
         return found
 
     def versions(self, name: str) -> list[Version]:
-        """Return the recorded versions of a config, oldest first, so that the current one is last.
-        Empty if the config is not recorded.
+        """Return the recorded versions of the config that the registry has under `name`, oldest
+        first, so that the current one is last. Empty if the config is not recorded.
         """
         entry = self.data["configs"].get(name)
         if not isinstance(entry, dict) or not isinstance(entry.get("versions"), dict):
@@ -117,12 +118,13 @@ class History:
     def add(
         self, config: File, data: dict[str, Any], reason: str, created: str, based_on: str = ""
     ) -> Version:
-        """Add the values `data` to this object as the next version of a config, and return that
-        version. Call `write` to save it.
+        """Add the values `data` of a config to this object as the config's next version, and return
+        that version. Call `write` to save it.
 
-        `created` is the time as text. Without `based_on` the version before is the parent. Raises
-        UsageError if the values are the same as in the current version, or if the parent is not
-        recorded.
+        `created` is the time as text, and `reason` says why the version was made. `based_on` is the
+        version from which it was made, NAME:vN or vN; "" means the config's version before. Raises
+        UsageError if the values are the same as in the current version, or if the version
+        `based_on` is not recorded.
         """
         name = self.key(config)
         known = self.versions(name)

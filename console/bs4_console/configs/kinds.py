@@ -29,13 +29,14 @@ _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return which program a config is for, by the name of its component: rl (the whole training),
-    trainer, orchestrator, inference, sft or eval. It is the component whose schema, in the
-    generation `generation`, knows the most of the config's keys. Returns None if no schema knows
-    half of the keys at the top.
+    """Return which program of prime-rl a config is for: "rl" (the whole training), "trainer",
+    "orchestrator", "inference", "sft" or "eval". It is the program whose schema knows the most of
+    the keys in `data`, the config's values. `generation` is the version of prime-rl:
+    "prime-rl-2026-01", or "prime-rl" for the current one. Returns None if no schema knows half of
+    the keys at the top.
 
-    If several components know equally many, the file's name decides, then its folder's name, then
-    the order above.
+    If several programs fit equally well, the name of `file` decides, then the names of its folders,
+    then the order in the list above.
     """
     misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
     least = min(misfits.values())
@@ -48,8 +49,10 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
-    """Return `component` if it is given, else the one that the config's keys show (see
-    `component_of`). Raises UsageError if the config fits no component.
+    """Return `component` if it is given. If it is None, find out from the config's keys and the
+    file's name which program the config is for, and return its name, such as "rl" or "trainer".
+    `data` has the config's values, and `generation` is "prime-rl-2026-01" or "prime-rl". Raises
+    UsageError if the config fits no program.
     """
     found = component or component_of(data, file, generation)
     if found is None:

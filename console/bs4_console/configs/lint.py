@@ -33,10 +33,10 @@ def lint(
 ) -> list[Finding]:
     """Return what is wrong with a config file, as findings sorted by line (empty if nothing is).
 
-    `trainer` is one of TRAINERS. `given` is what is known beside the file, such as the launch
-    command. `component` says which program's config it is, for prime-rl: rl (the whole training),
-    trainer, orchestrator, inference, sft or eval. Raises UsageError if the file cannot be read, or
-    if the component does not exist.
+    `trainer` is "prime-rl-2026-01", "prime-rl" or "verl". `given` is what is known beside the file,
+    such as the launch command (None: nothing). `component` says which program's config it is, for
+    prime-rl: rl (the whole training), trainer, orchestrator, inference, sft or eval. Raises
+    UsageError if the file cannot be read, or if the component does not exist.
     """
     given = given or Given()
     if trainer == "verl":
@@ -51,8 +51,10 @@ def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
     """Return what is wrong with a prime-rl config that was read already, as findings sorted by line
-    (empty if nothing is). `trainer`, `given` and `component` are as in `lint`. Raises UsageError if
-    `component` does not exist.
+    (empty if nothing is). `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is what is known
+    beside the file, such as the launch command (None: nothing). `component` says which program's
+    config it is, such as "rl" for the whole training. Raises UsageError if the component does not
+    exist.
 
     If the config's text is not TOML, the only findings are that (with the id `toml`) and those
     about launch commands in its comments.

@@ -1,4 +1,4 @@
-"""Translate a config of one prime-rl generation into the names of the other. A value without a
+"""Translate a config of one version of prime-rl into the names of the other. A value without a
 translation is listed with its line and the reason.
 """
 
@@ -28,11 +28,12 @@ from bs4_console.errors import NotApplicableError
 
 @dataclass(frozen=True)
 class Left:
-    """One key of the old config in a migration that the new config does not have as it was, or that
-    a person should check in the new config.
+    """One line in the report of a migration: a key of the old config that the new config does not
+    have or has in another form, or that a person should check. `reason` says which of these, and
+    why.
 
-    `line` is the key's 1-based line in the old config. `refuses` is True if the new config means
-    something else than the old one because of this key, and so must not be used.
+    `line` is the key's 1-based line in the old config. `refuses` is True if, because of this key,
+    the new config means something else than the old one and so must not be used.
     """
 
     key: str
@@ -43,11 +44,11 @@ class Left:
 
 @dataclass
 class Migrated:
-    """A config that was rewritten for the other generation of prime-rl. `text` is the new config.
+    """The result of rewriting a config for the other version of prime-rl. `text` is the new config.
 
-    `component` says which program it is for (rl, trainer, orchestrator, inference, sft). `left` are
-    the keys that were not taken over as they were, or need a check by a person. `findings` are what
-    lint finds in the new config.
+    `component` says which program it is for (rl, trainer, orchestrator, inference, sft). `left` has
+    the keys of the old config that the new one lacks or has in another form, and those that a
+    person should check. `findings` are what lint finds in the new config.
     """
 
     text: str
@@ -69,11 +70,12 @@ class Migrated:
 
 
 def migrate(file: File, to: str, component: str | None = None) -> Migrated:
-    """Return the config in `file` rewritten for the generation `to` of prime-rl, and what lint
-    finds in it. The file is not changed.
+    """Rewrite the config in `file` for the version `to` of prime-rl ("prime-rl-2026-01", or
+    "prime-rl" for the current one), and return the new config with what lint finds in it. The file
+    is not changed.
 
     `component` says which program the config is for; None finds it out from the keys and the file's
-    name. Every value is in the new config or named in `left`. A value that the other generation
+    name. Every value is in the new config or named in `left`. A value that the other version
     refuses stays, and lint names it. Raises UsageError if the file is not TOML or fits no
     component, and NotApplicableError for a config of evaluations.
     """

@@ -1,8 +1,8 @@
-"""Know the keys that one generation of prime-rl has and the other has not, and the nearest key to a
+"""Know the keys that one version of prime-rl has and the other has not, and the nearest key to a
 wrong one.
 
 The table holds prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August 2026).
-Neither generation accepts a name of the other.
+Neither version accepts a name of the other.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from bs4_console.configs.schema import exists, homes
 
 @dataclass(frozen=True)
 class Rename:
-    """One key that the two generations of prime-rl name differently.
+    """One key of a config that two versions of prime-rl name differently.
 
-    `old` is the key of January 2026, and `new` the current key, or "" if the current generation has
-    none. `moved` is True if the value stays as it is. `needed` is True if a config means something
-    else without the key. `note` is a remark for a person.
+    `old` is the key in prime-rl of January 2026. `new` is the key in the current prime-rl, or "" if
+    that has none. `moved` is True if the value itself stays as it is. `needed` is True if a config
+    without the key means something else. `note` is a remark for a person.
     """
 
     old: str
@@ -31,7 +31,7 @@ class Rename:
 
     def ends(self, forward: bool) -> tuple[str, str]:
         """Return (key in the old config, key in the new config) for a migration. `forward` is True
-        for a migration from January 2026 to the current generation, and False for one in the other
+        for a migration from prime-rl of January 2026 to the current one, and False for the other
         direction.
         """
         if forward:
@@ -227,8 +227,10 @@ OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
-    """Return a phrase that says what to write instead of `path`, if it is a key of the generation
-    other than `generation`. Return None if it is not such a key.
+    """Find out whether `path`, a key that `generation` does not know, is a key of the other version
+    of prime-rl. If it is, return a phrase that says what to write instead, else None. `generation`
+    is "prime-rl-2026-01", or "prime-rl" for the current version. A path is a tuple of keys and list
+    indices.
     """
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
@@ -265,10 +267,13 @@ def _in_translated_table(generation: str, name: str) -> str:
 def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
-    """Return (sentence, key) that help a person with a key at `path` that the schema does not know.
-    The sentence suggests a similar key of `known`, which are the keys that the table may have, or
-    says in which other table the key belongs. The second part is the right key in the same table,
-    if that is nearly certain. Each of the two is "" if nothing fits.
+    """Suggest what a person may have meant with the key at `path`, which the schema does not know.
+    Return (sentence, key). The sentence names a similar key of the same table, or says in which
+    other table the key belongs. The key is a similar one of the same table that is nearly certain
+    to be right. Each of the two is "" if nothing fits.
+
+    `known` are the keys that the table may have. `generation` is "prime-rl-2026-01" or "prime-rl",
+    and `component` the program whose schema is used, such as "rl" for the whole training.
     """
     key = str(path[-1])
     table = names_of(path[:-1])

@@ -25,8 +25,9 @@ from bs4_console.errors import UsageError
 @dataclass(frozen=True)
 class Overlaid:
     """A config into which the options of the launch command were written, as the trainer does it.
-    `values` are the resulting values, `problems` is what the schema refuses in them, and `unread`
-    are findings about files that the command names and that cannot be read.
+    `values` are the resulting values. `problems` are those values and keys among them that the
+    trainer's schema refuses. `unread` are findings about files that the command names and that
+    cannot be read.
     """
 
     values: dict[str, Any]
@@ -34,8 +35,9 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Return those problems that the schema has with the file alone, `before`, which the launch
-        command does not remove. Ignored keys are always among them.
+        """Return the problems in `before` that are still there with the launch command. `before`
+        are the schema's problems with the config file alone. A problem of the kind "ignored" (a key
+        without effect) is always returned.
         """
         still = {(problem.kind, problem.path) for problem in self.problems}
         found = []
@@ -45,9 +47,9 @@ class Overlaid:
         return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
-        """Yield a finding for each problem that the launch command causes: one that the schema does
-        not have with the file alone, `before`. `view` is the config without the command. The
-        findings are on line 1, because the values are in no line of the file.
+        """Yield a finding for each problem that only the launch command causes. `before` are the
+        schema's problems with the config file alone, and `view` is the config without the command.
+        The findings are on line 1, because the values are in no line of the file.
         """
         known = {(problem.kind, problem.path) for problem in before}
         overlaid = dataclasses.replace(view, data=self.values)

@@ -41,9 +41,8 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding if the console's registry of models says that training the config's model
-    failed. The model is that of the config's table [model], which this kind of config has at its
-    top.
+    """Yield a finding if the config names in its table [model] a model whose training failed
+    according to the console's registry of models (configs/models.toml).
     """
     name = view.written("model.name")
     if isinstance(name, str):
@@ -51,9 +50,9 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield a finding if a trainer's config trains a LoRA adapter and sends weights by NCCL or
-    NIXL, which do not carry adapters. In a config of January 2026, also yield one if it sends
-    weights by NCCL and max_async_level is not 1.
+    """Yield a finding if a trainer's config trains a LoRA adapter and sends weights to the
+    inference server by NCCL or NIXL, which do not carry adapters. In a config for prime-rl of
+    January 2026, also yield one if weights are sent by NCCL and max_async_level is not 1.
     """
     kind = view.table("trainer.weight_broadcast").get("type", "filesystem")
     place = "trainer.weight_broadcast.type"
@@ -96,9 +95,10 @@ def ranks(view: View) -> Iterator[Finding]:
 
 
 def eval_january(view: View) -> Iterator[Finding]:
-    """Yield findings about an evaluation config of January 2026: neither the base model nor
-    checkpoints are to be evaluated, or resume_path is set without [save] stream = true, or with
-    several environments or checkpoints, although it is a single file.
+    """Yield findings about an evaluation config for prime-rl of January 2026: if neither the base
+    model nor checkpoints are to be evaluated; if resume_path is set without [save] stream = true;
+    and if resume_path, which names a single file, is set while there are several environments or
+    checkpoints.
     """
     yield from refuse_if(
         not view.has("weights_dir") and view.written("eval_base") is False,
@@ -126,9 +126,9 @@ def eval_january(view: View) -> Iterator[Finding]:
 
 
 def eval_current(view: View) -> Iterator[Finding]:
-    """Yield findings about the table [eval] of a config of the current generation: a source of
-    prompts that is wrong (see rules_current.sources_at), and limits of rollouts in flight that
-    contradict each other (see rules_current.inflight).
+    """Yield findings about the table [eval] of a config for the current prime-rl: a source of
+    prompts without an environment or with a name that is taken or reserved, a table without any
+    source, and limits on the number of rollouts in flight that contradict each other.
     """
     yield from rules_current.sources_at(view, "eval")
     if view.is_table("eval"):
@@ -193,9 +193,9 @@ def trace(view: View) -> Iterator[Finding]:
 
 
 def sft_january(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in an SFT config (supervised fine-tuning) of January 2026 that
-    the trainer refuses because of another value, for example a seq_len that is not a multiple of
-    256 with packing by stack.
+    """Yield a finding for each value in a config of supervised fine-tuning (SFT) for prime-rl of
+    January 2026 that the trainer refuses because of another value, for example a seq_len that is
+    not a multiple of 256 with packing by stack.
     """
     packing = view.get("data.pack_function") or "cat"
     tokens = view.number("data.seq_len") or 128
@@ -248,10 +248,10 @@ def sft_january(view: View) -> Iterator[Finding]:
 
 
 def sft_current(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in an SFT config (supervised fine-tuning) of the current
-    generation that does not go with another: more GPUs than the node has, several nodes without
-    [slurm], [inference] without [eval]. Includes the findings of `eval_current` and of
-    `rules_current.trainer_at`.
+    """Yield a finding for each value in a config of supervised fine-tuning (SFT) for the current
+    prime-rl that does not go with another: more GPUs than the node has, several nodes without
+    [slurm], [inference] without [eval]. Also yields what is wrong with the table [eval], and each
+    value of the trainer that it refuses because of another value.
     """
     train = view.number("deployment.num_train_gpus") or 1
     node = view.number("deployment.gpus_per_node") or 8

@@ -81,7 +81,7 @@ def check(view: View) -> Iterator[Finding]:
 def conflicts(view: View) -> Iterator[Finding]:
     """Yield a finding for each value of trainer, orchestrator or inference server that differs from
     the same value in a shared table, and one for an output_dir that is set for the trainer or the
-    orchestrator alone. Includes the findings of `handed_on`.
+    orchestrator alone. Also yields one for each shared value that one of the three would refuse.
     """
     for shared, targets in SHARED.items():
         for place in targets:
@@ -127,7 +127,7 @@ def handed_on(view: View) -> Iterator[Finding]:
 def deployment(view: View) -> Iterator[Finding]:
     """Yield findings about GPUs and nodes: more GPUs than the node or the pod has, inference GPUs
     that are not a multiple of tensor_parallel_size, and what a deployment over several nodes needs
-    and the config lacks. Includes the findings of `inference_nodes`.
+    and the config lacks. Also yields those about an inference server over several nodes.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -210,7 +210,8 @@ def inference_nodes(view: View) -> Iterator[Finding]:
 
 def batching(view: View) -> Iterator[Finding]:
     """Yield a finding if the orchestrator has both batch_size and token_batch_size, which exclude
-    each other. Includes the findings of `inflight` about its limits of rollouts in flight.
+    each other. Also yields one for each of its limits on the number of rollouts in flight that is
+    above max_inflight, or too small for the rollouts of one prompt.
     """
     yield from refuse_if(
         view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"),
@@ -224,8 +225,9 @@ def batching(view: View) -> Iterator[Finding]:
 
 
 def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
-    """Yield a finding for each limit of rollouts in flight in `table`, a dotted key, that is above
-    max_inflight or below `group`.
+    """Yield a finding for each limit on the number of rollouts in flight (being generated at the
+    same time) that is above max_inflight or below `group`. `table` is the dotted key of the table
+    with the limits.
 
     `group` is the number of rollouts of one prompt, which must all fit into the limits. None means
     that it is not known; then nothing is compared with it.
@@ -335,8 +337,8 @@ def _both(view: View, shared: str, key: str) -> tuple[Any, Any]:
 
 def agreement(view: View) -> Iterator[Finding]:
     """Yield a finding for each value that must be the same for trainer, orchestrator and inference
-    server and is not: model, max_steps, chat template, checkpoints. Includes the findings of
-    `wandb`.
+    server and is not: model, max_steps, chat template, checkpoints. Also yields findings about W&B:
+    an offline shared run, W&B for only one of trainer and orchestrator, or different projects.
     """
     mine, asks = _both(view, "model.name", "model.name")
     if view.is_table("inference"):
@@ -378,8 +380,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def sides_with(view: View, key: str) -> list[str]:
-    """Return the names of those of "trainer" and "orchestrator" whose own part of the config has
-    the table `key`, a dotted key within that part. Empty if neither has it.
+    """Return "trainer", "orchestrator", both or neither: the programs whose own part of the config
+    has the table `key`. The dotted key `key` is given without the program's name, for example
+    "ckpt" for "trainer.ckpt".
     """
     return [side for side in SIDES if view.is_table(f"{side}.{key}")]
 
@@ -463,10 +466,10 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield the findings of `resume_tables`, and findings if trainer and orchestrator resume
-    differently, if the latest step is to be resumed although checkpoints are saved in another
-    directory, and if dry_run is set together with clean or resume, because these delete files
-    before the dry run ends.
+    """Yield a finding for each table [resume] that is wrong in itself. Also yield findings if
+    trainer and orchestrator resume differently, if the latest step is to be resumed although
+    checkpoints are saved in another directory, and if dry_run is set together with clean or resume,
+    because these delete files before the dry run ends.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")
@@ -513,8 +516,9 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
-    """Yield the findings of `sources_at` for the orchestrator's two tables of prompt sources,
-    orchestrator.train and orchestrator.eval.
+    """Yield findings about the orchestrator's two tables of prompt sources, orchestrator.train and
+    orchestrator.eval: a source without an environment, a name that two sources have or that is
+    reserved, and an evaluation table without any source.
     """
     yield from sources_at(view, "orchestrator.train")
     yield from sources_at(view, "orchestrator.eval")
@@ -677,14 +681,16 @@ def variables(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield the findings of `trainer_at` for the table [trainer] of a whole training's config."""
+    """Yield a finding for each value in the table [trainer] of a whole training's config that the
+    trainer refuses because of another value, for example a trace without max_steps below 10.
+    """
     return trainer_at(view, "trainer.")
 
 
 def trainer_at(view: View, top: str) -> Iterator[Finding]:
     """Yield a finding for each of the trainer's values that it refuses because of another value,
-    for example a trace without max_steps below 10. Includes the findings of `scheduler` and
-    `pictures`.
+    for example a trace without max_steps below 10, a scheduler that does not fit into max_steps, or
+    a setting with which a vision-language model cannot be trained.
 
     `top` is the prefix of the trainer's keys: "trainer." in the config of a whole training, and ""
     for sft, whose config has the same tables at its top.
@@ -890,9 +896,10 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
-    """Yield findings about [inference.kv_cache_offload], the KV cache in CPU memory: no `cpu` tier,
-    and prefix caching off, router replay, or Mooncake without [slurm], none of which goes with it.
-    Yields nothing if the table is not there.
+    """Yield findings about [inference.kv_cache_offload], which keeps a part of the KV cache in CPU
+    memory. Yield one if it has no `cpu` tier, and one for each setting that does not go with it:
+    prefix caching off, router replay, and the type Mooncake without [slurm]. Yields nothing if the
+    table is not there.
     """
     place = "inference.kv_cache_offload"
     if not view.is_table(place):

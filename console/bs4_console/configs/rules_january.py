@@ -32,15 +32,15 @@ SIDES = ("trainer", "orchestrator")
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about a config of January 2026 for a whole
-    training.
+    """Yield the findings of every rule in this module about a config of a whole training for
+    prime-rl of January 2026.
     """
     return all_of(_RULES, view)
 
 
 def ids(view: View, place: str) -> list[int]:
-    """Return the GPU numbers in the list at `place`, a dotted key, from the file or else the
-    schema's default. Empty if the value is not a list.
+    """Return the GPU numbers in the list at `place`, a dotted key of the config. If the config does
+    not set the list, the schema's default is used. Empty if the value is not a list.
     """
     value = view.get(place)
     if not isinstance(value, list):
@@ -180,9 +180,10 @@ def _said(value: Any) -> str:
 
 
 def kinds(view: View) -> dict[str, str]:
-    """Return how weights are sent (`filesystem` or `nccl`) according to the trainer's, the
-    orchestrator's and the inference server's part of the config, by the name of the part. A shared
-    table, if there is one, counts in place of their own.
+    """Return how weights are sent to the inference server ("filesystem" or "nccl"), as each
+    program's part of the config says. The keys of the result are "trainer", "orchestrator" and, if
+    the config has it, "inference". A shared table, if there is one, counts instead of the programs'
+    own.
     """
     rows = {}
     for side in (*SIDES, "inference") if view.has("inference") else SIDES:
@@ -366,8 +367,8 @@ def overwritten(view: View) -> Iterator[Finding]:
 
 def details(view: View) -> Iterator[Finding]:
     """Yield findings about values that do not go together: inference GPUs that cannot be split into
-    groups of tp, LoRA ranks above what vLLM serves, a loss that needs a teacher and has none.
-    Includes the findings of `trainer` and `buffer`.
+    groups of tp, LoRA ranks above what vLLM serves, a loss that needs a teacher and has none. Also
+    yields those about the table [trainer] and about [orchestrator.buffer].
     """
     inference, tensor = ids(view, "inference_gpu_ids"), view.number("inference.parallel.tp")
     if view.has("inference") and tensor is not None:

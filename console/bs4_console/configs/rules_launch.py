@@ -135,8 +135,9 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def spelling(view: View) -> Iterator[Finding]:
-    """Yield a finding for each comment of the config, and for the given launch command, that has an
-    @ with no space behind it, or that calls `prime-rl` as a command, which does not exist.
+    """Yield a finding for each comment of the config, and for the launch command that was given
+    beside the config, if it has an @ without a space after it, or if it calls `prime-rl` as a
+    command, which does not exist.
     """
     for line, text in [*view.document.comments(), (1, view.given.launch)]:
         if _GLUED.search(text):
@@ -146,8 +147,9 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding if neither the config nor a launch command in `commands` turns checkpoints
-    on, or if they are on and no interval, or no limit on their number (keep_last), is set.
+    """Yield a finding if neither the config nor one of the launch commands `commands` turns
+    checkpoints on. Yield one if they are on and no interval is set, and one if no limit on their
+    number (keep_last) is set.
     """
     own = view.is_table("trainer.ckpt") or view.is_table("orchestrator.ckpt")
     if own and view.get("bench") is True:
@@ -264,9 +266,10 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about the files in the run's directory (`Given.run_dir`): files that prevent
-    the start, and a step to resume, from the config or `commands`, that is missing, not complete
-    for trainer and orchestrator alike, or older than other checkpoints there. Yields nothing if the
+    """Yield findings about the files in the run's directory (`Given.run_dir`). One is about files
+    there that prevent a start without resume. The others are about the training step to resume
+    from, which the config or `commands` name: its checkpoint is missing, is not complete for both
+    trainer and orchestrator, or is older than other checkpoints there. Yields nothing if the
     directory is not given.
     """
     root = view.given.run_dir

@@ -17,22 +17,22 @@ RANKS = 512
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of the rules that both generations share, about the config of a whole
-    training.
+    """Yield the findings of the rules that hold for both versions of prime-rl (January 2026 and the
+    current one), about the config of a whole training.
     """
     return all_of(_RULES, view)
 
 
 def january(view: View) -> bool:
     """Return True if the config is for prime-rl of January 2026, and False if it is for the current
-    one.
+    prime-rl.
     """
     return view.generation == "prime-rl-2026-01"
 
 
 def key_of(view: View, january_key: str, current_key: str) -> str:
-    """Return `january_key` for a config of January 2026, and `current_key` for one of the current
-    generation.
+    """Return `january_key` if the config is for prime-rl of January 2026, and `current_key` if it
+    is for the current prime-rl.
     """
     if january(view):
         return january_key
@@ -43,8 +43,8 @@ def sequence(view: View) -> tuple[float | None, float | None]:
     """Return the sequence lengths of the trainer and of the orchestrator, in tokens. None means
     that a length is not known.
 
-    In January 2026 the shared value `seq_len` replaces both. In the current generation it is used
-    where the trainer or orchestrator sets none.
+    In prime-rl of January 2026 the shared value `seq_len` replaces both. In the current prime-rl it
+    is used where the trainer or the orchestrator sets none.
     """
     if january(view) and view.has("seq_len"):
         shared = view.number("seq_len")
@@ -56,8 +56,8 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 def sequence_length(view: View) -> Iterator[Finding]:
     """Yield a finding if the shared seq_len differs from a seq_len that the trainer or the
-    orchestrator sets itself (in January 2026 a warning if the shared one is set at all), and one if
-    the trainer's sequence length is below the orchestrator's.
+    orchestrator sets itself (in prime-rl of January 2026 a warning if the shared one is set at
+    all). Yield one if the trainer's sequence length is below the orchestrator's.
     """
     disagrees = False
     if view.has("seq_len"):
@@ -204,8 +204,9 @@ def first_model(view: View, otherwise: str) -> str:
 
 
 def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
-    """Yield a finding at the dotted key `place` if the registry says that training the model `name`
-    failed.
+    """Yield a finding if the console's registry of models (configs/models.toml) says that training
+    the model `name` failed. The finding is on the line of the dotted key `place` of the config
+    `view`.
     """
     bad = known_bad(name, view.generation)
     if bad is not None:
@@ -218,9 +219,9 @@ def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding for each model name in the config that the console's registry of models knows
-    as failing in training, that says that the model is a vision-language model (without a [vlm]
-    table), or that has white space in it.
+    """Yield a finding for each model name in the config if the console's registry of models says
+    that training this model failed, if the name is that of a vision-language model and there is no
+    [vlm] table, or if the name has white space in it.
     """
     names: dict[str, str] = {}
     for place, name in models(view):
@@ -241,9 +242,10 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
-    """Yield a finding if the tool call parser of the inference server is one for another model
-    family than the config's model. Also yield one if enable_auto_tool_choice is false, or if it is
-    not set in a config of January 2026 that uses tools; the server then answers tool calls as text.
+    """Yield a finding if the tool call parser of the inference server is made for another model
+    family than that of the config's model. Also yield one if enable_auto_tool_choice is false, or
+    if it is not set in a config for prime-rl of January 2026 that uses tools: the server then
+    answers tool calls as text.
     """
     table = key_of(view, "inference.model", "inference.vllm")
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
@@ -305,8 +307,9 @@ def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def environments(view: View) -> Iterator[Finding]:
     """Yield a finding for each argument of a training or evaluation environment that allows network
-    access, which may distort the rewards. In a config of January 2026, also for one that makes tool
-    calls slow, and for each `curriculum_...` argument, which has no effect.
+    access, which may distort the rewards. In a config for prime-rl of January 2026, also yield one
+    for each argument that makes tool calls slow, and one for each `curriculum_...` argument, which
+    has no effect.
     """
     for path, args in environment_args(view):
         if args.get("network_access") is True:

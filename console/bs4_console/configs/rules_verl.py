@@ -38,10 +38,10 @@ UNKNOWN = object()
 
 @dataclass
 class Job:
-    """One training that a verl config or script starts. `values` has its settings by key, `lines`
-    their 1-based lines, and `prefixes` the + or ++ before each in a command. `environment` has
-    (value, line) of each environment variable. `line` is the job's own 1-based line, and
-    `is_script` is False for a YAML config.
+    """One training that a verl config or script starts. `values` has its settings by their dotted
+    key, and `lines` the 1-based line of each. `prefixes` has the "+" or "++" that stands before a
+    key in a command, by key. `environment` has (value, line) of each environment variable. `line`
+    is the line at which the job itself begins, and `is_script` is False for a YAML config.
     """
 
     line: int
@@ -57,13 +57,15 @@ class Job:
         return verl_settings.component_of(self.values) == "sft"
 
     def get(self, key: str) -> Any:
-        """Return the value of a setting, or None if it is not set. The value is the object UNKNOWN
-        if only the shell or hydra can know it.
+        """Return the value of the setting with the dotted key `key`, or None if the job does not
+        set it. The value is the object UNKNOWN if only the shell or hydra can know it.
         """
         return self.values.get(key)
 
     def number(self, key: str) -> float | None:
-        """Return the value of a setting as a number, or None if it is not set or not a number."""
+        """Return the value of the setting with the dotted key `key` as a number, or None if it is
+        not set or not a number.
+        """
         value = self.values.get(key)
         if isinstance(value, bool):
             return None
@@ -84,7 +86,8 @@ class Job:
 
 def check(file: File, given: Given) -> list[Finding]:
     """Return what is wrong with a verl config or with a script that starts verl, as findings.
-    Raises UsageError if the file cannot be read.
+    `given` is what is known beside the file, such as the launch command. Raises UsageError if the
+    file cannot be read.
     """
     text = read_text(file)
     try:

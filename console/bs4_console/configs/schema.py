@@ -102,9 +102,10 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """Return the JSON schema of a component (rl, trainer, orchestrator, inference, sft or eval) in
-    a generation of prime-rl. It was printed by the trainer's own class, and has no titles and
-    descriptions.
+    """Return the JSON schema of one program of prime-rl. `generation` is the version:
+    "prime-rl-2026-01", or "prime-rl" for the current one. `component` is the program: rl (the whole
+    training), trainer, orchestrator, inference, sft or eval. The schema was printed by the
+    trainer's own class, and has no titles and descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
     file = find("configs") / "schemas" / f"{name}.json"
@@ -113,8 +114,9 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 
 def prefix_of(component: str) -> Path:
-    """Return the path at which the config of a whole training has the config of a component, such
-    as ("trainer",). Return () for rl, sft and eval, which are not part of another config.
+    """Return the path at which the config of a whole training has the part for the program
+    `component`, such as ("trainer",). Return () for rl, which is the whole training, and for sft
+    and eval, which are not part of another config.
     """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)
@@ -122,7 +124,8 @@ def prefix_of(component: str) -> Path:
 
 
 class Checker:
-    """Checks configs against the schema of one generation of prime-rl and one component.
+    """Checks configs against the schema of one program (`component`, such as "rl" for the whole
+    training) in one version of prime-rl (`generation`: "prime-rl-2026-01" or "prime-rl").
 
     For trainer, orchestrator and inference, the paths of the problems are those in the config of a
     whole training, such as ("trainer", "model", "name").
@@ -374,8 +377,9 @@ def _words(schema: Schema) -> str:
 
 @functools.cache
 def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
-    """Return the keys of every table in the schema of a generation's component. The mapping's keys
-    are the tables' paths, without list indices.
+    """Return the keys that each table of a config may have according to the schema, by the table's
+    path (a tuple of names without list indices). `generation` is "prime-rl-2026-01" or "prime-rl",
+    and `component` the program, such as "rl" for the whole training.
     """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
@@ -398,16 +402,18 @@ def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], froz
 
 
 def exists(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return True if the schema of a generation's component has a key at `path`. List indices in
-    the path do not matter.
+    """Return True if the schema has a key at `path`, a tuple of keys and list indices. The indices
+    do not matter. `generation` is "prime-rl-2026-01" or "prime-rl", and `component` the program,
+    such as "rl" for the whole training.
     """
     names = names_of(path)
     return bool(names) and names[-1] in tables(generation, component).get(names[:-1], frozenset())
 
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
-    """Yield the dotted names of the tables in which the schema has the key `key`, those nearest to
-    the top first.
+    """Yield the dotted name of each table in which the schema has the key `key`, the outermost
+    tables first. `generation` is "prime-rl-2026-01" or "prime-rl", and `component` the program,
+    such as "rl" for the whole training.
     """
     known = tables(generation, component)
     for path in sorted(known, key=lambda path: (len(path), path)):
@@ -417,23 +423,26 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
     """Return the default value that the schema has for a key, or None if it has none. `names` are
-    the names of the tables around the key and of the key itself.
+    the names of the tables around the key, from the top, and then the key itself. `generation` is
+    "prime-rl-2026-01" or "prime-rl", and `component` the program.
     """
     return _place(generation, names, component).get("default")
 
 
 def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return True if the feature of the table at `path` is off unless a config has that table,
-    because the table is null by default.
+    """Return True if the table at `path` is null by default, so that its feature is off unless a
+    config has the table. `generation` is "prime-rl-2026-01" or "prime-rl", and `component` the
+    program, such as "rl" for the whole training.
     """
     place = _place(generation, names_of(path), component)
     return place.get("default") is None and {"type": "null"} in place.get("anyOf", [])
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """Return the problems that the schema of a generation would have with `value` at the key whose
-    path is `names`. The value really stands at `path` in the config (for example in a shared
-    table), and the problems have that path. Empty if the value is accepted.
+    """Return what the schema would have against `value` if it stood at the key `names` (the names
+    of the tables and of the key). Empty if the schema accepts it. In the config, the value stands
+    at `path`, for example in a shared table, and the problems name that path. `generation` is
+    "prime-rl-2026-01" or "prime-rl".
     """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)

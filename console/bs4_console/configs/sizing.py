@@ -41,8 +41,8 @@ FULL = 0.95
 
 @dataclass(frozen=True)
 class Part:
-    """One use of GPU memory, such as the weights: its size in GiB, and as text how that was
-    computed.
+    """One use of GPU memory, such as the weights: its size in GiB, and a text that says how that
+    size was computed.
     """
 
     name: str
@@ -119,10 +119,10 @@ class Estimate:
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
     """Return an estimate of the GPU memory that a config file needs.
 
-    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's parameters in
-    10^9; None reads it from the model's name. Raises UsageError if the file cannot be read or is
-    not TOML, or if the size is not known, and NotApplicableError for verl, which was never
-    measured.
+    `trainer` is "prime-rl-2026-01" or "prime-rl". `gpu_gib` is the memory of one GPU in GiB. `size`
+    is the number of the model's parameters in 10^9; None reads it from the model's name. Raises
+    UsageError if the file cannot be read or is not TOML, or if the size is not known, and
+    NotApplicableError for verl, which was never measured.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -135,9 +135,9 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return an estimate of the GPU memory that a config, already read, needs. The parameters are
-    those of `estimate`. Raises UsageError if the model's size is not known or `gpu_gib` is not
-    above 0.
+    """Return an estimate of the GPU memory that a config, already read, needs. `gpu_gib` is the
+    memory of one GPU in GiB. `size` is the number of the model's parameters in 10^9; None reads it
+    from the model's name. Raises UsageError if the size is not known or `gpu_gib` is not above 0.
     """
     name = first_model(view, "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)

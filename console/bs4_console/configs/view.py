@@ -20,10 +20,11 @@ class Given:
     alone is judged.
 
     `launch` is the launch command. `gpus` is the pod's number of GPUs, and `prompt_tokens` the
-    length of a prompt. `run_dir` is the run's directory and `registry` the file of recorded config
-    versions. `env_version` is the installed version of the environment, and `installed` are the
-    names of all installed environments. `running` are the output directories of runs that are
-    running now, and `beside` other config files whose names must differ from this one's.
+    length of a prompt in tokens. `run_dir` is the run's directory and `registry` the file of
+    recorded config versions. `env_version` is the installed version of the environment, and
+    `installed` are the names of all installed environments. `running` are the output directories of
+    runs that are running now. `beside` are other config files, whose W&B and adapter names must
+    differ from those of this one.
     """
 
     launch: str = ""
@@ -106,8 +107,8 @@ class View:
         return otherwise
 
     def at(self, path: Path) -> int:
-        """Return the 1-based line of a path. If the config does not set it, return the line of the
-        nearest table around it.
+        """Return the 1-based line of the value at `path`, a tuple of keys and list indices. If the
+        config does not set it, return the line of the nearest table around it.
         """
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)

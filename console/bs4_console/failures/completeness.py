@@ -88,7 +88,8 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (path in the file, sentence about what is missing) for each test case that a playbook
-    with log signatures must have and does not. The test cases of detectors are not checked here,
+    with log signatures must have and does not. A log signature is a regular expression by which the
+    playbook recognises its failure in a log. The test cases of detectors are not checked here,
     because they are Python functions in tests/playbooks/facts.
     """
     has_signatures = bool(_rows(playbook, "detect", "logs"))

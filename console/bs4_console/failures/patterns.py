@@ -1,8 +1,8 @@
-"""The cost of a signature's regular expression, and the words that a line must hold before the
-expression can match.
+"""The cost of a log signature, the regular expression by which a playbook recognises its failure in
+a log, and the words that a line must hold before the expression can match.
 
-A pattern is searched in lines that anybody may have written, in at most `LINE_CAP` characters of
-each. It is refused if some line could make Python's backtracking matcher try more than `LIMIT`
+An expression is searched in lines that anybody may have written, in at most `LINE_CAP` characters
+of each. It is refused if some line could make Python's backtracking matcher try more than `LIMIT`
 ways. The words (literals) let the engine skip almost every line of a log without parsing it. Both
 come from the tree that Python's own parser makes.
 """
@@ -34,8 +34,8 @@ _ALL = frozenset(range(_OTHER + 1))
 
 
 class Refused(ValueError):
-    """Raised when a playbook must not have a regular expression. The text says why, and what to
-    write instead.
+    """Raised when a regular expression must not be in a playbook, because it could be too slow or
+    is not valid. The text says why, and what to write instead.
     """
 
 
@@ -300,9 +300,9 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
 
 
 def literals(pattern: str) -> list[str]:
-    """Return plain texts such that every line that `pattern` matches contains at least one of them,
-    as it stands in the log file. Empty if no useful text is certain. If the pattern ignores case,
-    the texts are in lower case and begin with `(?i)`.
+    """Return plain texts such that every line of a log file that the regular expression `pattern`
+    matches contains at least one of them. Empty if no useful text is certain. If the expression
+    ignores case, the texts are in lower case and begin with `(?i)`.
 
     Only text that every log format leaves unchanged is used. So the texts have no quotes,
     backslashes, slashes, control characters or non-ASCII (JSON lines write them differently), and
@@ -450,15 +450,15 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 
 def relaxed(pattern: str) -> str:
-    """Return a weaker regular expression for raw bytes. It finds every line of a log file, header
-    included, in whose text `pattern` could match, and perhaps more lines. Returns "" if no useful
-    expression exists.
+    """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It finds
+    every line, header included, in whose text `pattern` could match, and perhaps more lines.
+    Returns "" if no useful expression exists.
 
     It is meant for lines in which JSON escaped only quotes and line ends, and in which every
-    non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It leaves out
-    lookarounds, and what stands before the first and after the last part that must be there. No
-    header ends in a letter, a digit or a dot, and no format continues a text with a letter, so ^
-    and $ are kept as far as that allows.
+    non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It has no lookarounds,
+    and nothing before the first and after the last part that must be there. `^` and `$` become
+    weaker conditions on the character beside them, because in a raw line other characters may stand
+    before and after the text.
     """
     tree = _tree(pattern)
     text = _written(_core(list(tree)))

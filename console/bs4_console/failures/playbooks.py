@@ -75,7 +75,9 @@ def lint(
     """Check the playbook files in `directory`, by default the shipped ones. Returns the valid
     playbooks as they are written, with their family added, and the problems of the others.
 
-    With `need_cases`, a log signature without a positive and a negative test case is a problem too.
+    With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
+    by which it recognises its failure) has no test case that must match or none that must not
+    match.
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())

@@ -18,11 +18,11 @@ PortWord = Literal["open", "mute", "refused", "silent"]
 
 async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
     """Ask the provider about a pod that could not be reached because of `error`, and return one
-    sentence about the answer.
+    sentence with the provider's answer. One answer proves nothing, so the sentence claims nothing
+    for certain.
 
     Return "" if the inventory names no machine for the pod, if `error` does not come from the link,
-    or if the provider does not know. One poll proves nothing, so the sentence claims nothing for
-    certain.
+    or if the provider does not know.
     """
     witness = witness_of(pod)
     if witness is None or not isinstance(error, LinkError):

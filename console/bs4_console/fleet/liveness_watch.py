@@ -35,7 +35,9 @@ _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 class Looks(Protocol):
-    """The ways to probe a pod without the console's link to it. Tests use another object."""
+    """The ways to find out something about a pod without the console's link to it: through the
+    provider, at the pod's SSH port, and from this machine's own network. Tests use another object.
+    """
 
     async def provider(self, pod: str) -> Observation | None:
         """Ask the provider about the machine of the pod with this name, and return the answer, or
@@ -147,9 +149,9 @@ class _Known:
 
 
 class LostWatch:
-    """Watches all pods for signs that one is lost, and keeps `PodState.provider` and
-    `PodState.lost` up to date. `clock` must be the monotonic clock that the sessions use for their
-    links.
+    """Watches all pods for signs that one is lost. It keeps `PodState.provider`, what the provider
+    says of the pod's machine, and `PodState.lost`, the verdict on the pod, up to date. `clock` must
+    be the monotonic clock, in seconds, that the sessions use for their links.
     """
 
     def __init__(

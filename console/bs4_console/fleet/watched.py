@@ -35,7 +35,8 @@ class Fleet:
 
     With `outside`, the fleet also asks W&B about the pods' runs, and providers about pods that do
     not answer, with the API keys on this machine. With a `source`, the fleet follows that source's
-    inventory: a new pod is added, a changed pod is connected to anew, and a removed pod is dropped.
+    inventory: a session is made for a pod that is added, made anew for a pod whose entry changes,
+    and closed for a pod that is removed.
     """
 
     def __init__(

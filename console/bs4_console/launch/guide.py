@@ -40,12 +40,13 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
-    """A person's request to launch a run on a pod. `resume` is the step to resume from, or "auto"
-    to let the agent choose. `fresh` moves existing output to the run's trash first. `component` is
-    what to start: the whole training (rl), one part of it (inference, orchestrator, trainer), or
-    sft or eval. `overrides` are further command-line arguments for it and `env` its environment
-    variables. `container` is the container on the pod in which the run starts, or "". All paths are
-    on the pod.
+    """A person's request to launch the run `run` on a pod. `trainer` is "prime-rl-2026-01",
+    "prime-rl" or "verl", and `config` its config file. `resume` is the training step to resume
+    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved to the
+    run's trash. `component` is what to start: the whole training (rl), one part of it (inference,
+    orchestrator, trainer), or sft or eval. `overrides` are further command-line arguments, and
+    `env` are environment variables. `container` is the container on the pod in which the run
+    starts, or "". All paths are on the pod.
     """
 
     run: str
@@ -191,10 +192,10 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
-    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values
-    (`price` in US dollars an hour, `phase`) that are stored with the launch and do not change the
-    plan's hash; values that are None are left out. Raises RefusedError or NotApplicableError, with
-    the agent's reason, if the agent makes no plan.
+    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values that
+    are stored with the launch and do not change the plan's hash: `price` in US dollars an hour, and
+    `phase`, the name of the run's phase. Values that are None are left out. Raises RefusedError or
+    NotApplicableError, with the agent's reason, if the agent makes no plan.
     """
     kept = {}
     for name, value in record.items():
@@ -212,7 +213,8 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
     """Submit the launch of a plan that a person has confirmed, and return the key of the action.
-    `confirmed` is True if the person typed the run's name, which some plans need (see `must_type`).
+    `confirmed` is True if the person typed the run's name, which is needed for some plans (those
+    for which `must_type` returns True).
     """
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
@@ -225,9 +227,9 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 
 
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
-    """Yield the state of the launch action `key` each time it changes, and stop as soon as the
-    run's program has been started or the action has ended. The wait for the first training step is
-    left out.
+    """Yield the state of the action with the key `key`, a launch, each time it changes. Stop as
+    soon as the run's program has been started or the action has ended, and do not wait for the
+    first training step.
     """
     async for action in live.follow_action(key):
         yield action
@@ -250,9 +252,9 @@ def must_type(view: PlanView) -> bool:
 
 
 def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
-    """Return lines for a person about a launch plan, beside its steps: why the run resumes at its
-    step, notes, environment variables, the config's model, and an estimate of time and cost.
-    `price` is in US dollars an hour, or None if unknown.
+    """Return lines for a person about a launch plan, to be shown beside its steps: why the run
+    resumes at its training step, notes, environment variables, the config's model, and an estimate
+    of time and cost. `price` is in US dollars an hour, or None if unknown.
     """
     return list(_said(view.plan, state.runs.get(view.run), price))
 

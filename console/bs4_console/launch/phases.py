@@ -32,9 +32,10 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """The condition that ends a phase of a phased run: the checkpoint of `step` is complete, or the
-    mean reward of the last `steps` steps is at least `reward`, or a person ends the phase
-    (`by_hand`). If none of these is set, the phase lasts until the run ends.
+    """The condition that ends a phase of a phased run. With `step`: the checkpoint of that training
+    step is complete. With `reward`: the mean reward of the last `steps` training steps is at least
+    that. With `by_hand`: a person ends the phase. If none of these is set, the phase lasts until
+    the run ends.
     """
 
     step: int | None = None
@@ -67,8 +68,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """The contents of a phase file: a run, its trainer and directories on the pod, and the phases
-    that follow each other.
+    """The contents of a phase file: a run, its trainer and its directories on the pod, and the
+    phases in which it is trained one after the other, each with a config of its own.
     """
 
     run: str
@@ -101,8 +102,8 @@ class Standing:
     """The present place of a phased run. `phase` is the phase that was launched last, or None
     before the first launch. `due` is True if the condition that ends this phase is met and there is
     a complete checkpoint from which the next phase can continue; `why` says in words why `due` is
-    True or False. `resumable` is the newest step with a complete checkpoint, or None. `live` is
-    True while the run is alive.
+    True or False. `resumable` is the newest training step with a complete checkpoint, or None.
+    `live` is True while the run is alive.
     """
 
     phase: Phase | None
@@ -200,10 +201,10 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """Return the phase in which the run was last launched, and a dictionary that describes the
-    config of that launch (model, adapter). If the run was never launched, return None and an empty
-    dictionary. `wanted` is the phase file. Raises UsageError if the last launch belongs to no phase
-    of that file.
+    """Return the phase in which the run was last launched, and what is known of that launch's
+    config, as a dictionary (such as its model and adapter). If the run was never launched, return
+    None and an empty dictionary. `wanted` is the phase file. Raises UsageError if the last launch
+    belongs to no phase of that file.
     """
     started = []
     for action in guide.launches(state, wanted.run):
@@ -224,9 +225,9 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """Determine in which phase the run is now and whether the phase's condition is met, from the
-    pod's journal, steps and checkpoints. Raises UsageError if the run was launched with a phase
-    that the file does not have.
+    """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
+    condition is met, from the pod's journal, the records of training steps and the checkpoints.
+    Raises UsageError if the run was launched with a phase that the file does not have.
     """
     phase, _ = launched(live.state, wanted)
     if phase is None:
@@ -258,9 +259,10 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """Ask the pod for a plan that launches the run in `phase`, and return the plan. `price` is in
-    US dollars an hour, or None. Raises RefusedError if the phase would train another adapter or
-    model than the one before, or if there is no complete checkpoint to continue from.
+    """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
+    return the plan. `price` is in US dollars an hour, or None. Raises RefusedError if the phase
+    would train another adapter or model than the one before, or if there is no complete checkpoint
+    to continue from.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)

@@ -16,9 +16,9 @@ from bs4_console.pods.state import ActionView, PodState, RunState
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of stopping a run: sending a signal to some of its processes. `command` is the kill
-    command as a person would type it, and `seconds` is how long these processes get to end before
-    the next step.
+    """One signal that a stop of a run sends to some of its processes. `command` is the kill command
+    as a person would type it, and `seconds` is how long these processes get to end before the next
+    signal is sent.
     """
 
     command: str
@@ -26,9 +26,9 @@ class StopStep:
 
 
 def subject(live: PodSession, run: RunState) -> dict[str, Any]:
-    """Return the fields by which a stop names what it stops: the agent's home, the run, and the
-    run's newest attempt, as they are shown now. Take them before the person confirms: the agent
-    refuses the stop if another pod or attempt is there by then.
+    """Return the fields by which a stop names what it stops: the id of the agent's home directory,
+    the run, and the run's newest attempt, as they are shown now. Take them before the person
+    confirms: the agent refuses the stop if another pod or attempt is there by then.
     """
     attempt = run.view.attempt
     return {
@@ -60,9 +60,9 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
 
 
 def steps(run: RunState) -> list[StopStep]:
-    """Return the steps of a stop of the run, in order: the signals that the agent would send, by
-    the rules of the run's trainer. A process that is alive after the last step is only reported.
-    The list is empty if no process is alive.
+    """Return what a stop of the run would do, in order: the signals that the agent would send to
+    the run's processes, by the rules of the run's trainer. A process that is still alive after the
+    last signal is not ended but only reported. The list is empty if no process is alive.
     """
     living = processes(run)
     if not living:

@@ -15,9 +15,9 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """Return the lines, as bytes, of the log entry to which line `number` of the store belongs. An
-    entry begins with a line that has a clock or a level. It goes on with the following lines of the
-    same source that have neither, such as those of a traceback.
+    """Return all lines, as bytes, of the log entry of which line `number` of the store is a part.
+    An entry begins with a line that has a clock or a level. It goes on with the following lines of
+    the same log that have neither, such as those of a traceback.
     """
     source, line = store.line(number)
     before: list[bytes] = []
@@ -50,9 +50,9 @@ def _head(line: bytes) -> bool:
 
 
 def spell_out(lines: list[bytes]) -> list[str]:
-    """Return the lines as text for reading. JSON that is a line, or the end of one, is laid out
-    over several lines, and a text inside the JSON keeps its line ends. So the result may have more
-    lines than `lines`.
+    """Return the lines of a log entry as text for reading. If a line is JSON, or ends in JSON, the
+    JSON is laid out over several lines, and line ends inside its texts become real ones. So the
+    result may have more lines than `lines`.
     """
     shown: list[str] = []
     for line in lines:

@@ -47,11 +47,11 @@ BEHIND_READS = 8
 
 
 class LogFeed:
-    """Fetches the lines of one or more log streams of one pod into one LogStore: the end of the
-    logs as it grows, and pages of earlier lines on request. The stream at index k in the list
-    `streams` is source k in the store.
+    """Fetches the lines of one or more logs of one pod into one LogStore: the end of the logs as it
+    grows, and pages of earlier lines on request. A log is named by its stream, such as
+    "log/RUN/trainer". The stream at index k in the list `streams` is source k in the store.
 
-    If the link is lost, no line is lost: reading goes on at the cursor where it stopped.
+    If the link is lost, no line is lost: reading goes on at the place where it stopped.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class LogFeed:
 
     @property
     def reached(self) -> str:
-        """Return the place in the log to which the filter has searched back for earlier lines, in
-        MB from the log's start, such as "at 12 MB". With several streams it is the place in the
-        first one that was not searched to its start. Returns "" if all were.
+        """Return how far back in the log the filter has searched for earlier lines, in MB from the
+        log's start, such as "at 12 MB". With several logs it is the place in the first of them that
+        was not yet searched to its start. Returns "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -117,10 +117,10 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Put the newest lines of `streams` into the store, and then new lines as they are written
-        on the pod, until cancelled. `discover` returns the names of the streams that exist now, so
-        that streams that begin later are read too; None means that only `streams` are read.
-        Whenever `wanted()` is False, no new lines are fetched.
+        """Put the newest lines of `streams` (names such as "log/RUN/trainer") into the store, and
+        then new lines as they are written on the pod, until cancelled. `discover` returns the names
+        of the streams that exist now, so that streams that begin later are read too; None means
+        that only `streams` are read. Whenever `wanted()` is False, no new lines are fetched.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -138,10 +138,10 @@ class LogFeed:
                         group.create_task(self._follow(stream, "start", wanted))
 
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Move to another place in the logs. `places` maps each stream to its cursor there; a page
-        of lines before these cursors is put into the store. Returns the number in the store that
-        the first line behind the cursors has or will have. `go_on` reads the lines behind the
-        cursors.
+        """Move to another place in the logs. `places` maps each stream (such as "log/RUN/trainer")
+        to its cursor there, GENERATION:OFFSET. One page of lines before these cursors is put into
+        the store. Returns the number that the first line after the cursors has, or will have, in
+        the store. Call `go_on` to read the lines after the cursors.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -162,10 +162,10 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """Read the lines behind the place to which `go_to` moved, up to the end of the logs, into
-        the store. Lines of several streams are merged by their clocks. Afterwards put new lines
-        into the store as they are written on the pod, until cancelled. Whenever `wanted()` is
-        False, nothing is fetched until it is True again.
+        """Read the lines after the place to which `go_to` moved, up to the end of the logs, into
+        the store. Lines of several logs are merged by their clocks. Afterwards put new lines into
+        the store as they are written on the pod, until cancelled. Whenever `wanted()` is False,
+        nothing is fetched until it is True again.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
@@ -185,10 +185,10 @@ class LogFeed:
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Put the lines of all `streams` around the time `t` into the store, merged by their
-        clocks. `t` is the pod's wall time in seconds since 1970. Returns the number in the store of
-        the first line that is not before `t`. Lines written later are not added; `older` fetches
-        earlier ones.
+        """Put the lines of all logs in `streams` (names such as "log/RUN/trainer") around the time
+        `t` into the store, merged by their clocks. `t` is the pod's wall time in seconds since
+        1970. Returns the number in the store of the first line that is not before `t`. Lines
+        written later are not added; call `older` to fetch earlier ones.
         """
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)

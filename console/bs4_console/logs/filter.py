@@ -34,8 +34,8 @@ AND = " && "
 @dataclass(frozen=True)
 class Term:
     """One part of a filter that a person typed. `text` is a valid regular expression. With
-    `ignore_case` upper and lower case count as the same. With `out`, the filter hides the lines
-    that match; without, it hides those that do not.
+    `ignore_case` upper and lower case count as the same. If `out` is True, the lines that match are
+    hidden; if it is False, the lines that do not match are hidden.
     """
 
     text: str
@@ -78,9 +78,9 @@ class Term:
         return None
 
     def reach(self, expression: int) -> int | None:
-        """Return how many bytes at the start of a line to search for this term, or None for the
-        whole line. That is None if the term is plain text, and the argument `expression`, a number
-        of bytes, if it is a regular expression.
+        """Return how many bytes at the start of a line have to be searched for this term:
+        `expression` if the term uses the syntax of regular expressions, or None, which means the
+        whole line, if it is plain text.
         """
         if self.literal is None:
             return expression
@@ -108,10 +108,11 @@ class LogFilter:
 
     @classmethod
     def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
-        """Return the filter that the person's `text`, typed after `/`, stands for: one or more
+        """Return the filter that `text`, typed by a person after `/`, stands for: one or more
         regular expressions with `&& ` between them, all of which must match. An expression that
-        begins with `!` hides the lines that match it. `floor` (the lowest level to show) and `fold`
-        are set as in LogFilter.
+        begins with `!` hides the lines that match it. `floor` is the lowest level to show, a number
+        as in `logging` (0: every level). With `fold`, neighbouring lines that differ only in
+        numbers are shown once.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold)
@@ -130,13 +131,16 @@ class LogFilter:
 
     @property
     def key(self) -> object:
-        """Return a value that two filters share if the same lines pass their terms and levels."""
+        """Return a value by which two filters can be compared: it is equal if both let the same
+        lines pass by their terms and their level.
+        """
         return (self.terms, self.floor)
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
-        """Return one tuple for each term: its compiled expression, True if the lines that match are
-        left out, and the number of bytes at the start of a line to search (None: the whole line).
+        """Return one tuple for each term of the filter: its compiled expression; True if the lines
+        that match are hidden, and False if the others are; and the number of bytes at the start of
+        a line to search (None: the whole line).
         """
         found = []
         for term in self.terms:
@@ -173,8 +177,9 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """Return how many bytes at the start of a line are searched for the expression `expression`, or
-    None (the whole line) if the expression is a plain text.
+    """Return how many bytes at the start of a line are searched for `expression`: a fixed number if
+    it uses the syntax of regular expressions, or None, which means the whole line, if it is plain
+    text.
     """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
@@ -191,7 +196,7 @@ def words_from(floor: int) -> re.Pattern[bytes]:
 
 def kind_of(line: bytes) -> bytes:
     """Return the beginning of a line in which every number, every progress bar and every wide space
-    is replaced by a 0. Two lines with the same result differ only in these.
+    is replaced by a 0. Two lines that differ only in these have the same result.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -222,8 +227,9 @@ class Lens:
         self._open_key: object = None
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
-        """Use another filter and forget what was found. `step` then examines the lines around the
-        store's line `near` first, or the newest lines if `near` is None.
+        """Use the filter `wanted` from now on, and forget which lines were found visible before.
+        The next calls of `step` examine first the lines around the store's line `near`, or the
+        newest lines if `near` is None.
         """
         self.filter = wanted
         self._hits = array("q")
@@ -455,8 +461,9 @@ class Lens:
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """Return the position of the visible line nearest to position `after` that matches
-        `pattern`, or None if there is none. `step` is the direction: +1 searches the lines behind
-        `after`, and -1 those before it. The line at `after` itself is not searched.
+        `pattern`, or None if there is none. A position is a 0-based index among the visible lines.
+        `step` is the direction: +1 searches the lines after it, and -1 those before it. The line at
+        `after` itself is not searched.
         """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):

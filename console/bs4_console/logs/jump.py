@@ -64,13 +64,14 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """Return the cursor of the place `target` in each stream, by the stream's name.
+    """Find the place `target` in each log and return its cursor (GENERATION:OFFSET) by the log's
+    stream, such as "log/RUN/trainer".
 
-    `here` maps each stream to its cursor at the line where the person is, and `clock` is that
-    line's time of day in seconds since midnight, or None. With `at_end`, the person is at the end
-    of the log, and a time of day later than that line's means that of the day before. Raises
-    UsageError if the target cannot be found, for example because lines have no clock, or for a line
-    number with several streams.
+    `here` maps each stream to the cursor of the line at which the person is. `clock` is that line's
+    time of day in seconds since midnight, or None. With `at_end`, the person is at the end of the
+    log, and a time of day later than `clock` means that of the day before. Raises UsageError if the
+    target cannot be found, for example because lines have no clock, or for a line number with
+    several streams.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
@@ -112,9 +113,10 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Return for each stream a cursor near the store's line `number`. It is the place of the
-    stream's last line up to that line, or, if there is none, of its first line behind it. It is
-    "end" if the stream has no line within NEAR_LINES lines to either side, or if `number` is None.
+    """Return for each stream (such as "log/RUN/trainer") a cursor near the store's line `number`:
+    the place of the stream's last line up to that line or, if there is none, of its first line
+    after it. The cursor is "end" if the stream has no line within NEAR_LINES lines to either side,
+    or if `number` is None.
     """
     found: dict[int, str] = {}
     if number is not None:

@@ -31,13 +31,13 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Return each row with the time of its line in seconds, by which pages of several sources are
-    merged. A line without a clock has the time of the line before it; lines before the first clock
-    have that clock's time.
+    """Return (time, row) for each row. The time is in seconds, and pages of several sources are
+    merged by it. A line without a clock has the time of the line before it; lines before the first
+    clock have that clock's time.
 
-    A clock does not tell the day, so the time of a line beside the page decides it: `after` is the
-    time of a line just before the page, `before` that of a line just behind it. With neither, the
-    times count from the midnight before the page's first line.
+    A clock shows no date, so the time of a neighbouring line decides on the day: `after` is the
+    time of the line just before this page, and `before` that of the line just after it. With
+    neither, the times count from the midnight before the page's first line.
     """
     times: list[int] = []
     now: int | None = None
@@ -65,10 +65,11 @@ def keyed(
 
 @dataclass
 class Side:
-    """The fetched lines of one source that wait to be merged with those of other sources, all
-    either before or behind the lines on the screen. `cursor` is where the source's next page
-    begins. `time` is the time (see `keyed`) of the source's line on the screen nearest to those in
-    `waiting`, or None. `ended` is True if the source has no further lines in this direction.
+    """The fetched lines of one source (one log) that wait to be merged with those of other sources.
+    They are all either before or after the lines on the screen. `cursor` is where the source's next
+    page begins. `time` is the time (see `keyed`) of that line of the source on the screen that is
+    nearest to the waiting lines, or None. `ended` is True if the source has no further lines in
+    this direction.
     """
 
     cursor: str
@@ -78,9 +79,9 @@ class Side:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """Take from the sides the waiting lines that can now be shown before those on the screen, and
-    return them in order. Only lines are taken that are newer than everything that a source may
-    still have to fetch. Empty if a source must first fetch its next page.
+    """Take those waiting lines from `sides` that can now be shown before the lines on the screen,
+    and return them in order. A line can be shown if no source can still bring a newer one, that is,
+    one which belongs after it. Empty if a source must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -106,9 +107,9 @@ def _in_order(taken: Sequence[Keyed]) -> list[Row]:
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
-    """Take from the sides the waiting lines that can now be shown behind those on the screen, and
-    return them in order. Only lines are taken that are no newer than what every source has fetched.
-    Empty if a source must first fetch its next page.
+    """Take those waiting lines from `sides` that can now be shown after the lines on the screen,
+    and return them in order. A line can be shown if no source can still bring an older one, that
+    is, one which belongs before it. Empty if a source must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -129,9 +130,9 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Return the pages with their times moved by whole days so that all pages end on the same day.
-    The pages of several sources end at about the same moment, but the times of a page that contains
-    a midnight are a day greater than those of a page that begins after it.
+    """Move the times of each page by whole days, so that all pages end on the same day, and return
+    the pages. The pages of several sources end at about the same moment. But the times of a page
+    that contains a midnight are a day greater than those of a page that begins after it.
     """
     days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []
@@ -142,8 +143,9 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """Return the lines of a page without those before the first line that has a clock, because they
-    belong to an entry that begins on the page before. If no line has a clock, all are returned.
+    """Return the lines of a page, but leave out those before the first line that has a clock,
+    because they belong to a log entry that begins on the page before. If no line has a clock, all
+    are returned.
     """
     first = 0
     for n, row in enumerate(rows):

@@ -18,8 +18,8 @@ _NOW = ("now", "end", "live")
 @dataclass(frozen=True)
 class Moment:
     """The moment that a person typed. Either `at` is set (wall time in seconds since 1970) or
-    `step` (a training step of the run that is shown). If both are None, the person means the
-    present.
+    `step` (the number of a training step of the run that is shown). If both are None, the person
+    means the present.
     """
 
     at: float | None = None
@@ -28,8 +28,8 @@ class Moment:
 
 def parse(text: str, here: float, end: float) -> Moment:
     """Return the moment that the person's `text` stands for: a time, a distance from where the time
-    cursor is, a step, or now. `here` is the wall time of the cursor, and `end` the newest time for
-    which anything is known, both in seconds since 1970.
+    cursor is, a training step, or now. `here` is the wall time of the cursor, and `end` the newest
+    time for which anything is known, both in seconds since 1970.
 
     A time of day is in this machine's time zone, as on the screen, and means the last such time
     before `end`. Raises UsageError with one sentence if the text is not a moment, or if the moment

@@ -42,9 +42,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """The place of an earlier line in a stream, as the agent found it. `cut` is True if the place
-    is less far back than requested, because the lines between have too many bytes. `within` is True
-    if the place is in the middle of a line.
+    """The place of an earlier line in a log, as the agent found it. `cut` is True if the place is
+    not as far back as requested, because the lines up to there have too many bytes. `within` is
+    True if the place is in the middle of a line.
     """
 
     cursor: str
@@ -58,22 +58,24 @@ class LogReader(Protocol):
     async def read_log(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Any:
-        """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
-        been written behind `cursor`, wait at most `wait` seconds for new bytes. `seen` is the
-        number of bytes that the caller already has of the unfinished last line; that line is sent
-        again, from its start, only if it has grown.
+        """Return the next chunk of `stream` (such as "log/RUN/trainer") from `cursor` on, at most
+        `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds for
+        new bytes. `seen` is the number of bytes that the caller already has of the unfinished last
+        line; that line is sent again, from its start, only if it has grown.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
-        fields, and return the agent's answer.
+        """Send a query about `stream`, a name such as "log/RUN/trainer", to the pod's agent and
+        return the agent's answer. `op` is the kind of the query, such as "search" or "seek-time",
+        and `parameters` are its fields.
         """
 
 
 class LogPages:
-    """Reads pages of the logs of one pod. A cursor is GENERATION:OFFSET, "start" or "end". An
-    argument `source` is the number by which the LogStore knows the stream; it is put into each
-    line.
+    """Reads pages of the logs of one pod. A `stream` is the name of a log, such as
+    "log/RUN/trainer". A cursor is a place in it: GENERATION:OFFSET (which of the log's files, and
+    the byte in it), "start" or "end". An argument `source` is the number by which the LogStore
+    knows the stream; it is put into each line.
 
     `waiting` is a sentence that says why nothing arrives (for example that the link is down), or
     "". `crowded` becomes True when the agent refuses a call because too many are under way.
@@ -89,9 +91,9 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """Return about `lines` lines of a stream before `cursor`, and the cursor at which the first
-        of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a part that
-        begins inside the line has an extra line before it that says so.
+        """Return about `lines` lines of the log `stream` before `cursor`, and the cursor at which
+        the first of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a
+        part that begins inside the line has an extra line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -100,17 +102,17 @@ class LogPages:
         return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Return the place in a stream where the last `lines` lines before `cursor` begin (None:
-        before the end of the stream). If these lines have more than ROOM_BYTES bytes, the place is
-        closer to `cursor`.
+        """Return the place in the log `stream` where the last `lines` lines before `cursor` begin
+        (None: before the end of the log). If these lines have more than ROOM_BYTES bytes, the place
+        is closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """Return the lines of a stream between the cursors `begin` and `end`, as rows for the
-        store. The two may be in different files of the log.
+        """Return the lines of the log `stream` between the cursors `begin` and `end`, in the form
+        in which the store takes them. The two cursors may be in different files of the log.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -140,8 +142,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """Return about one page of whole lines from `cursor` on, the cursor where the page ends,
-        and True if the stream has no further lines now.
+        """Return about one page of whole lines of the log `stream` from `cursor` on, the cursor
+        where the page ends, and True if the log has no further lines now.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -153,10 +155,10 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Have the pod filter a stream by `wanted`, from `cursor` on or, with `backwards`, from
-        there back. Returns what one answer of the pod holds: the lines that pass, in the order of
-        the log; the cursor up to which the pod has filtered; and True if that is the end
-        (backwards: the start) of the log.
+        """Have the pod filter a log by `wanted`, beginning at `cursor`, forwards or, with
+        `backwards`, backwards. Returns what one answer of the pod holds: the lines that pass, in
+        the order of the log; the cursor up to which the pod has filtered; and True if that is the
+        end (backwards: the start) of the log.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -173,10 +175,12 @@ class LogPages:
         return rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the agent, with `parameters` as the query's fields,
-        and return the answer. The query is sent again while the link is down or the agent is busy.
-        If the agent says that it needs another query to find a place, that one is sent too; the
-        last answer is returned. Raises RemoteError if the agent refuses the query.
+        """Send a query about `stream`, a name such as "log/RUN/trainer", to the agent and return
+        the answer. `op` is the kind of the query, such as "search", and `parameters` are its
+        fields. The query is sent again while the link is down or the agent is busy. If the agent
+        answers that another query is needed to find a place, that one is sent too, and the last
+        answer is returned. Raises RemoteError if the agent refuses the query, and EndlessAnswer if
+        it always wants another one.
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):
@@ -189,18 +193,18 @@ class LogPages:
         raise EndlessAnswer(stream, op, ceilings.PAGES)
 
     async def place(self, stream: str, op: str, **parameters: Any) -> str:
-        """Return the cursor of the place that the agent finds in `stream` by the query `op`:
-        "seek-line" for a line number or "seek-time" for a time, which `parameters` give (`line=`,
-        `t=`).
+        """Ask the agent for a place in the log `stream` and return its cursor. With `op`
+        "seek-line", the parameter `line` is a line number. With "seek-time", the parameter `t` is a
+        wall time in seconds since 1970.
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
         """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
-        been written behind `cursor`, wait at most `wait` seconds for new bytes. The read is
-        repeated while the link is down or the agent is busy. `seen` is the number of bytes that the
-        caller already has of the unfinished last line; that line is sent again, from its start,
-        only if it has grown.
+        been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
+        while the link is down or the agent is busy. `seen` is the number of bytes that the caller
+        already has of the unfinished last line; that line is sent again, from its start, only if it
+        has grown.
         """
         chunk = await self._patiently(
             functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)

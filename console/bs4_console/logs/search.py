@@ -29,8 +29,9 @@ class Match:
 
 
 class LogSearch:
-    """A search for one text in all of `streams` on the pod. `total` is the number of matches found
-    so far; it grows while `count` runs. `finished` is True once every line was searched.
+    """A search for one text in all of the logs `streams` (names such as "log/RUN/trainer") on the
+    pod. `total` is the number of matches found so far; it grows while `count` runs. `finished` is
+    True once every line was searched.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class LogSearch:
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
     ) -> Match | None:
-        """Ask the pod for the nearest match outside the lines in the store: behind them with
-        `direction` +1, before them with -1. Returns None if there is none. `edges` maps each
-        source's number to the place of its outermost line in the store on that side, and `clocks`
-        to that line's clock (see `edges_of`). If several sources have a match, the one nearest by
-        the clock is returned.
+        """Ask the pod for the nearest match outside the lines in the store: after them if
+        `direction` is +1, before them if it is -1. Returns None if there is none. If several logs
+        have a match, the one nearest by the clock is returned.
+
+        Both `edges` and `clocks` have a log's number as key. `edges` has the place of the log's
+        first or last line in the store, on the side of `direction`, and `clocks` that line's time
+        of day in seconds since midnight (None if it has no clock). `edges_of` returns both.
         """
         nexts = (self._next(place, direction) for place in edges.values())
         found = [match for match in await asyncio.gather(*nexts) if match is not None]
@@ -141,10 +144,10 @@ def shortest(clock: int, here: int) -> int:
 def edges_of(
     store: LogStore, sources: int, direction: int
 ) -> tuple[dict[int, Place], dict[int, int | None]]:
-    """Return where the store ends for each source: the place of the source's last line in the store
-    with `direction` +1, or of its first line with -1, and the clock of that line (seconds since
-    midnight, or None). Both mappings have source numbers, from 0 to `sources` - 1, as keys; a
-    source without a line in the store is missing.
+    """Return (edges, clocks), which say where the store ends. For each log, by its number from 0 to
+    `sources` - 1, `edges` has the place of its last line in the store if `direction` is +1, or of
+    its first line if it is -1. `clocks` has that line's time of day in seconds since midnight, or
+    None. A log without a line in the store is missing in both.
     """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
     held = range(store.first, store.end)
@@ -166,10 +169,10 @@ async def beside(
     clocks: Mapping[int, int | None],
     direction: int,
 ) -> dict[str, str]:
-    """Return a cursor for each stream at the moment of `match`: the place of the match in its own
+    """Return for each stream a cursor at the moment of `match`: the place of the match in its own
     stream, and in each other stream the place with the same time by the clock. `edges` and `clocks`
-    are the results of `edges_of`, from which the search began in `direction` (+1 forward, -1
-    backward). A stream without an entry in `edges` is left out.
+    say at which lines of the store the search began (see `edges_of`), and `direction` where it
+    went: +1 forward, -1 backward. A stream without an entry in `edges` is left out.
     """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()

@@ -76,9 +76,9 @@ _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 @dataclass(frozen=True)
 class Wrote:
-    """The program that wrote a log: `source` names it (trainer, orchestrator, inference, launcher,
-    ...), and `trainer` is the generation of the trainer. Each is "" if the log does not make it
-    certain.
+    """The program that wrote a log. `source` names it, such as "trainer", "orchestrator",
+    "inference" or "launcher". `trainer` is the trainer and its version: "prime-rl-2026-01",
+    "prime-rl" or "verl". Each is "" if the log does not make it certain.
     """
 
     source: str
@@ -105,9 +105,9 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """Return which program wrote a log, judged by `sample`, the log's first bytes. Its source is ""
-    if no program, or more than one, fits. `named` is the source if it is known already; then only
-    the trainer's generation is found out.
+    """Return which program wrote a log, judged by `sample`, the log's first bytes. The result's
+    `source` is "" if no program, or more than one, fits. `named` is the source if it is known
+    already, such as "trainer"; then only the trainer and its version are found out.
     """
     raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []

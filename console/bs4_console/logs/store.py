@@ -42,10 +42,10 @@ Row = tuple[int, int, int, bytes]
 @dataclass(kw_only=True)
 class Block:
     """A part of a LogStore. `data` has whole lines, each ended by LF, and `first` is the store's
-    number of the first one. The arrays have one entry for each line: `starts` its offset in `data`,
-    `sources` the number of its log, and `generations` and `offsets` its place in that log on the
-    pod. `passed` is the key of the filter by which the pod chose the lines, or None if the pod left
-    out none.
+    number of the first one. The arrays have one entry for each line: `starts` is its offset in
+    `data`, `sources` the number of its log, `generations` which file of that log it is in on the
+    pod, and `offsets` the byte in that file. If the pod filtered the log, `passed` is the filter's
+    `key`, else None.
     """
 
     first: int
@@ -94,9 +94,9 @@ def line_starts(lines: bytes, base: int = 0) -> list[int]:
 
 
 class Repeats:
-    """Removes lines that another source (log) has just written, because a launcher prints its
-    trainer's log once more. Lines that are short or have no clock are not removed, and neither are
-    lines that one source itself repeats. `dropped` is the number of removed lines.
+    """Removes lines that another log has just written, because a launcher prints its trainer's log
+    once more. A log is called a source here. Lines that are short or have no clock are not removed,
+    and neither are lines that a source itself repeats. `dropped` is the number of removed lines.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
@@ -115,9 +115,10 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """Return the whole lines of a chunk without those that repeat another source, and the
-        offsets of the lines that are left. `offsets` has the place of each line in `source`. The
-        chunk is remembered, so that later chunks of other sources are compared with it.
+        """Return the whole lines `lines`, a chunk of the log with number `source`, without those
+        that another log has just written, and the offsets of the lines that are left. `offsets` has
+        the byte at which each line begins in its log. The chunk is remembered, so that later chunks
+        of other logs are compared with it.
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
@@ -209,9 +210,9 @@ class LogStore:
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Append the bytes `data` of the log with number `source`, as they are on the pod; they may
-        end in the middle of a line. `cursor` is their place on the pod (GENERATION:OFFSET), or None
-        if it is not known.
+        """Append bytes of the log with number `source`, exactly as they are on the pod; they may
+        end in the middle of a line. `cursor` is their place on the pod, GENERATION:OFFSET (which of
+        the log's files, and the byte in it), or None if it is not known.
         """
         self.received += len(data)
         self.revision += 1
@@ -260,8 +261,8 @@ class LogStore:
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
-        """Append the whole lines `rows` in the given order; they may be of several sources. If a
-        filter on the pod let only these lines through, `passed` is that filter's key, else None.
+        """Append the whole lines `rows` in the given order; they may be of several logs. If the pod
+        let only the lines through that pass a filter, `passed` is that filter's `key`, else None.
         """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
@@ -269,8 +270,8 @@ class LogStore:
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
         """Put the earlier lines `rows`, whole and in the given order, before all other lines of the
         store. Returns the number of lines that were put there. If they do not fit, none is put
-        there, 0 is returned, and `full` becomes True. If a filter on the pod let only these lines
-        through, `passed` is that filter's key, else None.
+        there, 0 is returned, and `full` becomes True. If the pod let only the lines through that
+        pass a filter, `passed` is that filter's `key`, else None.
         """
         block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
@@ -288,8 +289,9 @@ class LogStore:
         return len(block)
 
     def place(self, number: int) -> Place | None:
-        """Return the place on the pod of line `number`: source, generation and byte offset. Returns
-        None if it is not known, or for a line of `mark`, which is in no log.
+        """Return the place on the pod of line `number`: the number of its log, its generation
+        (which of the log's files), and the byte offset in that file. Returns None if the place is
+        not known, or for a line of `mark`, which is in no log.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]

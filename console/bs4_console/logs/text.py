@@ -152,8 +152,8 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Return how many bytes a line has on the pod. If the store holds only a part of a long line,
-    this is the size of the whole line.
+    """Return how many bytes a line of the store has on the pod. If the store holds only a part of a
+    long line, this is the size of the whole line.
     """
     if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))

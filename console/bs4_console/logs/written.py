@@ -15,10 +15,11 @@ _HALVINGS = 24
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Find out from the pod when the log `stream` was written up to `cursor`, and return that as
-    the pod's wall time in seconds since 1970. `begin` and `end` are wall times between which it
-    must lie. `clock` is the clock of the line at `cursor` in seconds since midnight; with it the
-    answer is exact to the second. None means that the line has no clock.
+    """Ask the pod when the line at `cursor` of the log `stream` was written, and return that as the
+    pod's wall time in seconds since 1970. `stream` is a name such as "log/RUN/trainer". `begin` and
+    `end` are wall times between which the answer must lie. `clock` is the clock in that line, in
+    seconds since midnight; with it the answer is exact to the second. None means that the line has
+    no clock.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):

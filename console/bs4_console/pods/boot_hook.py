@@ -125,7 +125,7 @@ def text(platform: str, seen: Seen) -> str:
 
 def where(platform: str) -> str:
     """Return sentences that tell a person where to put the boot hook of `platform` (vast, runpod,
-    cron or systemd), and what the hook needs on the pod to work.
+    cron or systemd), and what must be there on the pod for the hook to work.
     """
     return {
         "vast": (
@@ -149,7 +149,9 @@ def where(platform: str) -> str:
 
 
 def cron_line(seen: Seen) -> str:
-    """Return the crontab line that starts the agent when the pod boots."""
+    """Return the crontab line that starts the agent when the pod boots. `seen` is the pod's probe,
+    from which the paths on the pod are taken.
+    """
     return (
         f"@reboot {_home(seen)}{seen.command} --via cron "
         f">>{shlex.quote(seen.home + '/agent.log')} 2>&1"
@@ -157,7 +159,8 @@ def cron_line(seen: Seen) -> str:
 
 
 def unit(seen: Seen) -> str:
-    """Return the text of a systemd user unit that starts the agent when the pod boots.
+    """Return the text of a systemd user unit that starts the agent when the pod boots. `seen` is
+    the pod's probe, from which the paths on the pod are taken.
 
     The unit has KillMode=process and no main process, so stopping the unit does not end the
     processes of runs. KillMode=none would do the same, but is deprecated.

@@ -1,8 +1,10 @@
-"""Read the standing orders of a run (sync, keep-last, modes, arguments) as data, and repeat them on
-another pod.
+"""Read the standing orders of a run as data, and repeat them on another pod. A standing order is
+what a person wants done for a run until further notice: checkpoints synced to an object store
+(sync), only the newest ones kept (keep), the mode of a playbook (mode), and further arguments of
+its launch (launch).
 
-A new machine knows nothing of them: without them, checkpoints of a run that goes on there would no
-longer be saved.
+A new machine knows nothing of them. Without them, the checkpoints of a run that goes on there would
+no longer be saved.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ _KEEP = ("last", "at_least", "milestones", "synced")
 
 
 def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
-    """Return the standing orders of `run`, as its pod's journal has them, or () if the run has
-    none. Each order is a dictionary with `kind` (sync, keep, mode or launch) and the fields with
-    which an action of that kind is submitted, without the run. Kind `launch` holds only
-    `overrides`, the further arguments of the launch. An order that was taken back has only `kind`
-    and `off`.
+    """Return the standing orders of `run`, which are what a person wants done for it until further
+    notice, as the pod's journal has them. Returns () if there are none. Each order is a dictionary:
+    `kind` says what it is about ("sync": checkpoints go to an object store, "keep": only some stay
+    on the disk, "mode": what a playbook may do by itself, "launch": further launch arguments). The
+    other keys are the fields with which an action of that kind is submitted, without the run. An
+    order that was taken back has only `kind` and `off`.
     """
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:
@@ -49,8 +52,8 @@ def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
 
 
 def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
-    """Return the further command-line arguments of the run's launch that are kept among its
-    standing orders, or () if no order holds any.
+    """Return the further command-line arguments with which the run was launched, as `orders` (the
+    result of `orders_of`) hold them, or () if they hold none.
     """
     for order in orders:
         if order["kind"] == _LAUNCH:
@@ -59,9 +62,9 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """Return the standing orders with a checkpoint sync to the object store `store` (an address
-    like b2://BUCKET/PREFIX) put first. If the orders contain a sync already, even one that was
-    taken back, they are returned unchanged.
+    """Return the standing orders of a run with one more at their start: to sync the checkpoints to
+    the object store `store`, an address like b2://BUCKET/PREFIX. If `orders` contain a sync
+    already, even one that was taken back, they are returned unchanged.
     """
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
@@ -69,10 +72,10 @@ def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
-    """Submit a run's standing orders to the pod of `live`, except launch arguments and orders that
-    are in force on that pod already or were taken back. Return a dictionary from the kind of each
-    order that the pod refused (sync, keep or mode) to the pod's reason; it is empty if no order was
-    refused.
+    """Give a run on the pod of `live` the standing orders that it had on another pod. `orders` are
+    the result of `orders_of` there. Launch arguments, orders that were taken back, and orders that
+    are in force on this pod already are left out. Return the orders that the pod refused, as a
+    dictionary from their kind (sync, keep or mode) to the pod's reason; it is empty if none was.
     """
     refused: dict[str, str] = {}
     for order in orders:

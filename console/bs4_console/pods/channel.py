@@ -77,9 +77,9 @@ class Channel:
         """Greet the agent over the pipe `duplex` and return the open channel.
 
         `who` is the person, `client` the program with its version, and `pod` the pod's name for
-        errors. Raises ProtocolMismatch if
-        the two sides share no protocol version or if something other than an agent answers, and
-        ChannelLost if the link ends or the greeting takes more than 20 seconds (HELLO_S).
+        errors. Raises ProtocolMismatch if the two sides share no protocol version or if something
+        other than an agent answers, and ChannelLost if the link ends or the greeting takes more
+        than 20 seconds (HELLO_S).
         """
         channel = cls(duplex, pod)
         try:
@@ -118,6 +118,8 @@ class Channel:
     ) -> Chunk:
         """Return the bytes of `stream` from `cursor` on, at most `limit` of them. If there are none
         yet, wait up to `wait` seconds (at most 30) for new ones; the chunk is empty if none came.
+        `stream` is a name such as "journal" or "log/RUN/trainer", and a cursor is
+        GENERATION:OFFSET, "start" or "end".
 
         `seen` is the number of bytes of an unfinished last line that the caller has already
         received (`Chunk.repeats`). That line is sent again only if it has grown.
@@ -136,10 +138,10 @@ class Channel:
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Ask the agent one question about `stream` and return the result, a dictionary whose keys
-        depend on `op`: stat, seek-line, seek-time, search, list and others. `parameters` are that
-        operation's own. If the result holds `next`, the agent has not finished the search: call
-        again with the contents of `next` as the parameters.
+        """Ask the agent one question about `stream`, a name such as "journal" or "log/RUN/trainer",
+        and return the result, a dictionary. `op` is the question (stat, seek-line, seek-time,
+        search, list and others), and `parameters` are its fields. If the result holds `next`, the
+        agent has not finished the search: call again with the contents of `next` as the parameters.
         """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
         result: dict[str, Any] = frame.header["result"]

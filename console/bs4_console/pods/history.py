@@ -30,9 +30,9 @@ _LONGEST = 256 * 1024
 
 
 class History:
-    """Reads old telemetry of one pod from this machine's mirror. `directory` holds the files of the
-    telemetry stream (`<generation>.data`, sparse). The files may grow while they are read, and the
-    directory need not exist.
+    """Reads old telemetry of one pod that was saved on this machine. `directory` has the files of
+    the telemetry stream, `<generation>.data`, with holes where nothing was saved. The files may
+    grow while they are read, and the directory need not exist.
     """
 
     def __init__(self, directory: Path) -> None:

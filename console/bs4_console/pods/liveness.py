@@ -48,11 +48,11 @@ class Sign:
     """What one poll of one source (ssh, port, network, provider, wandb, store, boot or run) showed
     about a pod.
 
-    `t` is the time of the poll in seconds of the observer's clock, the same clock for all signs of
-    one judgement. `word` is the result, one of the source's fixed words (ssh: `up` or why it
-    failed; provider, wandb: running, stopped, gone, unknown). `seen_t` is the time of the reported
-    fact by the source's own clock (heartbeat, newest file, newest step), compared only with signs
-    of the same source. `value` is the boot id, or the state in the source's own words.
+    `t` is the time of the poll in seconds; all signs of one judgement have times of the same clock.
+    `word` is the result, one of a few fixed words for each source (ssh: `up` or why it failed;
+    provider and wandb: running, stopped, gone or unknown). `seen_t` is the time that the source
+    itself gives for what it reports (heartbeat, newest file, newest step); it is compared only with
+    signs of the same source. `value` is the boot id, or the state in the source's own words.
     """
 
     t: float
@@ -116,9 +116,10 @@ class Verdict:
 
 
 def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, t: float) -> Sign:
-    """Turn an observation by the provider, W&B or the object store into a sign for `judge`. `t` is
-    the time of the poll in seconds of the observer's clock. A store that has files of the run gives
-    the word `seen`, because files do not show whether a machine runs.
+    """Make a sign, from which `judge` can judge a pod, of an observation by the provider, W&B or
+    the object store. `t` is the time of the poll in seconds of the clock that all signs share. If
+    the store has files of the run, the sign's word is `seen`, because files do not show whether a
+    machine runs.
     """
     if source == "store" and sight.seen_t is not None:
         word = "seen"

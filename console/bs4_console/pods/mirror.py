@@ -49,8 +49,9 @@ _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 def directory_name(home: str) -> str:
-    """Return the name of the mirror's directory for the agent home with the id `home`: the id
-    itself, or "unnamed" if it is not an id that an agent could have made.
+    """Return the name of the directory on this machine for what is saved of the agent whose home
+    directory has the id `home`: the id itself, or "unnamed" if it is not an id that an agent could
+    have made.
     """
     if _HOME.fullmatch(home):
         return home
@@ -58,7 +59,8 @@ def directory_name(home: str) -> str:
 
 
 class Mirror:
-    """The copy of one pod's streams on this machine.
+    """The copy of one pod's streams on this machine. A stream is a log ("log/RUN/trainer") or
+    records ("journal", "telemetry", "steps/RUN"); each of its files on the pod is one generation.
 
     `<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own
     offsets (what was not read is a hole: the files are sparse). `<generation>.spans` lists the
@@ -96,20 +98,23 @@ class Mirror:
 
     @property
     def keeps(self) -> bool:
-        """Return True if data that is read from the pod now is saved. It is False for a mirror that
-        only reads, and after saving failed.
+        """Return True if the mirror saves data that is read from the pod now. It is False for a
+        mirror that only reads what was saved earlier, and after saving failed.
         """
         return self._write and not self.stopped
 
     @property
     def keeps_telemetry(self) -> bool:
-        """Return True if logs and telemetry are saved in addition to the journal and the steps."""
+        """Return True if the mirror saves logs and telemetry, and not only the journal and the
+        records of training steps.
+        """
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """Switch the mirror to the agent home with the id `home`, whose directory is used from now
-        on. Return True if that is another home than before, so that the caller must forget what it
-        knew of the pod.
+        """Switch the mirror to the agent's home directory with the id `home`. What is saved of the
+        pod is kept apart by that id, because another machine may answer under the same name. Return
+        True if it is another home than before, so that the caller must forget what it knew of the
+        pod.
         """
         home = directory_name(home)
         changed = home != self.home
@@ -124,9 +129,10 @@ class Mirror:
         return changed
 
     def start_anew(self) -> None:
-        """Rename the directory of this agent home, so that all streams are read again from their
-        beginning. This is for an agent that rejects the mirror's cursors because its disk was set
-        back to an earlier state. The renamed data stays on this machine.
+        """Rename the directory in which the pod's data is saved on this machine, so that all
+        streams are read again from their beginning. This is for an agent that rejects the cursors
+        of the saved data, because its disk was set back to an earlier state. The renamed data stays
+        on this machine.
         """
         self._forget()
         old = self._home_directory()
@@ -148,9 +154,10 @@ class Mirror:
         self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
-        """Return the cursor at which to read a record stream (journal, steps, telemetry) on: just
-        behind the last whole record in the mirror. Return None if the mirror holds no record of it.
-        The cursor is found from the data itself, so that no further file can be damaged.
+        """Return the cursor (GENERATION:OFFSET) at which reading of a record stream (such as
+        "journal" or "telemetry") has to continue: just after the last whole record in the mirror.
+        Return None if the mirror holds no record of it. The cursor is found from the data itself,
+        so that no further file can be damaged.
         """
         if stream not in self._cursors:
             for path in reversed(self._files(stream)):
@@ -161,17 +168,17 @@ class Mirror:
         return self._cursors.get(stream)
 
     def append(self, stream: str, start: str, next_cursor: str, data: bytes) -> None:
-        """Save `data`, which was read from `stream` at the cursor `start`, and remember
-        `next_cursor` as the place of the next read. The cursor moves on even if the data could not
-        be saved.
+        """Save `data`, which was read from `stream` (such as "journal") at the cursor `start`, and
+        remember `next_cursor` as the place of the next read. The next read begins there even if the
+        data could not be saved. Cursors are GENERATION:OFFSET.
         """
         self._cursors[stream] = next_cursor
         self.keep(stream, start, data)
 
     def keep(self, stream: str, start: str, data: bytes) -> None:
-        """Save `data`, which was read from `stream` at the cursor `start`, without changing where
-        the next read begins. This is for older telemetry and for pieces of a log. Nothing is saved
-        if the mirror does not keep this stream or the disk is nearly full.
+        """Save `data`, which was read from `stream` (such as "telemetry") at the cursor `start`,
+        without changing where the next read begins. This is for older telemetry and for pieces of a
+        log. Nothing is saved if the mirror does not keep this stream or the disk is nearly full.
         """
         directory = self.directory(stream)
         if (
@@ -198,7 +205,7 @@ class Mirror:
             self._stop(error)
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Append a gap of `stream` to the file of its gaps. `gap` describes bytes that the pod
+        """Append `gap` to the mirror's list of gaps in `stream`. A gap describes bytes that the pod
         deleted before the console could read them. Nothing is written if the mirror does not save
         data.
         """
@@ -221,9 +228,9 @@ class Mirror:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
-        """Flush the generation of `stream` that was finished last to the disk. Return the cursor up
-        to which the mirror holds the stream. Return None if nothing of it is held, or if saving has
-        stopped or fails.
+        """Flush the newest finished file (generation) of `stream` in the mirror to the disk. Return
+        the cursor, GENERATION:OFFSET, up to which the mirror holds the stream. Return None if it
+        holds nothing of the stream, or if saving has stopped or fails.
         """
         directory, cursor = self.directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
@@ -239,8 +246,8 @@ class Mirror:
         return cursor
 
     def hole(self, stream: str, cursor: str) -> str:
-        """Return the cursor of the first byte at or after `cursor`, in the same generation, that
-        the mirror does not hold.
+        """Return the cursor (GENERATION:OFFSET) of the first byte at or after `cursor`, in the same
+        generation, that the mirror does not hold.
         """
         generation, offset = cursor.split(":")
         directory = self.directory(stream)
@@ -249,15 +256,17 @@ class Mirror:
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
     def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of a stream that the mirror holds, oldest first. Lines that were cut
-        off while being written are skipped. Afterwards `cursor` returns the place behind the last
-        record that was yielded, even if another console has added more meanwhile.
+        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first.
+        Lines that were cut off while being written are skipped. Afterwards `cursor` returns the
+        place after the last record that was yielded, even if another console has added more
+        meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 
     def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
-        """Return at least the last `count` records of a stream that the mirror holds, oldest first,
-        or all of them if there are fewer. Only as many of the newest files are read as are needed.
+        """Return at least the last `count` records of `stream` (such as "journal") that are saved
+        on this machine, oldest first, or all of them if there are fewer. Only as many of the newest
+        files are read as are needed.
         """
         paths: list[Path] = []
         lines = 0
@@ -286,9 +295,10 @@ class Mirror:
         """
 
     def directory(self, stream: str) -> Path | None:
-        """Return the directory on this machine for the files of `stream`. Return None if the mirror
-        has no root, does not know the agent's home yet, or if the stream's name could lead out of
-        the mirror. The directory need not exist.
+        """Return the directory on this machine in which the mirror saves `stream`, such as
+        "journal". Return None if the mirror saves nothing, does not know the id of the agent's home
+        yet, or if the stream's name could lead out of the mirror's directory. The directory need
+        not exist.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

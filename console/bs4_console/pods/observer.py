@@ -143,12 +143,13 @@ def link_incidents(
     pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
 ) -> list[dict[str, Any]]:
     """Return the incident for a pod's link that is not up, as a list with one dictionary in the
-    form of `check`'s JSON. `sentence` becomes its summary. The list is empty if no playbook covers
-    this link state, such as "no agent" or "no Python".
+    form of `check`'s JSON. `link_state` is the word for why the link is not up, and `sentence`
+    becomes the incident's summary. The list is empty if no playbook covers this state, such as "no
+    agent" or "no Python".
 
-    `down_s` is the number of seconds for which a link that is polled repeatedly has been down;
-    before the failure's hold time the list is empty. None means that the link was tried only once,
-    up to its time limit.
+    `down_s` is the number of seconds for which a link that is polled repeatedly has been down. The
+    list is also empty until that reaches the time for which the failure must last before it counts.
+    None means that the link was tried only once, up to its time limit.
     """
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):

@@ -11,12 +11,12 @@ _WIDTH = 42
 
 class RangeSet:
     """A set of ranges of byte offsets, each from `begin` up to but not including `end`, sorted and
-    disjoint, that is saved in the file `path`. The mirror uses it to record which bytes of a stream
-    it holds.
+    disjoint, that is saved in the file `path`. It records which bytes of a pod's file are saved on
+    this machine.
 
     Each write appends a line `begin end` to the file, and ranges that touch are joined when the
     file is loaded. A range that continues the range written last extends that line instead, so a
-    stream that is only followed has a single line.
+    file that is only read on from its start has a single line.
     """
 
     def __init__(self, path: Path) -> None:

@@ -66,9 +66,9 @@ def pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 class PodReader:
-    """Reads the record streams of one pod (journal, steps, telemetry) into its PodState and its
-    mirror. After a reconnect or a restart it continues at the mirror's cursors, so that only the
-    missing bytes are read.
+    """Reads the record streams of one pod (the journal, the telemetry, and the training steps of
+    each run) into its PodState and its mirror. After a reconnect or a restart it continues where
+    the mirror ends, so that only the missing bytes are read.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
@@ -88,8 +88,9 @@ class PodReader:
         """
 
     def replay(self) -> None:
-        """Fill the pod's state from the mirror with what was known when a console last read from
-        the pod. Every fact keeps its age. Calling it again does nothing.
+        """Fill the pod's state from the mirror, the copy of the pod's data on this machine, with
+        what was known when a console last read from the pod. Every fact keeps its age. Calling it
+        again does nothing.
         """
         if self._replayed:
             return
@@ -105,9 +106,9 @@ class PodReader:
             )
 
     def begin_anew(self) -> None:
-        """Clear the pod's state and fill it from the mirror again. This is for the moment at which
-        the mirror was switched to another agent home, or was emptied because the agent's disk was
-        set back.
+        """Clear the pod's state and fill it again from the mirror, the copy of the pod's data on
+        this machine. This is for the moment at which another agent answers for the pod, or at which
+        the mirror was emptied because the disk of its agent was set back to an earlier state.
         """
         self.state.forget()
         self._refused.clear()
@@ -116,8 +117,9 @@ class PodReader:
         self.state.changed()
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
-        """Start tasks in the group `loops` that follow the pod's journal, telemetry and steps over
-        `channel`. Each task runs until it fails, for example because the channel is lost.
+        """Start tasks in the group `loops` that follow the pod's journal, its telemetry and the
+        training steps of its runs over `channel`. Each task runs until it fails, for example
+        because the channel is lost.
         """
         loops.start(self._follow_journal(channel))
         loops.start(self._follow_telemetry(channel, loops))

@@ -30,8 +30,8 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream of a mirror on this machine, with the interface of an agent's own stream
-    (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
+    """One stream of a mirror on this machine, for example a log, with the methods of an agent's own
+    stream (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
 
     It needs a stream that was saved whole, with each generation in one file. No data is ever added.
     """
@@ -151,8 +151,8 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """A PodSession that shows a recording: it reads from a mirror's directory on this machine and
-    connects to no pod. Ages count from when the data was recorded.
+    """A PodSession that shows a recording: it reads what was saved of a pod in a directory on this
+    machine and connects to no pod. Ages count from when the data was recorded.
     """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
@@ -173,7 +173,7 @@ class RecordedSession(PodSession):
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
-        """Fill the state from the mirror's directory and then wait until cancelled."""
+        """Fill the state from the recording and then wait until cancelled."""
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
@@ -184,8 +184,8 @@ class RecordedSession(PodSession):
         await asyncio.Event().wait()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """Fill the state from the mirror's directory and then wait until cancelled. `patience` is
-        ignored, because there is no link.
+        """Fill the state from the recording and then wait until cancelled. `patience` is ignored,
+        because there is no link.
         """
         await self.run()
 
@@ -197,15 +197,15 @@ class RecordedSession(PodSession):
         self._refuse("is no live pod")
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Fill the state from the mirror's directory. `timeout` is ignored."""
+        """Fill the state from the recording. `timeout` is ignored."""
         self.replay()
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """Return a chunk of at most `limit` bytes of a recorded log. At the end of the log, first
-        wait `wait` seconds and then return an empty chunk. Raises RemoteError if the stream or the
-        cursor is not in the recording.
+        """Return a chunk of at most `limit` bytes of a recorded log, from `cursor` on. At the end
+        of the log, first wait `wait` seconds and then return an empty chunk. `seen` is ignored.
+        Raises RemoteError if the stream or the cursor is not in the recording.
         """
         opened = self._stream(stream)
         try:
@@ -217,9 +217,9 @@ class RecordedSession(PodSession):
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Answer a query (stat, seek-line, seek-time, search or list) about a recorded stream, and
-        return the result. Raises RemoteError if the recording lacks the stream or the query is not
-        valid.
+        """Answer a query about the recorded stream `stream` (such as "log/RUN/trainer"), and return
+        the result. `op` is stat, seek-line, seek-time, search or list, and `parameters` are its
+        fields. Raises RemoteError if the recording lacks the stream or the query is not valid.
         """
         if op == "list":
             return {

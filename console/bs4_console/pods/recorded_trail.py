@@ -33,13 +33,13 @@ def place_at(trail: Trail, t: float) -> str | None:
 def trail_of(
     files: Sequence[tuple[int, Path]], midnight: float | None, span: tuple[float, float]
 ) -> Trail:
-    """Return the trail of one log: the wall seconds, generation and byte offset of the first line
-    of each second, oldest first.
+    """Find out when the lines of one log were written. Return a list of (wall seconds, generation,
+    byte offset), oldest first: the time and place of the first line of each second.
 
-    `files` are the generation and path of each file of the log, in order. `midnight` is a time in
-    wall seconds at which the run's clock showed 00:00:00, or None. `span` holds the times of the
-    run's first and last write. The lines of a log without any clock are spread evenly over the
-    span, as an estimate.
+    `files` are the generation (the number of the file) and the path of each file of the log, in
+    order. `midnight` is a time in wall seconds at which the run's clock showed 00:00:00, or None.
+    `span` holds the times of the run's first and last write. The lines of a log without any clock
+    are spread evenly over the span, as an estimate.
     """
     made: Trail = []
     lines: list[tuple[int, int]] = []
@@ -71,11 +71,12 @@ def trail_of(
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
     """Return a time in wall seconds at which the clock in the run's log lines showed 00:00:00, or
-    None if it cannot be known. `files` maps the name of each log stream to the generation and path
-    of its files.
+    None if it cannot be known. `files` maps the name of each log stream, such as "log/RUN/trainer",
+    to the generation and path of its files.
 
-    It is computed from a step whose time the agent recorded and whose log line is in `files`.
-    Without such a step, the first clock in any file is taken as the time at which the run began.
+    It is computed from a training step whose time the agent recorded and whose line is in one of
+    the logs. Without such a step, the first clock in any file is taken as the time at which the run
+    began.
     """
     for row in (*run.trainer_steps, *run.orchestrator_steps):
         at = row.get("at") or {}

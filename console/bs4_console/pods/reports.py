@@ -53,9 +53,9 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. `stream` is the pod's stream that holds
-    it, `t` the time at which it was written in wall seconds, and `bytes` its size. `missing` are
-    phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. `stream` is the name under which it is
+    read there, `t` the time at which it was written in wall seconds, and `bytes` its size.
+    `missing` are phrases that say what the report could not include.
     """
 
     stream: str
@@ -76,10 +76,11 @@ class Listed:
 class Report:
     """The contents of a crash report file.
 
-    `head` is its report.json. `logs` are (source, generation, offset in the pod's log of the first
-    byte of data, data). `records` maps the name of each record stream (journal, telemetry, steps)
-    to (segment number, data) pairs. `beside` maps names to the bytes of further files: dmesg.log,
-    and files of the attempt and the config.
+    `head` is its report.json. `logs` has one tuple for each piece of a log: (source such as
+    "trainer", generation, which is the number of the log's file, offset of the piece's first byte
+    in that file on the pod, bytes). `records` maps the name of each record stream ("journal",
+    "telemetry", "steps/RUN") to (segment number, bytes) pairs. `beside` maps names to the bytes of
+    further files: dmesg.log, and files of the attempt and the config.
     """
 
     head: Mapping[str, Any]
@@ -199,10 +200,10 @@ def load(path: Path) -> Report:
 
 
 def unpack(report: Report, root: Path) -> None:
-    """Write the crash report below the directory `root` as a mirror (pods/mirror.py), which
-    RecordedSession can open.
+    """Write the crash report below the directory `root` in the form in which a pod's data is saved
+    on this machine (see Mirror), so that RecordedSession can open it.
 
-    A report holds only the end of each log. In the mirror those bytes begin at offset 0, and every
+    A report holds only the end of each log. Below `root` those bytes begin at offset 0, and every
     cursor in the records that points into a log is moved to match.
     """
     home = root / mirror.directory_name(str(report.head["home"]))

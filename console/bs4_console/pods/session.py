@@ -52,8 +52,9 @@ LOOK_S = 0.05
 
 class PodSession:
     """The console's session with one pod: it connects, keeps a PodState up to date, and sends
-    queries and actions. Reading continues at the mirror's cursors, so that a reconnect or a
-    restarted console reads only the missing bytes.
+    queries and actions. What is read is also saved on this machine, in the mirror. Reading
+    continues where the mirror ends, so that a reconnect or a restarted console reads only the
+    missing bytes.
     """
 
     def __init__(
@@ -104,8 +105,8 @@ class PodSession:
         """Connect to the pod, follow its streams and reconnect after a loss, until cancelled.
         Commands use this to wait for something on the pod.
 
-        An error is raised if the link was never up, if a retry cannot fix it, or if the link has
-        been down for `patience` seconds.
+        Raises the link's ConsoleError if the link was never up, if a retry cannot fix it, or if the
+        link has been down for `patience` seconds.
         """
         self.replay()
         while True:
@@ -251,8 +252,8 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until the state holds everything that the pod's journal and steps contain now, and
-        at least one new telemetry record.
+        """Wait until the state holds everything that the pod's journal and its records of training
+        steps contain now, and at least one new telemetry record.
 
         If the link is lost meanwhile, `run` connects again and the wait continues. Raises
         Unreachable after `timeout` seconds, or at once if a retry cannot fix the link.
@@ -314,8 +315,10 @@ class PodSession:
         self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
         """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
-        the mirror on this machine. An unfinished last line is returned too, but saved only when it
-        is complete. `wait` and `seen` are those of Channel.read.
+        the mirror on this machine. If nothing has been written after `cursor`, wait up to `wait`
+        seconds for new bytes. An unfinished last line is returned too, but saved only when it is
+        complete. `seen` is the number of bytes of that line which the caller already has; it is
+        sent again only if it has grown.
         """
         chunk = await (await self.connected(CONNECT_S)).read(
             stream, cursor, limit=limit, wait=wait, seen=seen
@@ -327,8 +330,10 @@ class PodSession:
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Ask the pod's agent one question about a stream and return the result (see
-        Channel.query). Raises Unreachable or ChannelLost if there is no link.
+        """Ask the pod's agent one question about `stream`, a name such as "journal" or
+        "log/RUN/trainer", and return the result, a dictionary. `op` is the question, such as "stat"
+        or "search", and `parameters` are its fields. Raises Unreachable or ChannelLost if there is
+        no link.
         """
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 
@@ -340,9 +345,10 @@ class PodSession:
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
-        """Return the cursor at which line number `line` of a stream begins. A negative number
-        counts from the end. The agent may need several queries for a long log; they are repeated
-        until the line is found.
+        """Return the cursor at which line number `line` of the log `stream` begins. A negative
+        number counts from the end. The agent may need several queries for a long log; they are
+        repeated until the line is found. Raises EndlessAnswer if the agent always wants another
+        query.
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):
@@ -354,7 +360,9 @@ class PodSession:
 
     @property
     def home(self) -> str:
-        """Return the id of the agent's home that is shown now, or "" if none ever answered."""
+        """Return the id of the home directory of the agent that is shown now, or "" if no agent
+        ever answered.
+        """
         return str(self.state.hello.get("home") or self.mirror.home)
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:

@@ -91,9 +91,9 @@ class Link:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` is what the journal says of the run; the other fields are its
-    recent steps, evaluations and processes. `step_seen` is in seconds of the console's monotonic
-    clock.
+    """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
+    its recent training steps, evaluations and processes. `step_seen` is the time at which the pod
+    recorded the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView
@@ -123,9 +123,9 @@ class RunState:
 
     @property
     def step(self) -> int | None:
-        """Return the number of the newest step that the trainer has finished, or None if it has
-        finished none. The orchestrator may be further ahead. verl can log steps out of order, so
-        the highest of the attempt's last 8 records is used.
+        """Return the number of the newest training step that the trainer has finished, or None if
+        it has finished none. The orchestrator may be further ahead. verl can log steps out of
+        order, so the highest of the attempt's last 8 records is used.
         """
         if not self.trainer_steps:
             return None
@@ -134,9 +134,9 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
-        """Return the values of the metric `key` as (step, value) pairs, sorted by step. For a step
-        that several attempts did, the latest value is used. Values that are not numbers are left
-        out.
+        """Return the values of the metric `key` as (training step, value) pairs, sorted by step.
+        For a step that several attempts did, the latest value is used. Values that are not numbers
+        are left out.
         """
         rows = self.trainer_steps
         if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):
@@ -234,7 +234,7 @@ class PodState:
 
     def age(self) -> float | None:
         """Return the seconds since the newest telemetry arrived here, or since it was recorded if
-        it comes from the mirror. Return None if there is no telemetry.
+        it was read from what is saved on this machine. Return None if there is no telemetry.
         """
         if self.telemetry_seen is None:
             return None
@@ -249,8 +249,8 @@ class PodState:
         return age is None or age > STALE_S
 
     def forget(self) -> None:
-        """Clear everything that was known of the pod, because another agent home now answers under
-        its name.
+        """Clear everything that was known of the pod, because an agent with another home directory,
+        so perhaps another machine, now answers under its name.
         """
         self.ledger = Ledger()
         self.telemetry.clear()
@@ -302,9 +302,9 @@ class PodState:
         return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
-        """Apply one checked telemetry record to the state. `kept` is True if the record was read
-        from the mirror on this machine; its age is then computed from the time in the record.
-        Otherwise its age counts from now, when it arrived.
+        """Apply one telemetry record, which was checked before, to the state. `kept` is True if the
+        record was read from what is saved on this machine; its age is then computed from the time
+        in the record. Otherwise its age counts from now, when it arrived.
         """
         self.links.fill(record)
         self.telemetry.append(record)
@@ -314,8 +314,8 @@ class PodState:
                 run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
-        """Apply one checked step record of `run` to the state. Nothing happens if the journal has
-        not named that run.
+        """Apply the record of one training step of `run`, which was checked before, to the state.
+        Nothing happens if the journal has not named that run.
         """
         if (state := self.runs.get(run)) is None:
             return

@@ -70,6 +70,8 @@ def place(result: dict[str, Any], key: str) -> str:
 
 
 def position(cursor: str) -> tuple[int, int]:
-    """Split a cursor into its generation and its byte offset, and return both as integers."""
+    """Split a cursor, GENERATION:OFFSET, into the generation (which of a stream's files) and the
+    byte offset in it, and return both as integers.
+    """
     generation, offset = cursor.split(":")
     return int(generation), int(offset)

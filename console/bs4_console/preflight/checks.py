@@ -22,14 +22,15 @@ VERL = "verl"
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The start of a run that a preflight judges before it happens; its fields are those of a
-    launch action. If `trainer` or `config` is empty, no start is judged, only the pod.
+    """The start of a run that a preflight judges before it happens. If `trainer` or `config` is
+    empty, no start is judged, only the pod.
 
     `config` is a path on the pod. A relative `cwd` is below the home directory; relative
-    `output_dir` and `config` are below `cwd`. `resume` is a step, "auto" (the newest step that is
-    complete everywhere), or None for a start from scratch. With `fresh`, the start would move aside
-    what is in the output directory. `overrides` are further options of the launch command. `urls`
-    replaces the addresses of services (keys `hub`, `wandb`, `b2`).
+    `output_dir` and `config` are below `cwd`. `resume` is a training step, "auto" (the newest step
+    whose checkpoint is complete), or None for a start from scratch. With `fresh`, the start would
+    move aside what is in the output directory. `component` is the program to start, such as "rl"
+    for the whole training. `overrides` are further options of the launch command. `urls` replaces
+    the addresses of services (keys `hub`, `wandb`, `b2`).
     """
 
     trainer: str = ""
@@ -172,9 +173,10 @@ Subject = tuple[str, str]
 
 
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
-    """Return the result of a check. `subject` is its (id, title), `why` the reason and `fix` what
-    to do. If the state is "warning" or "blocking" and a shipped playbook has that id, the result
-    names it. If the state is "ok", `fix` is ignored.
+    """Return the result of a check as a Check. `subject` is the check's (id, title), `why` the
+    reason for its state, and `fix` what to do. If the state is "warning" or "blocking" and a
+    shipped playbook has the same id, the result names that playbook. If the state is "ok", `fix` is
+    ignored.
     """
     identifier, title = subject
     check = Check(identifier, title, state, why, fix if state != "ok" else "")
@@ -184,9 +186,10 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """Return None if `part`, a part of the agent's answer, is there. If it is None or has a key
-    `unknown`, return one check for each entry of `subjects`, (id, title), with the state "unknown".
-    The reason is the text of that key, or that the agent gave no answer.
+    """Return the checks for a part of the agent's answer that is missing, or None if the part is
+    there. It is missing if `part` is None or has the key `unknown`. `subjects` has (id, title) of
+    each check that needs this part. Each of them is returned with the state "unknown"; its reason
+    is the text of that key, or that the agent gave no answer.
     """
     if part is not None and "unknown" not in part:
         return None
@@ -195,9 +198,9 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """Return the checks in a new list. If `part`, the part of the agent's answer from which they
-    were made, comes from inside a container, the reason of each begins with that container's name.
-    None counts as an empty part.
+    """Return the checks in a new list. `part` is the part of the agent's answer from which they
+    were made. If it comes from inside a container, the reason of each check begins with that
+    container's name. None counts as an empty part.
     """
     name = (part or {}).get("container")
     if not isinstance(name, str) or not name:

@@ -39,13 +39,13 @@ def judge(
     run: Mapping[str, Any] | None,
     own: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Return the checks of the config of a start. Each finding of lint becomes a check, and one
-    check is "ok" if no finding is an error.
+    """Return the checks of the config of the start `wanted`. Each finding of lint becomes a check,
+    and one check is "ok" if no finding is an error.
 
-    `files` are (path on the pod, text of the file), the config first. If `files` is empty, there is
-    one check, with the state "unknown". `wanted` is the start. `pod` and `run` are the parts of the
-    agent's answer with these names (None: missing), and `own` is its answer about the trainer's own
-    config classes.
+    `files` has (path on the pod, text) of each config file, the main one first. If it is empty,
+    there is one check, with the state "unknown". `pod` and `run` are the parts of the agent's
+    answer about the pod and about the start (None: missing). `own` is its answer about what the
+    trainer's own config classes say.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -95,10 +95,11 @@ def memory(
     files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
 ) -> list[str]:
     """Return lines for a person that say how much memory trainer and inference server need on one
-    GPU of this pod, and how that was computed (as in `config estimate`).
+    GPU of this pod, and how that was computed (as in `config estimate`). If it cannot be estimated,
+    one line says why. Empty if the config could not be read, or is not for a whole training.
 
-    If it cannot be estimated, one line says why. Empty if the config could not be read, or is not
-    for a whole training. The parameters are those of `judge`.
+    `files` has (path on the pod, text) of each config file, the main one first. `wanted` is the
+    start, and `pod` the part of the agent's answer about the pod (None: missing).
     """
     if wanted.component != "rl" or not files:
         return []
@@ -128,9 +129,11 @@ async def on_pod(
     given: Given,
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
-    """Check a config file of this machine, with the trainer's own classes on a pod. Returns the
-    findings and the classes' answer. `cwd` is the directory of the training environment on the pod,
-    `given` what is known beside the file, and `overrides` the options of the launch command.
+    """Check the config file `file` of this machine, also with the trainer's own config classes on
+    the pod of `asks`. Returns the findings and what the classes answered. `trainer` is its id, such
+    as "prime-rl". `component` is the program that the config is for, such as "rl" for the whole
+    training. `cwd` is the directory of the training environment on the pod, `given` what is known
+    beside the file, and `overrides` are the options of the launch command.
 
     Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old to
     be asked about classes.

@@ -77,12 +77,12 @@ class Preflight:
 async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Preflight:
     """Ask a pod's agent about a start, or about the pod alone if `wanted` describes no start, and
     return all checks. It takes as long as the slowest part of the answer, at most `timeout`
-    seconds. The first time, the pod may need a minute to import the training stack; later it
+    seconds. The first time, the pod may need a minute to import the trainer's libraries; later it
     remembers the result. A part that is missing in the answer gives checks with the state
     "unknown".
 
-    Raises the link's own error if the link is lost and not restored, NotApplicableError if the
-    agent is too old for a preflight, and RemoteError if the agent cannot make sense of the start.
+    Raises a LinkError if the link is lost and not restored, NotApplicableError if the agent is too
+    old for a preflight, and RemoteError if the agent cannot make sense of the start.
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)

@@ -39,8 +39,9 @@ def judge(
 ) -> list[Check]:
     """Return the checks of a machine for verl before a config is chosen: verl's checkout, torch and
     the GPUs, the rollout engine, and the host's memory and disk. `host` and `stack` are the parts
-    of the agent's answer with these names. None means that a part is missing; its checks are then
-    "unknown".
+    of the agent's answer about the machine and about the installed libraries. None means that a
+    part is missing; its checks are then "unknown". `wanted` names the trainer and the checkout's
+    directory.
     """
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind

@@ -42,8 +42,9 @@ def judge(
     pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
     """Return the checks of the pod: its GPUs, its limit of open files, its shared memory and its
-    container. `pod` and `run` are the parts of the agent's answer with these names; `run` is None
-    if no start is judged. If `pod` is None, its checks are "unknown". `wanted` is the start.
+    container. `pod` is the part of the agent's answer about the pod; if it is None, the checks are
+    "unknown". `run` is the part about the start, or None if no start is judged. `wanted` is the
+    start.
     """
     subjects = [_GPUS, _HEALTH, _FREE, _FILES, _SHARED]
     if wanted.container:

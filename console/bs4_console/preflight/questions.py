@@ -19,18 +19,18 @@ class Asks(Protocol):
     """An object that can query a pod's agent: a PodSession or a Channel."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
-        fields, and return the agent's answer.
+        """Send a query about `stream`, a name such as "preflight", to the pod's agent and return
+        the agent's answer. `op` is the kind of the query, and `parameters` are its fields.
         """
 
 
 async def sliced(
     asks: Asks, op: str, question: Mapping[str, Any], timeout: float
 ) -> dict[str, Any]:
-    """Ask the agent the query `op` about a preflight, with the fields `question`, and return the
-    parts of the answer by name. Some parts take longer, so the query is repeated until all parts
-    are there or `timeout` seconds have passed. A part that is still missing then is {"unknown":
-    reason}.
+    """Ask the agent one of its questions about a start, `op`, with the fields `question`, and
+    return the parts of the answer by their names. Some parts take longer, so the query is repeated
+    until all parts are there or `timeout` seconds have passed. A part that is then still missing is
+    {"unknown": reason}.
 
     Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
     if a session has not restored the link within `timeout`.

@@ -51,9 +51,9 @@ def judge(
 ) -> list[Check]:
     """Return the checks of what the start `wanted` needs from outside the pod: the Hugging Face
     token, the model and the disk space for it, the keys of W&B and the object store, and the pod's
-    clock. `services` and `run` are the parts of the agent's answer with these names (None:
-    missing). `skew` is the number of seconds by which the pod's clock is ahead of the console's, or
-    None if it was not measured.
+    clock. `services` and `run` are the parts of the agent's answer about these services and about
+    the start (None: missing). `skew` is the number of seconds by which the pod's clock is ahead of
+    the console's, or None if it was not measured.
     """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
     clock = _clock(skew, table((services or {}).get("clock")))

@@ -41,8 +41,8 @@ def judge(
     run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
     """Return the checks of the training environment on the pod: the trainer and the libraries that
-    it needs. `stack`, `pod` and `run` are the parts of the agent's answer with these names (None:
-    missing). `wanted` is the start.
+    it needs. `stack`, `pod` and `run` are the parts of the agent's answer about the installed
+    libraries, the pod and the start (None: missing). `wanted` is the start.
 
     If no start is judged, the installed versions are listed and not compared with those that are
     known to work. verl's versions are never compared, because verl runs with whatever its image
@@ -280,8 +280,8 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 
 @functools.cache
 def stacks() -> dict[str, dict[str, Any]]:
-    """Return the sets of library versions that are known to work together, from the shipped file
-    configs/stacks.toml, by the id of the trainer.
+    """Return the versions of libraries that are known to work together, from the shipped file
+    configs/stacks.toml, as one table for each trainer, by the trainer's id.
     """
     with (find("configs") / "stacks.toml").open("rb") as handle:
         entries = tomllib.load(handle)

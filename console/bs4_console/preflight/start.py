@@ -48,7 +48,7 @@ _GRAVE = "critical"
 def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
     """Return the checks of the start `wanted` itself: whether the agent can launch the run, what an
     earlier run left in the output directory, the disk space for checkpoints, the secrets and the
-    ports. `run` is the part of the agent's answer with that name; None means that it is missing,
+    ports. `run` is the part of the agent's answer about the start; None means that it is missing,
     and the checks are then "unknown".
     """
     subjects = [_LAUNCH, _EARLIER]

@@ -12,8 +12,8 @@ from bs4_console.providers.shapes import rows, table
 
 
 class Adapter:
-    """The base of the adapters, each of which is one account at one provider. A subclass sets
-    `name` and `_api`, and implements `_read`, which reads one machine.
+    """The base of the adapters, each of which is one account at one provider and a Provider (see
+    base.py). A subclass sets `name` and `_api`, and implements `_read`, which reads one machine.
     """
 
     name: str

@@ -71,25 +71,27 @@ class Api:
         self._secrets.append(secret)
 
     async def get(self, path: str, params: Any = None) -> Any:
-        """Return the JSON answer to a GET request. The request is repeated up to twice if the
-        provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises
+        """Return the JSON answer to a GET request for `path`, which is below the provider's
+        address; `params` are the query parameters of the URL. The request is repeated up to twice
+        if the provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises
         ProviderError.
         """
         return await self._patiently(lambda: self.once("GET", path, params=params))
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
-        """Return the JSON answer to a request that only reads, but that the API wants sent with the
-        HTTP method `method` and the body `body`, such as a search. It is repeated in the same cases
-        as `get`. Raises ProviderError.
+        """Return the JSON answer to a request that only reads, such as a search, although the API
+        wants it sent with the HTTP method `method` and the JSON body `body`. It is repeated up to
+        twice if the provider cannot be reached, fails, or asks to wait for at most 10 seconds.
+        Raises ProviderError.
         """
         return await self._patiently(lambda: self.once(method, path, body=body))
 
     async def once(
         self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
     ) -> Any:
-        """Send a request exactly once, without repeating it after an error. Return the JSON of the
-        answer, None if the answer is empty, or the plain text of the answer if `text` is True.
-        Raises ProviderError.
+        """Send a request exactly once, without repeating it after an error. `body` is sent as JSON,
+        and `params` are the query parameters of the URL. Return the JSON of the answer, None if the
+        answer is empty, or the plain text of the answer if `text` is True. Raises ProviderError.
         """
         response = await self._send(method, path, body, params)
         if text:
@@ -107,10 +109,11 @@ class Api:
         self, method: str, path: str, body: Any, label: str, *, text: bool = False
     ) -> Any:
         """Send the request that creates the machine `label` exactly once, because it costs money.
-        Return the answer like `once`.
+        Return the JSON of the answer, None if the answer is empty, or its plain text if `text` is
+        True.
 
-        Raises NotSent if the request never left this machine, InDoubt if an error leaves it open
-        whether the machine exists, and another ProviderError if the provider refused.
+        Raises NotSent if the request never left this machine, InDoubt if after an error the machine
+        may exist, and another ProviderError if the provider refused.
         """
         try:
             return await self.once(method, path, body=body, text=text)

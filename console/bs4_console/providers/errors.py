@@ -100,8 +100,8 @@ class NotSent(Refused):
 
 
 class InDoubt(ProviderError):
-    """Raised if a request to create a machine failed in a way that the machine may exist all the
-    same. `label` is the label by which to search for that machine.
+    """Raised if a request to create a machine failed, but the machine may exist nevertheless.
+    `label` is the label by which to search for that machine.
     """
 
     def __init__(self, provider: str, message: str, next_step: str, label: str) -> None:

@@ -54,8 +54,8 @@ def canonical(text: str, *, memory_gb: float | None = None, socket: str | None =
     A GPU that is not known is returned in capitals with `-` between its words, so that it can still
     be searched for.
 
-    `memory_gb` is the memory of one GPU, which distinguishes A100-40 and A100-80. `socket` is the
-    provider's separate field for SXM or PCIe, or None.
+    `memory_gb` is the memory of one GPU in GB, which distinguishes A100-40 and A100-80. `socket` is
+    the provider's separate field for SXM or PCIe, or None.
     """
     upper = f"{text} {socket or ''}".upper()
     for model in _MODELS:

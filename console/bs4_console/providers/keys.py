@@ -91,9 +91,10 @@ def find(
 
 
 def known(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[str]:
-    """Return the names of the providers for which this machine has an API key. The list is empty if
-    there are none. Raises UsageError if a key file is readable by other users or cannot be
-    understood.
+    """Return the names of the providers for which this machine has an API key, in the console's own
+    file, in `environment`, or in the files of the providers' own programs below `home` (None: the
+    home directory). The list is empty if there are none. Raises UsageError if a key file is
+    readable by other users or cannot be understood.
     """
     found = []
     for provider in VARIABLES:

@@ -41,7 +41,9 @@ _STATES: dict[str, MachineState] = {
 
 
 class Lambda(Adapter):
-    """The adapter for one account at Lambda Cloud."""
+    """The adapter for one account at Lambda Cloud. It is a Provider (see base.py), whose docstrings
+    explain the parameters.
+    """
 
     name = "lambda"
     capabilities = Capabilities(start_command=True)

@@ -48,7 +48,9 @@ _PAGES, _PAGE = 50, 100
 
 
 class Prime(Adapter):
-    """The adapter for one account at Prime Intellect."""
+    """The adapter for one account at Prime Intellect. It is a Provider (see base.py), whose
+    docstrings explain the parameters.
+    """
 
     name = "prime"
     capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)

@@ -48,7 +48,9 @@ _LOG_BYTES = 1 << 20
 
 
 class RunPod(Adapter):
-    """The adapter for one account at RunPod, over version 2 of its API."""
+    """The adapter for one account at RunPod, over version 2 of its API. It is a Provider (see
+    base.py), whose docstrings explain the parameters.
+    """
 
     name = "runpod"
     capabilities = Capabilities(stop=True, host_keys=True, cuda=True)

@@ -14,8 +14,9 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
-    """Return the list of JSON objects in `data`, or in the field `key` of `data`. Raises BadAnswer
-    if that is not a list of objects. An empty list instead would wrongly mean that nothing exists.
+    """Return the list of JSON objects in `data`, or in the field `key` of `data`. Raises BadAnswer,
+    which names `provider`, if that is not a list of objects. An empty list instead would wrongly
+    mean that nothing exists.
     """
     found = _at(data, key)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
@@ -24,8 +25,8 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
 
 
 def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
-    """Return the JSON object `data`, or the object in its field `key`. Raises BadAnswer, in the
-    name of `provider`, if that is not an object.
+    """Return the JSON object `data`, or the object in the field `key` of `data`. Raises BadAnswer,
+    which names `provider`, if that is not an object.
     """
     found = _at(data, key)
     if not isinstance(found, dict):
@@ -60,9 +61,9 @@ def inside(data: Any, key: str) -> Any:
 
 
 def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """Return the id in the field `key` of a provider's record as text, also if it is a number.
-    Raises BadAnswer if the id has other characters than letters, digits, `-`, `_` and `.`, because
-    it becomes part of a request's path.
+    """Return as text the id that is in the field `key` of `row`, one record of a provider's answer.
+    The id may be a number there. Raises BadAnswer if it has other characters than letters, digits,
+    `-`, `_` and `.`, because it becomes part of a request's path.
     """
     value = row.get(key)
     text = ""

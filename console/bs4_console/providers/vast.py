@@ -60,7 +60,9 @@ _LOG_TRIES = 10
 
 
 class Vast(Adapter):
-    """The adapter for one account at Vast.ai."""
+    """The adapter for one account at Vast.ai. It is a Provider (see base.py), whose docstrings
+    explain the parameters.
+    """
 
     name = "vast"
     capabilities = Capabilities(

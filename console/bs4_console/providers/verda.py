@@ -57,7 +57,9 @@ _HOURS_A_MONTH = 730.0
 
 
 class Verda(Adapter):
-    """The adapter for one account at Verda."""
+    """The adapter for one account at Verda. It is a Provider (see base.py), whose docstrings
+    explain the parameters.
+    """
 
     name = "verda"
     capabilities = Capabilities(interruptible=True, stop=True)

@@ -39,10 +39,10 @@ _NEXT: Mapping[str, IntentState] = {
 
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt to rent one machine, written to the journal before the request is sent. `state`
-    is open, doubt (the machine may exist), made, absent (it was never made) or gone (it no longer
-    exists). `machine` is the provider's id and `pod` the pod's name, or None. Times are wall
-    seconds.
+    """One attempt of this console to rent one machine, written to the journal before the request is
+    sent. `state` is "open", "doubt" (the machine may exist), "made", "absent" (it was never made)
+    or "gone" (it no longer exists). `machine` is the provider's id for it and `pod` its name in the
+    inventory, or None. Times are wall seconds.
     """
 
     ulid: str
@@ -73,8 +73,9 @@ class Intent:
 
 
 class Book:
-    """The journal, on this machine, of the machines that this console has rented. Several processes
-    may write it: each event is appended under a lock and is on disk when the call returns.
+    """The journal, on this machine, of the machines that this console has rented. Each attempt to
+    rent one is an Intent. Several processes may write the journal: each event is appended under a
+    lock and is on disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -83,17 +84,20 @@ class Book:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other processes from writing to the journal for the length of a `with` block, so
-        that a caller can read the intents and add one without another process in between.
+        that a caller can read the attempts to rent a machine and add one without another process in
+        between.
         """
         with files.exclusive(self.path):
             yield
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Yield True if no other process on this machine is renting for `run`, and keep others from
-        it for the length of the `with` block. Yield False, without waiting, if another process is.
+        """Yield True if no other process on this machine is renting for `run`, and keep other
+        processes from renting for it for the length of the `with` block. Yield False, without
+        waiting, if another process is.
 
-        If True is yielded, an intent of the run that is still open was left by a process that died.
+        If True is yielded, an attempt to rent for the run that is still open in the journal was
+        left by a process that died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -109,9 +113,10 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write a new intent to rent `offer` for `run` and return it; it is on disk when this
-        returns. `want` is the machine that was searched for, and `who` the name of the person who
-        rents. `key` becomes the intent's ULID; "" makes a new one. Call this inside `alone`.
+        """Write a new attempt to rent `offer` for `run` to the journal and return it; it is on disk
+        when this returns. Nothing is rented here. `want` is the machine that was searched for, and
+        `who` the name of the person who rents. `key` becomes the attempt's ULID; "" makes a new
+        one. Call this inside `alone`.
         """
         key = key or ulid()
         intent = Intent(
@@ -141,9 +146,10 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Append an event to the journal and update `intent` to match. `event` is doubt, made,
-        adopted (a machine with its label was found), refused, absent, pod (its pod's name),
-        terminating or gone. `fields` are stored with the event.
+        """Append an event of the attempt `intent` to the journal and update `intent` to match.
+        `event` is doubt (the machine may exist), made, adopted (a machine with its label was
+        found), refused, absent, pod (the machine got a name in the inventory), terminating or gone.
+        `fields` are stored with the event.
         """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():
@@ -151,8 +157,8 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record that a machine no longer exists, if an intent of this journal led to it. It does
-        not matter who ended the machine.
+        """Record that a machine no longer exists, if it was rented by an attempt in this journal.
+        It does not matter who ended the machine.
         """
         for intent in self.intents():
             if (
@@ -163,8 +169,8 @@ class Book:
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
-        """Return all intents in their present state, oldest first. Raises UsageError, which names
-        the line, if the journal on this machine is damaged.
+        """Return every attempt to rent a machine in its present state, oldest first. Raises
+        UsageError, which names the line, if the journal on this machine is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -191,18 +197,18 @@ class Book:
         return list(found.values())
 
     def of_run(self, run: str) -> list[Intent]:
-        """Return the intents of one run, oldest first. The list is empty if nothing was rented for
-        it here.
+        """Return the attempts to rent a machine for one run, oldest first. The list is empty if
+        nothing was rented for it here.
         """
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
-        """Return the intent whose machine has this label, or None if this journal has none."""
+        """Return the attempt to rent a machine with this label, or None if the journal has none."""
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
-        """Return the intent from which a machine was rented, found by the machine's exact label or
-        by its provider and id. Return None if this journal has no such intent.
+        """Return the attempt by which a machine was rented, found by the machine's exact label or
+        by its provider and id. Return None if this journal has no such attempt.
         """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id

@@ -29,7 +29,8 @@ class OverBudget(RefusedError):
 
 class AlreadyThere(RefusedError):
     """Raised if the run has a machine already, may have one, or is just getting one, so that
-    another would cost money without need. `intents` are the journal's intents of those machines.
+    another would cost money without need. `intents` are the attempts to rent these machines, as the
+    journal has them.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
@@ -39,8 +40,8 @@ class AlreadyThere(RefusedError):
 
 class Unsettled(ConsoleError):
     """Raised if it cannot be determined whether a machine was made, because the provider did not
-    answer or two machines carry the same label. `intent` is the rent in question, and `machines`
-    are the machines found with its label.
+    answer or two machines carry the same label. `intent` is the attempt to rent the machine, and
+    `machines` are the machines found with its label.
     """
 
     exit_code = UNREACHABLE
@@ -54,8 +55,9 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """Raised if no machine was made: every offer of the plan failed, or after an unclear create
-    several searches found no machine. The console does not try again by itself.
+    """Raised if no machine was made: every offer of the plan failed, or it was unclear whether a
+    request had made one, and several searches then found none. The console does not try again by
+    itself.
     """
 
     exit_code = FINDING

@@ -29,9 +29,9 @@ _STATES: Mapping[MachineState, SightState] = {
 
 
 class ProviderObserver:
-    """Observes one machine through its provider's API. `make` returns a new adapter over the HTTP
-    client that is given to it; it is called once for each poll, and the client is closed
-    afterwards.
+    """Observes one machine through its provider's API (see ExternalObserver). `make` returns a new
+    adapter over the HTTP client that is given to it; it is called once for each poll, and the
+    client is closed afterwards.
     """
 
     def __init__(

@@ -60,9 +60,10 @@ T = TypeVar("T")
 @dataclass(frozen=True, kw_only=True)
 class Patience:
     """How often, and for how many seconds, the provider is polled until an order (to rent or to end
-    a machine) has taken effect. `boot_s` is the time that a machine gets to start, and `end_s` the
-    time that it gets to disappear. `every_s` and `poll_s` are the seconds between two polls, and
-    `looks` is a number of searches.
+    a machine) has taken effect. `boot_s` is how long a machine may take to start, and `end_s` how
+    long it may take to disappear. `poll_s` is the pause between two polls of it. `every_s` is the
+    pause between two searches for a machine that may have been made, and `looks` how many such
+    searches in a row have to find nothing. All times are in seconds.
     """
 
     looks: int = 6
@@ -81,8 +82,9 @@ class Patience:
 
 @dataclass(frozen=True)
 class Listed:
-    """One machine of an account, together with what this console knows of it: the intent that
-    rented it, or None, and the name of its pod in the inventory, or None.
+    """One machine of an account, together with what this console knows of it: `intent` is the
+    attempt by which this console rented it, and `pod` its name in the inventory. Each is None if
+    there is none.
     """
 
     machine: Machine
@@ -161,8 +163,9 @@ class Provisioner:
         """Return the machines of every account with what this console knows of each, and the error
         of each provider that did not answer, by name. `pods` are the pods of the inventory.
 
-        The journal of rents is updated: a machine with the label of an unclear intent is recorded
-        as made, and an intent whose machine no longer exists is closed.
+        The journal of rents is updated: an attempt of which it was unclear whether it made a
+        machine is recorded as successful if a machine has its label, and an attempt whose machine
+        no longer exists is closed.
         """
         found, failures = await self.machines()
         known = {
@@ -390,12 +393,13 @@ class Provisioner:
         return machine
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
-        """Find out whether an unclear intent led to a machine, by searching for its exact label.
-        Return the machine, which is recorded as made, or None, recorded as absent, if `looks`
-        searches in a row (None: `patience.looks`) found nothing.
+        """Find out whether `intent`, an attempt to rent a machine with an unclear result, made one,
+        by searching for its exact label. Return the machine, which is recorded as made. Return
+        None, recorded as absent, if `looks` searches in a row (None: `patience.looks`) found
+        nothing.
 
         Raises Unsettled if the provider does not answer or several machines carry the label. The
-        intent then stays unclear.
+        result then stays unclear.
         """
         provider = self.providers.get(intent.provider)
         if provider is None:
@@ -478,8 +482,8 @@ class Provisioner:
 
     async def up(self, machine: Machine) -> Machine:
         """Wait until the machine runs and its SSH server answers, for at most `patience.boot_s`
-        seconds, and return its new state. Raises NotUp if that does not happen; the machine then
-        still exists and may cost money, unless it has ended.
+        seconds, and return the machine as the provider describes it then. Raises NotUp if that does
+        not happen; the machine then still exists and may cost money, unless it has ended.
         """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s

@@ -77,8 +77,8 @@ class RunConfig:
 
     @property
     def layout(self) -> Layout:
-        """Return the names of the run's files in the object store. Raises BadRequest if `store` is
-        not an address like b2://BUCKET/PREFIX.
+        """Return the names of the run's files in the object store, as a Layout. Raises BadRequest
+        if `store` is not an address like b2://BUCKET/PREFIX.
         """
         return Layout(Place.parse(self.store).prefix, self.run)
 

@@ -69,8 +69,8 @@ class Controller:
     In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
     mode "auto" the plan is carried out at once. `first` is the machine that recover.toml names for
     the run. `moved` is True if a person says that they moved the run to that machine. With `dry`
-    nothing is written, rented or ended, and no lease is taken. `seen` holds the signs of each
-    machine.
+    nothing is written, rented or ended, and no lease is taken. `seen` holds what the polls of each
+    machine have shown, as signs.
     """
 
     records: Records
@@ -95,9 +95,9 @@ class Controller:
         return self.records.layout.run
 
     async def poll(self) -> Outcome:
-        """Poll the run once, take the next step of a recovery if one is needed, and return the
-        outcome. Raises StoreFailed if the object store does not answer; in that case nothing more
-        is done.
+        """Look once at the run and its machine, do the next part of a recovery if one is needed,
+        and return the outcome. Raises StoreFailed if the object store does not answer; in that case
+        nothing more is done.
         """
         try:
             state = await self._load()
@@ -118,9 +118,9 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Poll the machine of the run and return the verdict on what became of it. If the verdict
-        is "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
-        again at intervals, up to `rules.samples` polls in all.
+        """Poll the machine `where`, on which the run is, and return the verdict on what became of
+        it. If the verdict is "unknown" or "network-only" and an answer of the provider is part of
+        its evidence, poll again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
@@ -636,8 +636,9 @@ class Controller:
         return state
 
     async def close(self) -> None:
-        """Release the lease of the run, so that another controller need not wait until it expires.
-        Raises StoreFailed if the object store does not answer.
+        """Give up the run's lease (the right to act for the run, which only one controller has at a
+        time), so that another controller need not wait until it expires. Raises StoreFailed if the
+        object store does not answer.
         """
         try:
             await self.lease.release()

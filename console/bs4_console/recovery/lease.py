@@ -37,8 +37,9 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Raised if this controller does not hold the run's lease: another controller does, or the
-    object store was too slow to be sure that none does.
+    """Raised if this controller does not hold the run's lease, without which it must not act for
+    the run: another controller holds it, or the object store was too slow to be sure that none
+    does.
     """
 
 
@@ -54,8 +55,8 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The permission to begin one action for a run, valid for a limited time after the lease was
-    checked.
+    """The permission to act once for a run. A controller gets it when it has checked that it is the
+    only one that may act, and it is valid for a limited time after that check.
     """
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
@@ -75,7 +76,9 @@ class Lease:
 
     `owner` is this controller's name, which other controllers show to people. `mine` are the ids of
     the versions of that file that this controller wrote before it was restarted. `note` is called
-    with the id of each version that is written. `ttl_s`, `settle_s` and `margin_s` are seconds.
+    with the id of each version that is written. A version is valid for `ttl_s` seconds. It counts
+    only `settle_s` seconds after it was written, so that other controllers can have seen it. A
+    grant lasts `margin_s` seconds, and the version on which it rests is valid for at least as long.
     """
 
     def __init__(
@@ -104,8 +107,9 @@ class Lease:
         self._call, self._clock, self._sleep = call, clock, sleep
 
     async def take(self) -> Grant:
-        """Take the lease of the run and return a grant. Raises LeaseHeld if another controller
-        holds it; the message says which one and for how many more seconds.
+        """Take the lease of the run, which makes this controller the only one that may act for it,
+        and return a grant. Raises LeaseHeld if another controller holds it; the message says which
+        one and for how many more seconds.
         """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:
@@ -121,8 +125,8 @@ class Lease:
             raise
 
     async def hold(self) -> Grant:
-        """Renew the lease if this controller has it, else take it. Return a grant. Raises LeaseHeld
-        if another controller holds it.
+        """Renew the lease if this controller has it, else take it. Return a grant, the permission
+        to act for a limited time. Raises LeaseHeld if another controller holds the lease.
         """
         if self._mine:
             try:
@@ -132,9 +136,10 @@ class Lease:
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Renew the lease, check that no other controller claims it, and return a grant. Call this
-        before each request that costs money, and send the request only while the grant is valid.
-        Raises LeaseHeld if this controller does not hold the lease.
+        """Renew the lease, check that no other controller claims it, and return a grant, the
+        permission to act for a limited time. Call this before each request that costs money, and
+        send the request only while the grant is valid. Raises LeaseHeld if this controller does not
+        hold the lease.
         """
         begun = self._clock()
         now = (await self._write()).t
@@ -156,8 +161,8 @@ class Lease:
         )
 
     async def release(self) -> None:
-        """Give the lease up by deleting this controller's versions of its file. If the store's key
-        does not permit deleting, the versions remain and expire by themselves.
+        """Give up the lease by deleting this controller's versions of the lease's file. If the
+        store's key does not permit deleting, the versions remain and expire by themselves.
         """
         await self._withdraw()
         self._mine.clear()

@@ -71,8 +71,8 @@ class Reach(Protocol):
         """
 
     def kept(self, pod: Pod) -> PodState:
-        """Return the pod's state as this machine's mirror has it from earlier. Nothing is
-        contacted.
+        """Return the pod's state as it was saved on this machine when a console last read from the
+        pod. Nothing is contacted.
         """
 
     def pinned(self, pod: str) -> Sequence[str]:
@@ -90,20 +90,24 @@ class Reach(Protocol):
 
 
 class KeyedBook(Book):
-    """A journal of rents that gives the next intent the ULID `key`. The recovery controller has
-    already saved the label with that ULID in the run's shared state.
+    """A journal of rented machines that gives the next attempt to rent one the ULID `key`. The
+    recovery controller has already saved the label with that ULID in the run's shared state.
     """
 
     key = ""
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write an intent like `Book.intend`, but use `self.key` as its ULID if `key` is ""."""
+        """Write a new intent to rent `offer` for `run` to the journal, and return it. `want` is the
+        machine that was searched for, and `who` the name of the person who rents. `key` becomes the
+        intent's ULID; "" means `self.key`.
+        """
         return super().intend(run, offer, want, who, key or self.key)
 
 
 @dataclass(kw_only=True)
 class RealHands:
-    """Carries out the recovery controller's actions for one run on real providers, pods and stores.
+    """Carries out the recovery controller's actions for one run on real providers, pods and stores
+    (see Hands). `where` is always the machine on which to act.
 
     `provisioner(name)` returns a context manager that yields a Provisioner for that provider, or
     for all providers that may be rented from if `name` is "". Its journal must be a KeyedBook.
@@ -136,8 +140,9 @@ class RealHands:
     # --- looking
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the provider and the pod once, and return the signs. If the pod cannot be reached
-        over its link, also poll its SSH port, W&B and the object store.
+        """Poll the provider and the pod on the machine `where` once, and return the signs from
+        which it is judged whether the machine is lost. If the pod cannot be reached over its link,
+        also poll its SSH port, W&B and the object store.
         """
         pod = self._pod(where)
         found = []
@@ -205,9 +210,10 @@ class RealHands:
         )
 
     async def report(self, where: Where) -> Report | None:
-        """Connect to the pod and return what it says of the run: steps, state and standing orders.
-        The report is empty if the pod does not know the run. Return None if the pod cannot be
-        reached.
+        """Connect to the pod and return what it says of the run: its newest step, its state, and
+        its standing orders (what a person wants done for it until further notice, such as a
+        checkpoint sync). The report is empty if the pod does not know the run. Return None if the
+        pod cannot be reached.
         """
         try:
             async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
@@ -241,8 +247,8 @@ class RealHands:
                 self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
-        """Return the newest complete and verified step of the run in the object store, or None if
-        the store holds none.
+        """Return the newest training step of the run whose checkpoint in the object store is
+        complete and verified, or None if the store holds none.
         """
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
@@ -255,8 +261,9 @@ class RealHands:
 
     async def choose(self, most: float) -> Chosen | None:
         """Return the cheapest offer for at most `most` US dollars an hour, or None if there is no
-        such offer. Raises RefusedError if `trust_first_key` is not set and none of the providers
-        with an offer can give a new machine's SSH host key.
+        such offer. If recover.toml does not set `trust_first_key` for the run, only providers whose
+        API shows a new machine's SSH host key count; raises RefusedError if all offers are from
+        others.
         """
         async with self.provisioner("") as provisioner:
             try:
@@ -451,9 +458,9 @@ class RealHands:
         return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Continue to fetch the checkpoint of `step` from the object store to the machine. Return
-        True once it is complete there, and False while the work continues. Raises Failed if it
-        cannot succeed.
+        """Continue to fetch the checkpoint of the training step `step` from the object store to the
+        machine. Return True once it is complete there, and False while the work continues. Raises
+        Failed if it cannot succeed.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -482,9 +489,11 @@ class RealHands:
             return await _ended(live, key)
 
     async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
-        """Resume the run on the machine from the restored `step`, with the same arguments and the
-        same W&B runs. Return True once the launch is submitted, or if the run was launched already.
-        Raises Failed if it cannot be started.
+        """Resume the run on the machine from the restored training step `step`, with the same
+        arguments and the same W&B runs. `orders` are the run's standing orders; further launch
+        arguments are taken from them if the object store has no record of how the run was started.
+        Return True once the launch is submitted, or if the run was launched already. Raises Failed
+        if it cannot be started.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -518,9 +527,10 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders that it had before, and in any case a
-        checkpoint sync. Return a sentence for each order that the pod refused; the sequence is
-        empty if none was. Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders that it had before, `orders`: what a
+        person wants done for it until further notice. They include a checkpoint sync in any case.
+        Return a sentence for each order that the pod refused; the sequence is empty if none was.
+        Raises Failed if the sync was refused.
         """
         async with self._at(where) as live:
             refused = await carried_orders.renew(

@@ -17,8 +17,8 @@ from bs4_console.recovery.state import Where
 class Limits:
     """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
     `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
-    the run made no new step, a person has to start the next one. A recovery has `ready_s` seconds
-    from the rent of its machine to the first new step.
+    the run made no new training step, a person has to start the next one. A recovery has `ready_s`
+    seconds from the rent of its machine to the first new training step.
     """
 
     max_price: float
@@ -30,8 +30,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Saved:
-    """The newest step of a run in the object store whose checkpoint is complete and verified.
-    `bytes` is the size of its files.
+    """The newest training step of a run whose checkpoint in the object store is complete and
+    verified. `bytes` is the size of that checkpoint's files.
     """
 
     step: int
@@ -60,10 +60,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run. `step` is the run's newest step, and `complete` the
-    newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is
-    True if the run ended well, and `failed` says why its newest attempt ended badly ("" if it did
-    not).
+    """What the pod itself says of the run. `step` is the run's newest training step, and `complete`
+    the newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished`
+    is True if the run ended well, and `failed` says why its newest attempt ended badly ("" if it
+    did not).
     """
 
     step: int | None = None
@@ -90,7 +90,7 @@ class Doubt(ConsoleError):
 
 
 class Failed(ConsoleError):
-    """Raised if a phase of a recovery (set-up, restore, launch) cannot succeed on this machine. The
+    """Raised if a part of a recovery (set-up, restore, launch) cannot succeed on this machine. The
     message says why.
     """
 
@@ -103,18 +103,21 @@ class Hands(Protocol):
     """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the machine once through every source and return the signs. Their times are in
+        """Poll the machine `where` once through every source (its link, the provider and others)
+        and return the signs from which it is judged whether the machine is lost. Their times are in
         seconds of the controller's clock.
         """
 
     async def report(self, where: Where) -> Report | None:
-        """Return what the pod says of the run (steps, state, standing orders), or None if the pod
-        does not answer.
+        """Return what the pod says of the run: its newest step, its state, and its standing orders
+        (what a person wants done for it until further notice, such as a checkpoint sync). Return
+        None if the pod does not answer.
         """
 
     async def saved(self) -> Saved | None:
-        """Return the newest complete and verified step of the run in the object store, or None if
-        the store holds none. If the store does not answer, its error is raised.
+        """Return the newest training step of the run whose checkpoint in the object store is
+        complete and verified, or None if the store holds none. If the store does not answer, its
+        error is raised.
         """
 
     async def choose(self, most: float) -> Chosen | None:
@@ -140,21 +143,23 @@ class Hands(Protocol):
         """
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Continue to fetch the checkpoint of `step` from the object store to the machine. Return
-        True once it is complete there, and False while the work continues. Raises Failed if it
-        cannot succeed.
+        """Continue to fetch the checkpoint of the training step `step` from the object store to the
+        machine. Return True once it is complete there, and False while the work continues. Raises
+        Failed if it cannot succeed.
         """
 
     async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
-        """Resume the run on the machine from the restored `step`, in the same W&B runs and with the
-        same arguments. Return True once its processes run, and False while the work continues.
-        Raises Failed if it cannot succeed.
+        """Resume the run on the machine from the restored training step `step`, in the same W&B
+        runs and with the same arguments. `orders` are the run's standing orders, which may hold
+        further launch arguments. Return True once its processes run, and False while the work
+        continues. Raises Failed if it cannot succeed.
         """
 
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders that it had before, and in any case a
-        checkpoint sync. Return a sentence for each order that the pod refused; the sequence is
-        empty if none was. Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders that it had before, `orders`: what a
+        person wants done for it until further notice. They include a checkpoint sync in any case.
+        Return a sentence for each order that the pod refused; the sequence is empty if none was.
+        Raises Failed if the sync was refused.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
@@ -182,7 +187,8 @@ class Outcome:
     """The result of one poll by the recovery controller: a word, a sentence for a person, and an
     exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if the state is
     unknown, and 4 if a plan waits for a person's confirmation or another controller holds the
-    lease. `verdict` and `plan` are None if the poll made none.
+    lease. `verdict` says what became of the machine and `plan` what would be done about it; each is
+    None if the poll made none.
     """
 
     word: Word

@@ -19,8 +19,8 @@ NAME = "restore"
 
 
 class NothingToRestore(ConsoleError):
-    """Raised if the object store answered and holds no complete step of the run, so that nothing
-    was restored or started.
+    """Raised if the object store answered and holds no complete checkpoint of the run, so that
+    nothing was restored or started.
     """
 
     exit_code = FINDING
@@ -29,9 +29,9 @@ class NothingToRestore(ConsoleError):
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest:
     """A request to bring a checkpoint from the object store to a pod. `source` is an address like
-    b2://BUCKET/PREFIX. `step` None means the newest complete step there. If `trainer` or `config`
-    is "", the value that the store has recorded is used. `cwd`, `output_dir` and `config` are paths
-    on the pod.
+    b2://BUCKET/PREFIX. `step` is the checkpoint's training step, or None for the newest complete
+    one there. If `trainer` or `config` is "", the value that the store has recorded is used. `cwd`,
+    `output_dir` and `config` are paths on the pod.
     """
 
     run: str
@@ -56,9 +56,9 @@ class RestoreRequest:
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
-    """Ask the pod to plan a restore, for which the agent reads the object store, and return the
-    plan. Raises NothingToRestore if the store holds no complete step, and RefusedError with the
-    agent's reason if it makes no plan for another cause.
+    """Ask the pod to plan the restore `asked`, for which the agent reads the object store, and
+    return the plan. Raises NothingToRestore if the store holds no complete checkpoint, and
+    RefusedError with the agent's reason if it makes no plan for another cause.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
@@ -85,9 +85,9 @@ def under_way(live: PodSession, run: str) -> ActionView | None:
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
-    """Return the launch that continues a restored run at exactly the restored step, with the
-    arguments with which the run was started before. `result` is the result of the restore action,
-    or a restore plan.
+    """Return the launch that continues a restored run at exactly the restored training step, with
+    the arguments with which the run was started before. `result` is the result of the restore
+    action, or a restore plan.
     """
     body = result["launch"]
     return Launch(
@@ -144,9 +144,9 @@ def command_of(asked: Launch, pod: str) -> str:
 
 
 def plan_text(view: PlanView) -> list[str]:
-    """Return lines for a person about a restore plan, beside its steps: newer steps that were
-    skipped and why, the gigabytes to fetch and the free space, how the run was started before (a
-    launch will repeat that), and notes.
+    """Return lines for a person about a restore plan, to be shown beside the plan's steps: newer
+    checkpoints that were skipped and why, the gigabytes to fetch and the free space, how the run
+    was started before (a launch will repeat that), and notes.
     """
     body = view.plan
     lines = []

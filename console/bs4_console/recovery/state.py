@@ -83,9 +83,9 @@ class Where:
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """One recovery of a run on a new machine (not an attempt of the run). The run resumes from the
-    training step `step_before`. `step_after` is the newest step done since then, or None while
-    there is none. `t` is the time of the rent in wall seconds, and `price` is in US dollars an
-    hour.
+    training step `step_before`. `step_after` is the newest training step that was done after that,
+    or None while there is none. `t` is the time of the rent in wall seconds, and `price` is in US
+    dollars an hour.
     """
 
     label: str
@@ -105,8 +105,8 @@ class Attempt:
 class State:
     """What the recovery controller knows of one run, as it is shared through the object store.
     `where` is the run's machine. `before` is the lost machine while a recovery is under way, else
-    None. `left` are machines rented earlier that may still exist. `step` is the newest step known
-    to be done, or None.
+    None. `left` are machines rented earlier that may still exist. `step` is the newest training
+    step known to be done, or None.
     """
 
     run: str
@@ -136,8 +136,8 @@ class State:
         return self.attempts[-1]
 
     def idle(self) -> int:
-        """Return how many of the last recoveries, in a row, ended without a new step of the run. A
-        recovery that is still under way is not counted.
+        """Return how many of the last recoveries, in a row, ended without a new training step of
+        the run. A recovery that is still under way is not counted.
         """
         count = 0
         for attempt in self.attempts:
@@ -195,8 +195,8 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """Return the state that `encode` wrote. Raises StoreDamaged if the bytes are not such a
-        document.
+        """Return the state whose bytes `data` were made by `encode`. Raises StoreDamaged if the
+        bytes are not such a document.
         """
         try:
             raw = json.loads(data)
@@ -323,8 +323,8 @@ class Records:
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
-        """Return the last 200 versions of the lease's file that this machine wrote, oldest first.
-        With them a restarted controller recognises its own lease.
+        """Return the ids of the last 200 versions of the lease's file (see Lease) that this machine
+        wrote, oldest first. By them a restarted controller recognises its own lease.
         """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 

@@ -13,9 +13,9 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Milestone:
-    """The estimate of when a run reaches one step. `seconds` count from now, and are 0 if the step
-    is already reached. `cost` is the US dollars from the run's start until that step, or None if
-    the step is reached or if the price or the start is unknown.
+    """The estimate of when a run reaches one training step. `seconds` count from now, and are 0 if
+    the step is already reached. `cost` is the US dollars from the run's start until that step, or
+    None if the step is reached or if the price or the start is unknown.
     """
 
     step: int
@@ -31,8 +31,8 @@ def milestones(
     price: float | None = None,
     elapsed_s: float | None = None,
 ) -> list[Milestone]:
-    """Estimate when a run reaches the steps 100, 500, 1000 and `max_steps`, as far as they are not
-    above `max_steps`.
+    """Estimate when a run reaches the training steps 100, 500, 1000 and `max_steps`, and what it
+    costs until then. Steps above `max_steps` are left out.
 
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
     dollars for an hour of the pod. `elapsed_s` are the seconds since the first attempt began,

@@ -62,9 +62,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of an evaluation at `step`, compared with the one before training. `points` is the
-    change of the pass rate in percentage points. `word` is ahead, on-track, behind, worse,
-    standstill, or measured if nothing is expected at this step. `advice` says what to do.
+    """The result of an evaluation at the training step `step`, compared with the one before
+    training. `points` is the change of the pass rate in percentage points. `word` is ahead,
+    on-track, behind, worse, standstill, or measured if nothing is expected at this step. `advice`
+    says what to do.
     """
 
     step: int
@@ -125,9 +126,9 @@ def read(path: Path) -> Result:
 
 
 def judge(baseline: Result, step: int, result: Result, earlier: Result | None = None) -> Verdict:
-    """Compare the result of an evaluation after `step` steps with `baseline`, the result before
-    training, and return the verdict. For step 1000, `earlier` is the result at step 500, which
-    shows whether the run stands still; None means that there is none.
+    """Compare the result of an evaluation after `step` training steps with `baseline`, the result
+    before training, and return the verdict. For step 1000, `earlier` is the result at step 500,
+    which shows whether the run stands still; None means that there is none.
     """
     points = 100 * (result.pass_rate - baseline.pass_rate)
     both = result.archetypes.keys() & baseline.archetypes.keys()

@@ -31,9 +31,9 @@ class Incident:
 class Attempt:
     """One attempt in the record of a run. `title` is a person's words for it ("First attempt
     (OOM)") and `text` what is written about it. The other fields are known only if an agent
-    observed the attempt: `good` is True if it ended well, `resume` the step from which it resumed,
-    `overrides` further arguments of its command, and `phase` its phase in a phased run. Times are
-    wall seconds.
+    observed the attempt: `good` is True if it ended well, `resume` the training step from which it
+    resumed, `overrides` further arguments of its command, and `phase` its phase in a phased run.
+    Times are wall seconds.
     """
 
     title: str

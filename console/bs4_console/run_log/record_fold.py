@@ -22,8 +22,8 @@ from bs4_console.run_log.text import utc
 
 
 def mirrored() -> Iterator[PodState]:
-    """Yield the state of every pod that has a mirror on this machine, as it was last read. No pod
-    is contacted.
+    """Yield the state of every pod of which data is saved on this machine, as it was last read. No
+    pod is contacted.
     """
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:

@@ -14,14 +14,14 @@ from bs4_agent.trainers.steps import EVAL
 
 @dataclass(kw_only=True)
 class Validation:
-    """The curve of one validation metric of a run. `points` are [step, value] pairs, oldest first;
-    for a step that was done twice, the later value is used. `lower` is True if a smaller value is
-    better (a loss).
+    """The curve of one validation metric of a run. `points` are [training step, value] pairs,
+    oldest first; for a step that was done twice, the later value is used. `lower` is True if a
+    smaller value is better (a loss).
 
-    `checkpoint` is the state of the best step's checkpoint: complete, torn, gone (it does not
-    exist) or unknown (it could not be checked). `saved_step` is the best step among those with a
-    complete checkpoint, and `saved` its value; both are None if there is no such step or
-    checkpoints could not be checked.
+    `checkpoint` is the state of the best step's checkpoint: complete, torn (a part of it is
+    missing), gone (it does not exist) or unknown (it could not be checked). `saved_step` is the
+    best step among those with a complete checkpoint, and `saved` its value; both are None if there
+    is no such step or checkpoints could not be checked.
     """
 
     metric: str
@@ -36,10 +36,10 @@ class Validation:
 
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """Collect the validation curves from the step records of a run, the metric with the most points
-    first. Only records with a `side` of "eval:METRIC" are used, whose `val` is the value at their
-    `step`; records of the trainer and the orchestrator are ignored. The list is empty if there was
-    no validation.
+    """Collect the validation curves from `rows`, the records of a run's training steps, the metric
+    with the most points first. Only records with a `side` of "eval:METRIC" are used, whose `val` is
+    the value at their `step`; records of the trainer and the orchestrator are ignored. The list is
+    empty if there was no validation.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:

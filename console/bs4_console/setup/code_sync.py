@@ -113,8 +113,8 @@ class SyncPlan:
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
-        """Return the plan as lines for a person. At most 20 paths are listed of those to send,
-        those to move and those skipped.
+        """Return the plan as lines for a person. Of the paths to send, of those to move to the
+        trash and of those that are skipped, at most 20 each are listed.
         """
         text = [
             f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
@@ -322,14 +322,17 @@ class Sync:
 
 
 def excluded() -> list[str]:
-    """Return the patterns of file names that a code sync never sends, from configs/sync.toml."""
+    """Return the names of files and directories that a code sync never sends, with * and ? as in a
+    shell, from configs/sync.toml.
+    """
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
     """List what a code sync would send from `source`: the files and links by their path below it,
-    and, by path, the reason for everything that is skipped.
+    and, by path, the reason for everything that is skipped. `excludes` are names of files and
+    directories that are not sent, with * and ? as in a shell, such as "*.pyc".
 
     Directories that are symbolic links are not entered. A link that leads out of `source` is
     skipped, because on the pod it would point to something else.
@@ -373,8 +376,9 @@ def _same(entry: Entry, there: list[Any] | None) -> bool:
 
 
 def batches(plan: SyncPlan) -> Iterator[list[str]]:
-    """Yield the paths of the plan's files in groups, so that each upload has at most 16 MiB. A
-    larger file is a group of its own. Raises SyncFailed for a file above 1 GiB.
+    """Divide the files of the plan into groups that are uploaded one after the other, and yield the
+    paths of each group. The files of a group have at most 16 MiB; a larger file is a group of its
+    own. Raises SyncFailed for a file above 1 GiB.
     """
     batch: list[str] = []
     size = 0

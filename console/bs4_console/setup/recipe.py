@@ -29,10 +29,10 @@ NOFILE = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a pod is to be set up with: the trainer, its repository and revision, environments and
-    uv. An empty field means the value of the trainer's stack in configs/stacks.toml. `directory` is
-    where the trainer goes on the pod, and `nofile` the limit of open files. `uv` is the address of
-    a wheel of uv with its hash, `URL#sha256=HASH`.
+    """What a pod is to be set up with: the trainer, its repository and revision, its environments,
+    and the program uv, which installs them. An empty field means the value that configs/stacks.toml
+    has for the trainer. `directory` is where the trainer goes on the pod, and `nofile` the limit of
+    open files. `uv` is the address of a wheel of uv with its hash, `URL#sha256=HASH`.
     """
 
     trainer: str
@@ -46,7 +46,7 @@ class Recipe:
     def body(self, credentials: Credentials) -> dict[str, Any]:
         """Return the recipe as the dictionary that is sent to the agent. It contains only the names
         of the credentials, because the pod's journal keeps it. Raises UsageError if
-        configs/stacks.toml has no stack for the trainer, or `uv` names no hash.
+        configs/stacks.toml has no entry for the trainer, or `uv` names no hash.
         """
         stack = _stacks().get(self.trainer)
         if stack is None:
@@ -104,8 +104,9 @@ def stack_vllm(trainer: str) -> str:
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """Ask the pod for a plan of a set-up, and return the plan. Raises NotApplicableError with the
-    agent's reason if the agent makes no plan.
+    """Ask the pod for a plan of its set-up by `recipe`, and return the plan. Of `credentials` only
+    the names are sent. Raises NotApplicableError with the agent's reason if the agent makes no
+    plan.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -117,8 +118,8 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Start the set-up whose plan a person has confirmed, and send the credentials with it. Return
-    the key of the action, by which it can be followed.
+    """Start the set-up whose plan, with the hash `plan_hash`, a person has confirmed, and send the
+    credentials with it. Return the key of the action, by which it can be followed.
     """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 

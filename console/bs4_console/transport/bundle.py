@@ -119,8 +119,9 @@ def compiled_playbooks() -> bytes:
 
 
 def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
-    """Load a bundle that was saved in `directory` as two files, the archive and its description.
-    Raises ConsoleError if a file is missing or the two do not belong together.
+    """Load a bundle that `write` saved in `directory` as two files. `archive` and `description` are
+    the names of the files: the tar.gz, and the JSON with its hash and version. Raises ConsoleError
+    if a file is missing or the two do not belong together.
     """
     try:
         data = (directory / archive).read_bytes()
@@ -148,8 +149,8 @@ def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 def write(
     bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 ) -> None:
-    """Save a bundle in `directory` as two files, the archive and its description, from which `read`
-    loads it.
+    """Save a bundle in `directory` as two files, which `read` loads. `archive` and `description`
+    are the names of the files: the tar.gz, and the JSON with its hash and version.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
@@ -171,7 +172,8 @@ def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> 
 def assemble(
     members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None
 ) -> Bundle:
-    """Pack files into a bundle. `members` are their bytes by path in the bundle. A file
+    """Pack files into a bundle and return it. `members` maps the path of each file in the bundle to
+    its bytes. `version` and `build` (seconds since 1970) say how new the bundle is. A file
     `bundle.json` is added, in which the agent finds the bundle's version, build, hash and oldest
     Python. `cache` is a directory of earlier archives that may be used again, or None.
     """
@@ -228,7 +230,7 @@ def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def without_docstrings(source: bytes) -> bytes:
     """Return the Python source with "" in the place of every docstring. Line numbers stay the same.
-    A docstring that has code behind it on its last line is left as it is.
+    A docstring that has code after it on its last line is left as it is.
     """
     lines = source.split(b"\n")
     for node in ast.walk(ast.parse(source)):

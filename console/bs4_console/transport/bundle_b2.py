@@ -45,7 +45,9 @@ def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
 
 def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the path in the bundle and the bytes of every file of b2sdk and the packages that it
-    needs, from the pinned wheels. The packages stand side by side, as in a directory of sys.path.
+    needs, from the wheels in the directory `wheels/` of `work` that the lock file of the checkout
+    `root` pins. The packages stand side by side, as in a directory of sys.path. Raises ConsoleError
+    if a pinned wheel is missing or has another hash.
     """
     for wheel in bundle.wheels(root, work, LOCK):
         with zipfile.ZipFile(wheel) as archive:

@@ -44,7 +44,7 @@ async def attach(
 ) -> Duplex:
     """Connect to the agent on the machine `remote`, install or update it first if needed, and
     return the pipe to it. `shipped` returns the bundle to install. If `shipped` is None nothing is
-    installed. `progress` is called with short phrases.
+    installed. `progress` is called with short phrases for a person.
 
     Raises NoAgent if nothing may be installed and no agent runs, and NoPython, NoSpace or
     DeployFailed if the installation is not possible. The pod is then as it was before.

@@ -36,9 +36,9 @@ def connecting(
     error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
 ) -> ConsoleError:
     """Turn `error`, which asyncssh raised while connecting to the server `hop`, into the error that
-    tells a person why there is no connection, and return that error. `greeted` is True if the
-    server answered with an SSH greeting. `tried` has a name for a person of each key that was
-    offered. `via` is the jump host before this server, or None.
+    tells a person why there is no connection, and return that error without raising it. `greeted`
+    is True if the server answered with an SSH greeting. `tried` names, for a person, each key that
+    was offered. `via` is the jump host before this server, or None.
     """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")
@@ -114,8 +114,8 @@ def connecting(
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
-    """Make the error for a server that did not answer within `seconds`. The error is returned and
-    not raised.
+    """Make the error for a server `hop` that did not answer within `seconds`. The error is returned
+    and not raised.
     """
     return Unreachable(
         f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",

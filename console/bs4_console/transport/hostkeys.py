@@ -66,14 +66,15 @@ class HostKeys:
         self.path = path or locations.data_dir() / "known_hosts"
 
     def pinned(self, entry: str) -> tuple[str, ...]:
-        """Return the trusted keys of an entry, each as `type base64`, oldest first. The tuple is
-        empty if no key is trusted yet.
+        """Return the trusted keys of `entry`, a pod's name or the `host` or `[host]:port` of a jump
+        host, each as `type base64`, oldest first. The tuple is empty if no key is trusted yet.
         """
         return tuple(f"{kind} {blob}" for name, kind, blob in self._lines() if name == entry)
 
     def pin(self, entry: str, key: str) -> None:
-        """Save `key` as the only trusted key of this entry. It is a text `type base64 [comment]`
-        that a person has accepted or that a provider or the inventory has given.
+        """Save `key` as the only trusted key of `entry`, a pod's name or the `host` or
+        `[host]:port` of a jump host. The key is a text `type base64 [comment]` that a person has
+        accepted or that a provider or the inventory has given.
 
         Raises HostKeyChanged if another key is trusted for the entry; call `forget` first to
         replace it. Raises UsageError if the text is not a public key.
@@ -90,8 +91,9 @@ class HostKeys:
             self._write([*self._lines(), (entry, kind, blob)])
 
     def forget(self, entry: str) -> bool:
-        """Delete the trusted keys of an entry, for example after its pod was removed from the
-        inventory. Return True if there were any.
+        """Delete the trusted keys of `entry` (a pod's name, or the `host` or `[host]:port` of a
+        jump host), for example after a pod was removed from the inventory. Return True if there
+        were any.
         """
         with files.exclusive(self.path):
             lines = self._lines()
@@ -102,15 +104,15 @@ class HostKeys:
             return True
 
     def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
-        """Return the trusted keys of an entry as asyncssh objects, or an empty list if no key is
-        trusted yet.
+        """Return the trusted keys of `entry` (a pod's name, or the `host` or `[host]:port` of a
+        jump host) as asyncssh objects, or an empty list if no key is trusted yet.
         """
         return list(map(asyncssh.import_public_key, self.pinned(entry)))
 
     def algorithms(self, entry: str) -> list[str]:
-        """Return the host key algorithms to request from a server, in order. Those of the entry's
-        trusted key come first, because a trusted ed25519 key can be compared only with the server's
-        ed25519 key.
+        """Return the host key algorithms to request from a server, in order. `entry` is a pod's
+        name, or the `host` or `[host]:port` of a jump host. The algorithms of its trusted key come
+        first, because a trusted ed25519 key can be compared only with the server's ed25519 key.
         """
         first: list[str] = []
         for key in self.pinned(entry):
@@ -121,11 +123,10 @@ class HostKeys:
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
     ) -> HostKeyUnknown | HostKeyChanged:
-        """Return the error for a host key `shown` by a server that was not accepted: HostKeyUnknown
-        if no key is trusted for the entry yet, HostKeyChanged if another one is. asyncssh raises
-        the same error in both cases.
-
-        `jump` is True if the entry is a jump host and not a pod of the inventory.
+        """Return the error for a server whose host key, `shown`, was not accepted: HostKeyUnknown
+        if no key is trusted for `entry` yet, HostKeyChanged if another one is. asyncssh raises the
+        same error in both cases. `entry` is a pod's name or, with `jump`, the `host` or
+        `[host]:port` of a jump host.
         """
         line = key_line(shown)
         known = self.pinned(entry)

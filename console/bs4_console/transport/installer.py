@@ -86,10 +86,11 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Check and unpack an uploaded bundle of pure Python below `<home>/b2/` on the pod, point
-    `<home>/b2-current` to it, and return its directory. The parameters are those of `install`. The
-    file `archive` is removed in any case. Raises Failed if the archive is damaged or the disk has
-    too little space.
+    """Check and unpack an uploaded bundle of pure Python below <home>/b2/ on the pod, point the
+    link <home>/b2-current to it, and return its directory. `archive` is the path of the uploaded
+    tar.gz, `sha256` the hash that it must have, `name` the name of the new directory, and `about`
+    the text "version build", which is saved with the bundle. `archive` is removed in any case.
+    Raises Failed if it is damaged or the disk has too little space.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:

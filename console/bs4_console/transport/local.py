@@ -21,9 +21,9 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """The transport for a pod that is this machine itself; it runs subprocesses instead of SSH.
-    `environment` holds variables that are added to the console's own. BS4_HOME among them sets
-    another home for the agent than ~/.bs4.
+    """The Transport (see pods/port.py) for a pod that is this machine itself; it runs subprocesses
+    instead of SSH. `environment` holds variables that are added to the console's own. BS4_HOME
+    among them sets another home for the agent than ~/.bs4.
     """
 
     def __init__(

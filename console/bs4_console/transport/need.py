@@ -89,17 +89,18 @@ class Need:
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
     """Return the shell command, as a list of words, that attaches to the agent bundle `name` on a
-    pod, or else reports what the pod has. With the name ANY, any installed bundle will do. `mode`
-    is LOOK, which changes nothing on the pod, or the KiB of disk that an installation needs, as
-    text. `token` begins the lines of output that are meant for the console, and `arguments` are
-    passed on to the agent.
+    pod or, if that does not run there, reports what the pod has. With the name ANY, any installed
+    bundle will do. `mode` is LOOK, which changes nothing on the pod, or the disk space in KiB that
+    an installation needs, as text. `token` begins the lines of output that are meant for the
+    console, and `arguments` are passed on to the agent.
     """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """Read the report of the command from `script`. `lines` are its output lines, without the token
-    in front. Lines that make no sense are skipped, because the pod is not trusted.
+    """Read what a pod reported when the command of `script` could not attach to an agent there, and
+    return it as a Need. `lines` are the command's output lines, without the token in front. Lines
+    that make no sense are skipped, because the pod is not trusted.
     """
     need = Need()
     for line in lines:
@@ -126,9 +127,9 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """Return the path of the Python on the pod with which to install the agent. Before anything is
-    sent, raises NoPython, NoSpace or DeployFailed if the report shows that the agent cannot be
-    installed. `label` names the pod in messages.
+    """Return the path of the Python on the pod with which to install `bundle`. `need` is what the
+    pod reported, and `label` names the pod in messages. Before anything is sent, raises NoPython,
+    NoSpace or DeployFailed if the report shows that the bundle cannot be installed.
     """
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
@@ -174,7 +175,7 @@ def wanted_kib(bundle: Bundle) -> int:
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
     """Make the error for a disk that has only `free_kib` KiB free, which is too little for the
-    bundle. The error is returned and not raised.
+    bundle. `label` names the pod in the message. The error is returned and not raised.
     """
     return NoSpace(
         f"The home directory of {label} has {free_kib} KiB free; the agent needs "

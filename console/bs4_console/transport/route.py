@@ -26,10 +26,10 @@ class Hop:
     """One SSH server to log in to on the way to a pod: a jump host, if `jump` is True, or the pod
     itself. `entry` is its name in the console's known_hosts, and `label` its name in messages.
 
-    `host`, `port` and `user` come from the inventory or a ProxyJump; `address`, `at` (the port) and
-    `login` are what ssh config makes of these three. `identities` are the paths of private key
-    files. `required` is True if the person named these files for this pod, so that each must be
-    usable.
+    `host`, `port` and `user` come from the inventory or a ProxyJump. `address`, `at` and `login`
+    are the address, the port and the user that ssh config makes of these three. `identities` are
+    the paths of private key files. `required` is True if the person named these files for this pod,
+    so that each must be usable.
     """
 
     entry: str

@@ -51,8 +51,8 @@ _STDERR_KEPT = 8192
 
 
 class SshTransport:
-    """The transport that reaches a pod over SSH. `hostkeys` are the trusted host keys, and
-    `passphrases` asks a person for the passphrase of a key.
+    """The Transport (see pods/port.py) that reaches a pod over SSH. `hostkeys` are the trusted host
+    keys, and `passphrases` asks a person for the passphrase of a key.
 
     `config` replaces ~/.ssh/config, and `bundle` the agent bundle of this console. Several tasks
     may use the transport at once. After a lost connection, `open` connects again.

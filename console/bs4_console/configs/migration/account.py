@@ -43,8 +43,9 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One line of a migration's report: the path of a key in the old config, and what a person
-    should know about it. `refuses` is True if the new config must not be used because of it.
+    """One line of a migration's report: the path of a key in the old config (a tuple of keys and
+    list indices), and a sentence about it for a person. `refuses` is True if, because of this key,
+    the new config must not be used.
     """
 
     path: Path
@@ -62,9 +63,10 @@ def are_same(one: Any, other: Any) -> bool:
 
 
 class Account:
-    """One migration of a config: the old config (`source`, which never changes), the new config
-    (`out`, which is filled step by step), and for each value of the old one what became of it.
-    `new` is the generation of prime-rl for which `out` is.
+    """One migration of a config between two versions of prime-rl: the old config (`source`, which
+    never changes), the new config (`out`, which is filled step by step), and for each value of the
+    old one what became of it. `new` is the version for which `out` is, "prime-rl-2026-01" or
+    "prime-rl".
     """
 
     def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
@@ -87,8 +89,8 @@ class Account:
         return below(self.source, path)
 
     def open(self, path: Path) -> list[Path]:
-        """Return the paths of the old config's values, at and below a path, for which it is not yet
-        decided what becomes of them.
+        """Return the paths of those values of the old config, at and below `path`, about which
+        nothing is decided yet: they were neither taken over nor dropped.
         """
         found = []
         for leaf in self.under.get(path, ()):
@@ -140,8 +142,9 @@ class Account:
         return None
 
     def invert(self, table: Path, keys: Mapping[str, str]) -> None:
-        """Take over switches whose new key means the opposite, so that true becomes false. Both
-        keys are in the table `table`; `keys` maps the old key to the new one.
+        """Take over switches whose new key means the opposite of the old one: true is written as
+        false, and false as true. Both keys are in the table at `table`. `keys` maps each old key to
+        its new key.
         """
         for old, new in keys.items():
             value = self.read((*table, old), "boolean")
@@ -149,9 +152,9 @@ class Account:
                 self.settle((*table, old), (*table, new), not value)
 
     def keep_default(self, table: Path, key: str, default: float) -> None:
-        """Write the old generation's default value of a key into the new config. This is done if
-        the old config has the table and does not set the key, because the new generation's default
-        is another one.
+        """Write the default value `default`, which a key has in the old version of prime-rl, into
+        the new config, because the new version has another default. This is done only if the old
+        config has the table `table` and does not set `key` in it.
         """
         if self.peek(table, "table") is not None and self.get((*table, key)) is None:
             self.put((*table, key), default)
@@ -210,8 +213,8 @@ class Account:
         self.notes.append(Named(path, why))
 
     def keep(self, path: Path) -> bool:
-        """Take over an old value at the same path. Return False, and do nothing, if the new
-        generation's schema does not have that key.
+        """Take over an old value at the same path. Return False, and do nothing, if the schema of
+        the new version of prime-rl does not have that key.
         """
         known = self._knows(path)
         if known:
@@ -219,8 +222,8 @@ class Account:
         return known
 
     def atoms(self) -> list[Path]:
-        """Return the paths of all old values for which it is not yet decided what becomes of them.
-        A list of tables counts as one value.
+        """Return the paths of all values of the old config about which nothing is decided yet: they
+        were neither taken over nor dropped. A list of tables counts as one value.
         """
         return self._atoms(())
 

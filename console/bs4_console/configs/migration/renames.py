@@ -1,4 +1,4 @@
-"""Take over the values that only have another name in the other generation."""
+"""Take over the values that only have another name in the other version of prime-rl."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ WHOLE = ("wandb", "prime_monitor")
 
 
 def rename(account: Account, forward: bool) -> None:
-    """Move every value of the old config whose key has another name in the other generation and
-    that is written alike in both. `forward` is True for a migration to the current generation, and
-    False for one to January 2026.
+    """Move those values of the old config whose key has another name in the other version of
+    prime-rl, if the value is written alike in both versions. `account` is the migration, which has
+    both configs. `forward` is True for a migration from prime-rl of January 2026 to the current
+    one, and False for the other direction.
     """
     for item in sorted(RENAMES, key=_depth, reverse=True):
         source, target = _ends(item, forward)
@@ -30,13 +31,13 @@ def rename(account: Account, forward: bool) -> None:
 
 
 def rest(account: Account, forward: bool | None, why: str) -> None:
-    """Take over the old config's values that were not treated yet and whose key is the same in both
-    generations, and drop those whose key is not, for the reason `why` (or a reason of the key's
-    own).
+    """Finish the migration `account`: take over the remaining values of the old config whose key is
+    the same in both versions of prime-rl, and drop the others. The reason of a drop is the key's
+    own, if one is known, else `why`.
 
-    `forward` is True for a migration to the current generation, False for one to January 2026, and
-    None for a config in which no key has another name. A table that switches something on by being
-    there stays, even if it is empty.
+    `forward` is True for a migration from prime-rl of January 2026 to the current one, False for
+    the other direction, and None for a config in which no key has another name. A table that
+    switches something on merely by being there is kept even if it is empty.
     """
     for path in account.atoms():
         if account.keep(path):

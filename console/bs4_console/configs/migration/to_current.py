@@ -1,4 +1,4 @@
-"""Convert a config of January 2026 to the current generation."""
+"""Convert a config for prime-rl of January 2026 to the current prime-rl."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ MOST = 1 << 20
 
 
 def to_current(account: Account) -> None:
-    """Convert a config of January 2026 to the current generation: fill `account.out`, and decide
-    for every old value what becomes of it.
+    """Convert a config for prime-rl of January 2026 to the current version. `account` is the
+    migration, with the old config as `account.source`. The new config is written to `account.out`,
+    and each old value is recorded as taken over or dropped.
     """
     _shared(account)
     _gpus(account)
@@ -49,8 +50,9 @@ def to_current(account: Account) -> None:
 
 
 def default_renderer(model: str) -> dict[str, Any]:
-    """Return the [renderer] table of a config for a model for which prime-rl has no renderer of its
-    own. It uses the model's chat template and the tool parser of the model's family.
+    """Return the table [renderer] of a config, for a model for which prime-rl has no renderer (the
+    code that turns messages into tokens). The table names the model's chat template and the tool
+    parser of the model's family.
     """
     renderer = {"name": "default"}
     if PARSERS.get(family(model), ())[:1] == ("hermes",):

@@ -1,4 +1,4 @@
-"""Convert a config of the current generation to that of January 2026."""
+"""Convert a config for the current prime-rl to prime-rl of January 2026."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _MOST_GPUS = 1024
 
 
 def to_january(account: Account) -> None:
-    """Convert a config of the current generation to January 2026: fill `account.out`, and decide
-    for every old value what becomes of it.
+    """Convert a config for the current prime-rl to the version of January 2026. `account` is the
+    migration, with the old config as `account.source`. The new config is written to `account.out`,
+    and each old value is recorded as taken over or dropped.
     """
     _gpus(account)
     _resume(account)

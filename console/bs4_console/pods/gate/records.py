@@ -361,10 +361,10 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def check(stream: str, record: Any) -> Record:
-    """Check a record from the stream `journal`, `telemetry` or `steps/<run>`, and return it with
-    each text on one line and without characters that a terminal acts on. A record without such
-    characters is returned as it is. Raises RecordRefused if an agent would not write such a record
-    to that stream.
+    """Check a record that was read from a pod's stream: "journal", "telemetry", or "steps/RUN" for
+    the training steps of a run. Return the record with each text on one line and without characters
+    that a terminal acts on; what a person wrote in a note may have several lines. Raises
+    RecordRefused if an agent would not write such a record to that stream.
     """
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
@@ -385,7 +385,7 @@ def check(stream: str, record: Any) -> Record:
 
 def one_line_each(value: Any) -> Any:
     """Return a JSON value in which every text, at any depth, is one line without characters that a
-    terminal acts on. If nothing has to change, the same object is returned.
+    terminal acts on. If nothing has to change, the object `value` itself is returned.
     """
     if isinstance(value, str):
         return one_line(value)

@@ -236,7 +236,9 @@ CALLS: Mapping[str, Check] = {
 
 
 def named(request: Mapping[str, Any]) -> str:
-    """Return the name of a request for a sentence, such as "the query stat of journal"."""
+    """Return a name for a request to an agent, for use in a sentence, such as "the query stat of
+    journal" or "a read of log/RUN/trainer".
+    """
     if request["call"] == "query":
         return f"the query {request['op']} of {request['stream']}"
     if request["call"] == "read":
@@ -245,10 +247,10 @@ def named(request: Mapping[str, Any]) -> str:
 
 
 def check(request: Mapping[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """Check the header of the answer to a request, which is no error, and return it. The texts of
-    a report of checkpoints become single lines without characters that a terminal acts on. Raises
-    RecordRefused, which names the field, if the answer is not what an agent sends, and if nothing
-    is known about answers to such a request.
+    """Check the answer of an agent to `request`, and return it. `answer` is the answer's header,
+    which does not report an error. In a report of checkpoints, each text becomes one line without
+    characters that a terminal acts on. Raises RecordRefused, which names the field, if the answer
+    is not one that an agent sends, or if this console knows no answer to such a request.
     """
     _known(CALLS, request["call"])(answer)
     if request["call"] != "query":
