@@ -65,16 +65,17 @@ class Fault:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Fault:
-        """Return the rule that the dictionary `raw` describes; keys that are no fields are left
-        out. Raises ValueError for an unknown kind.
+        """Return the rule that the dictionary `raw` describes, which has the names of Fault's
+        fields as keys. Other keys, and "on", are ignored. Raises ValueError if the kind is not
+        known.
         """
         known = {one.name for one in fields(cls)} - {"on"}
         return cls(**{key: value for key, value in raw.items() if key in known})
 
 
 class Faults:
-    """The rules that the server follows; safe to use from several threads. Each call meets at most
-    one rule, the first that applies, whose `skip` or `times` is then lowered by one.
+    """The rules (see Fault) by which the server fails. They can be used from several threads. At
+    most one rule applies to a call: the first that fits the call and still counts.
     """
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class Faults:
         self._rules: list[Fault] = []
 
     def add(self, *faults: Fault) -> None:
-        """Add rules after those that are there."""
+        """Add these rules after the present ones."""
         with self._lock:
             self._rules += faults
 
@@ -92,8 +93,10 @@ class Faults:
             self._rules = []
 
     def take(self, call: str, name: str) -> Fault | None:
-        """Return the first rule that applies to the API call `call` for the file `name`, and lower
-        its `times` by one. Return None if no rule applies.
+        """Return the first rule that applies to the API call `call` (such as "b2_upload_file") for
+        the file `name`, or None if no rule applies. Of the returned rule `times` becomes one less.
+        A rule that fits but must first let calls through is passed over, and its `skip` becomes one
+        less.
         """
         with self._lock:
             for rule in self._rules:

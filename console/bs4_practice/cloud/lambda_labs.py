@@ -18,7 +18,9 @@ def allowed(request: Request, key: str) -> bool:
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of Lambda's API."""
+    """Return an error answer in the form of Lambda's API. `status` is its HTTP status and `text`
+    its message.
+    """
     code = {401: "global/invalid-api-key", 404: "global/object-does-not-exist"}.get(
         status, "instance-operations/launch/insufficient-capacity"
     )

@@ -20,7 +20,9 @@ def allowed(request: Request, key: str) -> bool:
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer of the HTTP status `status`, as Prime Intellect's API words it."""
+    """Return an error answer in the form of Prime Intellect's API. `status` is its HTTP status and
+    `text` its message.
+    """
     return Answer(status, {"detail": f"{text}, says the practice cloud"})
 
 

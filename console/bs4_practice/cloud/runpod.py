@@ -39,7 +39,9 @@ def allowed(request: Request, key: str) -> bool:
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of RunPod's API."""
+    """Return an error answer in the form of RunPod's API. `status` is its HTTP status and `text`
+    its message.
+    """
     return Answer(
         status, {"title": text, "status": status, "detail": f"{text}, says the practice cloud"}
     )

@@ -30,7 +30,9 @@ def allowed(request: Request, key: str) -> bool:
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of Vast's API."""
+    """Return an error answer in the form of Vast's API. `status` is its HTTP status and `text` its
+    message.
+    """
     return Answer(
         status, {"success": False, "error": text, "msg": f"{text}, says the practice cloud"}
     )
