@@ -17,8 +17,8 @@ _V2 = Path("/sys/fs/cgroup")
 
 
 def open_files(process: Process, spare: int = 0) -> int:
-    """Limit the live `process` to the files that it has open now and `spare` more, and return the
-    new limit: the first file number that the process may not use.
+    """Limit the live `process` to the files that it has open now and about `spare` more. Returns
+    the new limit, which is the lowest file number that the process may not use.
     """
     now = (
         max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
@@ -38,7 +38,7 @@ def soft_open_files(pid: int, soft: int) -> None:
 
 def address_space(process: Process, spare: int = 0) -> None:
     """Limit the memory that the live `process` may map to what it has mapped now and `spare` bytes
-    more.
+    more. Further allocations of the process then fail.
     """
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + spare
@@ -46,8 +46,8 @@ def address_space(process: Process, spare: int = 0) -> None:
 
 
 def needs_memory_groups() -> str:
-    """Return why no control group with a memory limit can be made on this machine, or "" if that is
-    possible.
+    """Return in words why no control group with a memory limit can be made on this machine, or ""
+    if one can.
     """
     if os.geteuid() != 0:
         return "control groups can be made by root only"
@@ -63,8 +63,8 @@ def needs_memory_groups() -> str:
 
 
 def needs_memory_groups_and_kernel_log() -> str:
-    """Return why no control group with a memory limit can be made on this machine or its kernel log
-    cannot be read, or "" if both are possible.
+    """Return in words why a control group with a memory limit cannot be made on this machine, or
+    why its kernel log cannot be read. Returns "" if both can.
     """
     if not os.access("/dev/kmsg", os.R_OK):
         return "the kernel log is hidden here"
@@ -73,9 +73,9 @@ def needs_memory_groups_and_kernel_log() -> str:
 
 @contextlib.contextmanager
 def memory_group(name: str) -> Iterator[Path]:
-    """Make a control group and yield the group's directory. At the end the group is removed;
-    processes that are still in the group go back to the group above. Raises OSError if the group
-    cannot be made.
+    """Make a control group of the kernel, and yield its directory. When the block ends the group is
+    removed, and processes that are still in it move to the group above. `name` becomes a part of
+    the group's name. Raises OSError if the group cannot be made.
     """
     parent = _V1 if (_V1 / "memory.limit_in_bytes").exists() else _V2
     group = parent / f"bs4-practice-{os.getpid()}-{name}"
@@ -90,9 +90,9 @@ def memory_group(name: str) -> Iterator[Path]:
 
 
 def confine(group: Path, process: Process, spare: int) -> None:
-    """Put `process` into the control group `group` and limit the group's memory to `spare` bytes.
-    Memory that the process already has does not count; the kernel ends a process of the group when
-    the group takes more.
+    """Move `process` into the control group whose directory is `group`, and limit the group's
+    memory to `spare` bytes. Memory that the process has taken before does not count. If the group
+    needs more, the kernel kills a process in it.
     """
     (group / "cgroup.procs").write_text(str(process.pid))
     limit = group / (

@@ -28,8 +28,9 @@ _CHUNK = 65536
 
 
 class PodHost:
-    """The main process of a practice pod: its SSH server and the parent of every orphan in the pod.
-    Every SSH session gets the variables of `environment`.
+    """The main process of a practice pod. It is the pod's SSH server, and the parent of every
+    process there that has lost its own. `workspace` says where the pod's files are, and
+    `environment` has the environment variables of every SSH session.
     """
 
     def __init__(self, workspace: Workspace, environment: Mapping[str, str]) -> None:
@@ -40,9 +41,9 @@ class PodHost:
         self._ending = asyncio.Event()
 
     async def serve(self, *, until_eof: bool) -> None:
-        """Print the pod's address as one JSON line on standard output, then serve SSH until
-        SIGTERM, SIGINT or SIGHUP comes or (with `until_eof`) standard input ends. At the end all
-        processes of the pod are ended, by descent.
+        """Print the pod's address as one JSON line on standard output, and serve SSH until SIGTERM,
+        SIGINT or SIGHUP comes or, with `until_eof`, standard input ends. Then end all processes
+        that descend from this one.
         """
         _become_subreaper()
         os.chdir(self._workspace.home)

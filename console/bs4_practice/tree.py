@@ -41,8 +41,8 @@ def look(pid: int) -> Process | None:
 
 
 def below(root: int) -> list[Process]:
-    """Return every live descendant of the process `root`, parents before children. Zombies are not
-    alive.
+    """Return all live descendants of the process with the id `root`, parents before children.
+    Zombies are left out.
     """
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
@@ -62,8 +62,8 @@ def below(root: int) -> list[Process]:
 
 
 def alive(process: Process) -> bool:
-    """Return True if exactly this process still lives; a later process of the same id does not
-    count.
+    """Return True if exactly this process is still alive. A zombie is not, nor is a later process
+    with the same id.
     """
     now = look(process.pid)
     return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"
