@@ -55,15 +55,15 @@ class SavedView:
         """True while settings are being written."""
 
     def give_up(self) -> None:
-        """Give up opening the screen of the last session again, because the person has begun to do
-        something else.
+        """Stop trying to open the screen of the last session again, because the person has begun to
+        do something else.
         """
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Open the screen of the last session and select its row again, if their pod and run are
-        known by now. `app` calls this again and again. After the first success nothing more is
-        done, and neither after RESTORE_S (5) seconds nor once a prompt was open.
+        """Open the screen of the last session and select its row again, once its pod and run are
+        known. `app` calls this several times a second. After a success later calls do nothing; so
+        they do after RESTORE_S (5) seconds, and once the person has opened a prompt.
         """
         screen = app.screen
         if (

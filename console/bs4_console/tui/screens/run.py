@@ -236,8 +236,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """Return the newest step that had ended at the moment of the time cursor, or None if the
-        screens show now. Before the end of the first step, return that step's number minus 1.
+        """Return the newest step that had ended at the moment of the time cursor (the past moment
+        that all screens show), or None if the screens show the present. For a moment before the end
+        of the first step, return the number of that step minus 1.
         """
         t = self.cursor.of(self.pod)
         if t is None:
@@ -293,9 +294,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """Move the time cursor by `count` steps, backwards if negative, and at most to the first or
-        the newest step. If the cursor stands between the ends of two steps, the first of these
-        moves goes to the nearest end of a step in that direction.
+        """Move the time cursor (the past moment that all screens show) by `count` training steps,
+        backwards if negative, and at most to the end of the first or the newest step. If the cursor
+        is between the ends of two steps, the first of these moves goes to the nearest end of a step
+        in that direction.
         """
         steps = sorted(self.step_times())
         if not steps:
