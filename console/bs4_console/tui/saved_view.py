@@ -40,8 +40,9 @@ Saver = Callable[["Settings", "Settings"], str]
 
 class SavedView:
     """Remembers in the settings which screen and row are shown, and opens them again after the next
-    start. `settings` are those of the last session. `save` writes settings to disk (see `Saver`);
-    with None, for practice pods, nothing is written.
+    start. `settings` are those of the last session. `save` writes settings to disk: it is called
+    with (settings now, settings as they were written last), and returns an error message or "".
+    With None, for practice pods, nothing is written.
     """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:

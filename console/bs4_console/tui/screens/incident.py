@@ -240,10 +240,10 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """Set the time cursor to the time or step in `args`, or, if `args` is empty, to the time
-        when the incident was opened. Then close this page and go to the run's screen, which shows
-        that moment. On the page of a playbook, without `args`, a message says that there is no such
-        time.
+        """Set the time cursor (the past moment that all screens show) to the time or step in
+        `args`, or, if `args` is empty, to the time when the incident was opened. Then close this
+        page and go to the run's screen, which shows that moment. On the page of a playbook, without
+        `args`, a message says that there is no such time.
         """
         if args:
             self.go_to_moment(args)
@@ -255,8 +255,8 @@ class IncidentScreen(MomentCommands, PageScreen):
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
     def moment_moved(self) -> None:
-        """Close this page and go to the run's screen, which shows the moment of the time cursor.
-        Does nothing if the pod does not know the run.
+        """Close this page and go to the run's screen, which shows the moment of the time cursor
+        (the past moment that all screens show). Does nothing if the pod does not know the run.
         """
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")

@@ -77,10 +77,10 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- the time cursor
 
     def moment_start(self) -> float | None:
-        """Begin to find out from the pod when the current line (the one pointed at, or else the
-        last on the screen) was written. Always returns None, because that is not known yet. The
-        time cursor is set to that time when the pod has answered; if the time cannot be told, a
-        message says so.
+        """Begin to find out from the pod when the current line was written (the line pointed at, or
+        else the last on the screen). Always returns None, because that is not known yet. When the
+        pod has answered, the time cursor (the past moment that all screens show) is set to that
+        time; if the time cannot be told, a message says so.
         """
         self.console_app.spawn("time of the line", self._start_here())
         return None
@@ -111,8 +111,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         )
 
     def moment_moved(self) -> None:
-        """Show the lines around the moment of the time cursor, or the end of the log if the screens
-        show now.
+        """Show the lines around the moment of the time cursor (the past moment that all screens
+        show), or the end of the log if the screens show the present.
         """
         t = self.cursor.of(self.pod)
         if t is None:

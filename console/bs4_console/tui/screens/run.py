@@ -260,8 +260,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self._step_times[1]
 
     def moment_start(self) -> float | None:
-        """Return where the time cursor begins: at the end of the newest step, in seconds since the
-        epoch by this machine's clock. If no step has ended, return None and show a message.
+        """Return where the time cursor (the past moment that all screens show) is put first: at the
+        end of the newest step, in seconds since the epoch by this machine's clock. If no step has
+        ended, return None and show a message.
         """
         times = self.step_times()
         if times:
@@ -274,8 +275,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Show everything at the new moment of the time cursor. Only the log follows later,
-        LOG_DELAY_S seconds after the last move, because it has to query the pod for that moment.
+        """Show everything at the new moment of the time cursor (the past moment that all screens
+        show). Only the log follows later, LOG_DELAY_S (0.25) seconds after the last move, because
+        the pod has to be queried for it.
         """
         if self._log_timer is not None:
             self._log_timer.stop()

@@ -122,9 +122,10 @@ def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """Return (step, value) of the metric `key`, for example "reward", for those of the step records
-    `rows` that count (see `lineage`), in the order of the steps. Records without the metric are
-    left out. A value that is a text (nan, inf or -inf) becomes NaN.
+    """Return (step, value) of the metric with the name `key`, for example "reward", in the order of
+    the steps. `rows` are step records. Records without the metric are left out, and so are those of
+    earlier attempts whose steps a later attempt did again (see `lineage`). A value that is a text
+    (nan, inf or -inf) becomes NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
@@ -270,8 +271,9 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
-    """Return (time, step) for each step of the run that counts (see `lineage`), in the order of
-    time. The time is when the step ended, in seconds since the epoch by the pod's clock.
+    """Return (time, step) for each step of the run, in the order of time. The time is when the step
+    ended, in seconds since the epoch by the pod's clock. If a later attempt began again at a step,
+    what earlier attempts did from that step on is left out.
     """
     counted = lineage(run.trainer_steps)
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)

@@ -34,8 +34,8 @@ class CurveView:
 
     def window(self, first: int, last: int, at: int | None = None) -> tuple[int, int]:
         """Return the first and the last step to show. `first` and `last` are the first and the last
-        step that the run has. `at` is the step at the time cursor, which is always among those
-        shown, or None.
+        step that the run has. `at` is the step at the past moment that the screens show, or None
+        for the present; it is always among the steps returned.
         """
         if self.steps is None or self.steps > last - first:
             return first, last

@@ -366,12 +366,12 @@ class LogView(LogCanvas, can_focus=True):
         self._to_column(0)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll up by WHEEL_LINES lines."""
+        """Scroll up by WHEEL_LINES (3) lines."""
         event.stop()
         self._scroll(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Scroll down by WHEEL_LINES lines."""
+        """Scroll down by WHEEL_LINES (3) lines."""
         event.stop()
         self._scroll(WHEEL_LINES)
 
@@ -380,12 +380,12 @@ class LogView(LogCanvas, can_focus=True):
         self._go(self._top + by)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
-        """Scroll to the left by SIDE_STEP columns."""
+        """Scroll to the left by SIDE_STEP (16) columns."""
         event.stop()
         self.action_side(-1)
 
     def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
-        """Scroll to the right by SIDE_STEP columns."""
+        """Scroll to the right by SIDE_STEP (16) columns."""
         event.stop()
         self.action_side(1)
 
