@@ -37,10 +37,10 @@ def needs_mounts() -> str:
 
 
 def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
-    """Mount a disk of its own over `directory`, and return `directory`. The disk is in memory, has
-    `megabytes` MiB, and holds what the directory held. If there is no such directory, it is made.
-    The disk is unmounted when the pod of `stage` is gone. Raises CalledProcessError if the disk
-    cannot be mounted.
+    """Mount a new disk of `megabytes` MiB over `directory`, and return `directory`. The disk is in
+    memory, and holds what the directory held. If there is no such directory, it is made. The disk
+    is unmounted when the pod of `stage` is gone. Raises CalledProcessError if the disk cannot be
+    mounted.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bs4-") as staging:

@@ -21,10 +21,11 @@ _TIMES = 3
 
 
 async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
-    """Bring a run back as a person does who follows the advice: stop it if it is alive, and then
-    have the agent carry out the first playbook of `ways` that it can plan. By default these are
-    `resume-run` (go on at the newest complete checkpoint) and, if there is none, `start-afresh`. If
-    a plan has changed before it is carried out, it is made anew, up to three times.
+    """Bring the run with the name `run` back as a person does who follows the advice: stop it if it
+    is alive, and then have the agent carry out the first playbook of `ways` that it can plan. By
+    default these are `resume-run` (go on at the newest complete checkpoint) and, if there is none,
+    `start-afresh`. If a plan has changed before it is carried out, it is made anew, up to three
+    times.
 
     Raises StageError if the agent can plan none of the playbooks, or if a playbook or the stop
     fails.

@@ -248,9 +248,9 @@ async def start(
     env: Mapping[str, str] | None = None,
     bare: bool = False,
 ) -> PracticePod:
-    """Start a practice pod and return it. Its files lie in `root`, which is made if there is no
-    such directory; files of an earlier pod there are used again. The pod ends when this process
-    ends.
+    """Start a practice pod with the name `name`, and return it. Its files lie in `root`, which is
+    made if there is no such directory; files of an earlier pod there are used again. The pod ends
+    when this process ends.
 
     `generation` is "2026-01", "current" or "verl". `gpus` is the number of its simulated GPUs.
     `step_seconds` is how many seconds a training step takes, and `engine_seconds` how many the

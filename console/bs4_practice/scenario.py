@@ -22,7 +22,9 @@ Act = Callable[[Stage], Awaitable[None]]
 
 
 def possible() -> str:
-    """Return "", for a scenario that every machine can practise."""
+    """Return "", which says that this machine can play the scenario. It is the `needs` of a
+    scenario that every machine can play.
+    """
     return ""
 
 

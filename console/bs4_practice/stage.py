@@ -73,9 +73,10 @@ class Stage:
         return witness.steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def trained_steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """Return those of `steps` that had tokens to train on and whose weights the inference
-        server then took, as (seconds since the epoch, step), oldest first. Steps that a failing run
-        only prints do not count. `output_dir` is as in `steps`.
+        """Return those finished steps of the trainer that had tokens to train on and whose weights
+        the inference server then took, as (seconds since the epoch, step), oldest first. Steps that
+        a failing run only prints do not count. They are read from the trainer's own files in
+        `output_dir`; None takes the directory of the pod's run.
         """
         return witness.trained_steps(output_dir or self.pod.run_dir, self.pod.generation)
 

@@ -24,7 +24,9 @@ class Process:
 
     @property
     def title(self) -> str:
-        """Return the arguments of the process, joined by spaces, or its title."""
+        """Return the command line of the process, its words joined by blanks, or its title if the
+        process has set one.
+        """
         return " ".join(self.cmdline)
 
 

@@ -82,7 +82,9 @@ def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
 
 
 def lost(before: Snapshot, after: Iterable[Path]) -> int:
-    """Return how many files of `before` are lost (see `lost_files`); a fix must lose none."""
+    """Return how many files of the snapshot `before` are lost: their bytes are in no file below the
+    directories `after`. A fix must lose none.
+    """
     return len(lost_files(before, after))
 
 

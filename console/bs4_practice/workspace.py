@@ -99,12 +99,12 @@ def create(
     foreign_pids: int | Mapping[int, int] | None = None,
     bare: bool = False,
 ) -> Workspace:
-    """Make the files that a practice pod needs below `root`, and return where they are.
-    `generation` is "2026-01", "current" or "verl". `gpus` is the number of simulated GPUs.
-    `foreign_pids` says which process ids NVML reports: the real ones (None), the real ones plus a
-    number, or those of a mapping from real to reported ids. A `bare` pod has no uv and no prime-rl,
-    as a freshly rented machine, and gets a stand-in for the network from which they can be
-    installed.
+    """Make the files that a practice pod with the name `name` needs below `root`, and return where
+    they are. `generation` is "2026-01", "current" or "verl". `gpus` is the number of simulated
+    GPUs. `foreign_pids` says which process ids NVML reports: the real ones (None), the real ones
+    plus a number, or those of a mapping from real to reported ids. A `bare` pod has no uv and no
+    prime-rl, as a freshly rented machine, and gets a stand-in for the network from which they can
+    be installed.
 
     Raises ValueError for an unknown generation or a `root` whose path is too long for a socket
     below it.

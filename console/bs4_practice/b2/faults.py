@@ -27,26 +27,26 @@ KINDS = (
 
 @dataclass
 class Fault:
-    """One rule of what goes wrong. `kind` is what happens:
+    """One rule by which the store fails. `kind` is how it fails:
 
-      busy      503 with Retry-After 0
-      many      429
+      busy      answers 503 with Retry-After 0
+      many      answers 429
       drop      the connection ends after `after` bytes of the body (or of a download) were taken
-      lost      the work is done and its answer never sent: the connection ends
-      hang      no answer for `seconds`
-      corrupt   a byte flips on the way: what arrives has another hash than was announced, and the
-                server says so
-      rot       a byte flips after it arrived: the server keeps other bytes than it acknowledged and
-                lists their true hash
-      expire    the token is not known any more
-      slow      `rate` bytes a second
-      full, transactions   a cap of the account is reached
-      stop      `on` is called when `after` bytes were taken, before anything else happens; with
-                `after`, the connection then ends (in-process tests kill somebody there)
+      lost      the call is carried out, but the connection ends without an answer
+      hang      no answer for `seconds`, then the connection ends
+      corrupt   a byte changes on the way: an upload has another hash than the client announced, and
+                is refused; a download has wrong bytes
+      rot       a byte changes after an upload: the store keeps other bytes than it acknowledged,
+                and lists their hash
+      expire    all tokens and upload URLs expire
+      slow      the bytes come or go at `rate` bytes per second
+      full, transactions   answers 403, because a limit of the account is reached
+      stop      `on` is called when `after` bytes were taken, and the connection ends; with `after`
+                0 `on` is called at the beginning, and the call is then carried out
 
-    `call` is the API call it befalls ("b2_upload_file", "b2_upload_part" and so on), or "" for all.
-    `name` limits it to files whose name contains this text. The first `skip` calls are let through,
-    the next `times` are hit, or all of them if that is None.
+    `call` is the API call that fails, such as "b2_upload_file", or "" for all. `name` limits the
+    rule to files whose names contain this text. Of the calls that fit, the first `skip` are let
+    through and the next `times` fail, or all later ones if `times` is None.
     """
 
     kind: str

@@ -209,7 +209,9 @@ class Market:
             ]
 
     def get(self, provider: str, machine_id: str) -> Rented | None:
-        """Return the machine with this id, or None if the provider does not list it."""
+        """Return the machine with the id `machine_id`, or None if the provider lists no such
+        machine.
+        """
         return next((machine for machine in self.of(provider) if machine.id == machine_id), None)
 
     def living(self) -> list[Rented]:

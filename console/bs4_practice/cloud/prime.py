@@ -15,7 +15,7 @@ _STATES = {"starting": "PROVISIONING", "running": "ACTIVE", "stopped": "STOPPED"
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 

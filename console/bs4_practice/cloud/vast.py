@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 

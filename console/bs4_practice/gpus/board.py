@@ -93,9 +93,9 @@ class Board:
         self.report_pids(foreign_pids)
 
     def report_pids(self, foreign: int | Mapping[int, int] | None) -> None:
-        """Set which process ids NVML reports for the processes that hold memory. With None these
-        are the real ids. With a number, that number is added to each. A mapping gives the reported
-        id for each real one.
+        """Set which process ids NVML reports for the processes that hold memory. If `foreign` is
+        None, these are the real ids. If it is a number, that number is added to each. A mapping
+        gives the reported id for each real one.
         """
         kept = _read(self.root / "driver")
         lines = [f"version {kept['version']}", f"init_error {kept['init_error']}"]
@@ -128,9 +128,9 @@ class Board:
 
     def set(self, index: int, **values: int) -> None:
         """Change settings of the GPU with the number `index`, such as util (percent), temp (°C),
-        power, ecc, throttle, or error (the NVML return code of every call). With -1 a value follows
-        from what the processes on the GPU do. Setting `xid` also raises an Xid event with that
-        number. Raises KeyError if there is no such setting.
+        power (watts), throttle, or error (the NVML return code of every call). With -1 a value
+        follows from what the processes on the GPU do. Setting `xid` also raises an Xid event with
+        that number. Raises KeyError if there is no such setting.
         """
         for key in values:
             if key not in _SETTINGS:

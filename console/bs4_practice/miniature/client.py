@@ -160,8 +160,8 @@ class Connection:
 
 
 def health(base_url: str) -> int:
-    """Return the HTTP status with which the server answers /health. Raises APIConnectionError if it
-    does not answer within 10 seconds or there is no connection.
+    """Return the HTTP status with which the inference server at `base_url` answers /health. Raises
+    APIConnectionError if it does not answer within 10 seconds or there is no connection.
     """
     try:
         Connection(base_url).request("GET", "/health", None, 10.0)
@@ -173,11 +173,11 @@ def health(base_url: str) -> int:
 def wait_until_healthy(
     base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800
 ) -> None:
-    """Ask for /health every second until the server answers. With `need_success`, as in current
-    prime-rl, only an answer without an HTTP error counts; in January's prime-rl any answer does.
-    `warn(line, source)` is called every ten seconds, with a line for the log and the place in
-    prime-rl's code that writes it. Raises TimeoutError after `timeout` seconds. All these seconds
-    are multiplied by the miniature's pace (see pace.py).
+    """Ask the inference server at `base_url` for /health every second until it answers. With
+    `need_success`, as in current prime-rl, only an answer without an HTTP error counts; in
+    January's prime-rl any answer does. `warn(line, source)` is called every ten seconds, with a
+    line for the log and the place in prime-rl's code that writes it. Raises TimeoutError after
+    `timeout` seconds. All these seconds are multiplied by the miniature's pace (see pace.py).
     """
     waited = 0
     while waited < timeout:

@@ -105,9 +105,9 @@ class EngineClient:
             self._close(key)
 
     def call(self, op: str, **fields: Any) -> str | None:
-        """Have the engine carry out an operation, such as "load" (new weights) or "pause", with the
-        arguments `fields`. Waits for the end without limit. Returns None if it succeeded, or what
-        went wrong as text. Raises EngineDead if the engine is dead or dies meanwhile.
+        """Have the engine carry out the operation `op`, such as "load" (new weights) or "pause",
+        with the arguments `fields`. Waits for the end without limit. Returns None if it succeeded,
+        or what went wrong as text. Raises EngineDead if the engine is dead or dies meanwhile.
         """
         key, box = self._open()
         try:

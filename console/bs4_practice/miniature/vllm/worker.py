@@ -29,10 +29,10 @@ def run(
     engine: Lines, device: int, local: int, title: str, utilization: float, max_model_len: int
 ) -> None:
     """Run the process of a vLLM worker: load the model onto the GPU with the number `device`, tell
-    the engine, and answer its requests until the engine is gone. Never returns; the process ends
-    here. `local` is the worker's number within the engine, and `title` the title of the process.
-    `utilization` is the share of the GPU's memory to take, from 0 to 1, and a sequence of
-    `max_model_len` tokens must fit into it.
+    the engine over the connection `engine`, and answer its requests until the engine is gone. Never
+    returns; the process ends here. `local` is the worker's number within the engine, and `title`
+    the title of the process. `utilization` is the share of the GPU's memory to take, from 0 to 1,
+    and a sequence of `max_model_len` tokens must fit into it.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: _leave(0))
