@@ -173,8 +173,8 @@ def terminate(process: Process) -> bool:
 
 
 def crash(process: Process, number: int = signal.SIGSEGV) -> bool:
-    """Send `process` the signal `number`, as if it had failed by itself. Return True, or False if
-    the process was gone already.
+    """Send the signal `number` to `process`, as a fault of its own program would. Return True, or
+    False if the process was gone already.
     """
     return tree.send(process, number)
 
@@ -187,9 +187,10 @@ def hang_up(process: Process) -> bool:
 
 
 def interrupt(pod: PracticePod) -> int:
-    """Send SIGINT to all processes in the process group of the pod's launcher, as Control-C in a
-    terminal does. Returns how many processes got it, 0 if the pod has no launcher. Trainer ranks do
-    not get it, because torchrun gives each a session of its own.
+    """Send SIGINT to every process in the launcher's process group, as Control-C in a terminal
+    does, and return how many processes it reached; 0 if the pod has no launcher.
+
+    Trainer ranks are not among them: torchrun gives them sessions of their own.
     """
     launchers = find(pod, "launcher")
     if not launchers:
@@ -285,10 +286,11 @@ def put_checkpoint(
 async def start_inference(
     pod: PracticePod, gpu: int = 0, *, port: int | None = None, api_port: int | None = None
 ) -> int:
-    """Start an inference server on the GPU with the number `gpu`, apart from any run, and wait
-    until it answers. Returns the process id of the `uv` that runs it. `port` is the port at which
-    clients reach the model, and `api_port` that of vLLM's own API; None takes the ports of the pod.
-    The server's output goes to `inference-<port>.log` in the pod's home directory.
+    """Start an inference server on the GPU with the number `gpu`, in a session of its own and apart
+    from any run, and wait until it answers. Returns the process id of the `uv` that runs it. `port`
+    is the port at which clients reach the model, and `api_port` that of vLLM's own API; None takes
+    the ports of the pod. The server's output goes to `inference-<port>.log` in the pod's home
+    directory.
 
     Raises TimeoutError if the server does not answer within 60 seconds, and PodError if it cannot
     be started.
@@ -368,9 +370,9 @@ def _unused_port() -> int:
 
 
 async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None = None) -> Process:
-    """Start a process that sleeps, belongs to no run, and looks like a process of a run, and return
-    it. It shows the command line `argv`, or, if `title` is given, that title. Raises TimeoutError
-    if it does not look like that within 60 seconds.
+    """Start a process outside every run that only sleeps and looks exactly like a process of a run,
+    and return the process. The decoy has the arguments `argv`, or the title `title` if one is
+    given. Raises TimeoutError if the process does not look like that within 60 seconds.
     """
     directory = pod.home / ".decoy"
     directory.mkdir(exist_ok=True)

@@ -46,8 +46,8 @@ def address_space(process: Process, spare: int = 0) -> None:
 
 
 def needs_memory_groups() -> str:
-    """Return in words why no control group with a memory limit can be made on this machine, or ""
-    if one can.
+    """Return why no control group with a memory limit can be made on this machine, or "" if that is
+    possible.
     """
     if os.geteuid() != 0:
         return "control groups can be made by root only"
@@ -63,8 +63,8 @@ def needs_memory_groups() -> str:
 
 
 def needs_memory_groups_and_kernel_log() -> str:
-    """Return in words why a control group with a memory limit cannot be made on this machine, or
-    why its kernel log cannot be read. Returns "" if both can.
+    """Return why no control group with a memory limit can be made on this machine or its kernel log
+    cannot be read, or "" if both are possible.
     """
     if not os.access("/dev/kmsg", os.R_OK):
         return "the kernel log is hidden here"
@@ -90,9 +90,9 @@ def memory_group(name: str) -> Iterator[Path]:
 
 
 def confine(group: Path, process: Process, spare: int) -> None:
-    """Move `process` into the control group whose directory is `group`, and limit the group's
-    memory to `spare` bytes. Memory that the process has taken before does not count. If the group
-    needs more, the kernel kills a process in it.
+    """Put `process` into the control group `group` and limit the group's memory to `spare` bytes.
+    Memory that the process already has does not count; the kernel ends a process of the group when
+    the group takes more.
     """
     (group / "cgroup.procs").write_text(str(process.pid))
     limit = group / (

@@ -41,9 +41,9 @@ class PodHost:
         self._ending = asyncio.Event()
 
     async def serve(self, *, until_eof: bool) -> None:
-        """Print the pod's address as one JSON line on standard output, and serve SSH until SIGTERM,
-        SIGINT or SIGHUP comes or, with `until_eof`, standard input ends. Then end all processes
-        that descend from this one.
+        """Print the pod's address as one JSON line on standard output, then serve SSH until
+        SIGTERM, SIGINT or SIGHUP comes or (with `until_eof`) standard input ends. At the end all
+        processes of the pod are ended, by descent.
         """
         _become_subreaper()
         os.chdir(self._workspace.home)

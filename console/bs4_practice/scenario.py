@@ -85,8 +85,8 @@ async def train_longer(stage: Stage) -> None:
 
 
 async def advance(stage: Stage, name: str, steps: int) -> None:
-    """Wait until the console shows that step number `steps` of the run `name` has finished. Raises
-    StageError if that takes longer than two minutes.
+    """Wait until the console shows that the run `name` has finished step `steps`. Raises StageError
+    if that takes longer than two minutes.
     """
     await stage.until(
         lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}"

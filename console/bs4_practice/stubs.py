@@ -55,7 +55,7 @@ def forget_model(stage: Stage) -> None:
 
 def leave_token(stage: Stage) -> None:
     """Save the practice token, which the pod's model hub accepts, in the pod's home directory, as
-    `hf auth login` does.
+    `hf auth login` does: in a file of mode 0600.
     """
     path = stage.pod.home / ".cache" / "huggingface" / "token"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,8 +43,8 @@ def look(pid: int) -> Process | None:
 
 
 def below(root: int) -> list[Process]:
-    """Return all live descendants of the process with the id `root`, parents before children.
-    Zombies are left out.
+    """Return every live descendant of the process `root`, parents before children. Zombies are not
+    alive.
     """
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():

@@ -95,10 +95,11 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
     in the `.bs4` directories beside and above it, to which the agent moves old files. `run` is the
     run's name: then only this run's part of `.bs4` is read; "" reads all.
 
-    In January's prime-rl the steps are lines of rank 0's logs, whose times are whole seconds; the
-    date comes from when the file was changed last. In the current one they are rows of
-    `metrics.jsonl`. In verl they are rows of `metrics.N.jsonl`; their times are computed back from
-    when the file was changed last, by how long each step took.
+    In January's prime-rl the steps are lines of rank 0's logs, one file for each attempt below
+    `torchrun/`. Their times are whole seconds, and the date comes from when the file was changed
+    last. In the current one they are rows of `metrics.jsonl`. In verl they are rows of the
+    `metrics.N.jsonl` of each attempt; their times are computed back from when the file was changed
+    last, by how long each step took.
     """
     places = _places(output_dir, run)
     if generation == "2026-01":

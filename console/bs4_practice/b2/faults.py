@@ -83,7 +83,7 @@ class Faults:
         self._rules: list[Fault] = []
 
     def add(self, *faults: Fault) -> None:
-        """Add these rules after the present ones."""
+        """Add rules after those that are there."""
         with self._lock:
             self._rules += faults
 

@@ -52,8 +52,8 @@ class Http(ThreadingHTTPServer):
     table: Mapping[str, Callable[[Request], None]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Do nothing about an error of a connection. Clients that hang up or are killed are
-        expected here.
+        """Say nothing about an error of a connection: clients that hang up or are killed are what
+        this server is for.
         """
 
 

@@ -172,8 +172,8 @@ async def fill_orchestrators_disk(stage: Stage) -> None:
 
 
 async def fill_trainers_disk(stage: Stage) -> None:
-    """Give the directory of the trainer's checkpoints a small disk of its own (24 MiB), and fill
-    the disk until half a MiB is free.
+    """Give the directory of the trainer's checkpoints a disk of its own of 24 MiB, and fill the
+    disk until half a MiB is free.
     """
     disks.fill(await _disk(stage, stage.pod.run_dir / "checkpoints", 24), disks.MIB // 2)
 
@@ -223,8 +223,8 @@ async def delete_ballast(stage: Stage) -> None:
 
 
 async def make_read_only(stage: Stage) -> None:
-    """Give the directory of the trainer's checkpoints a small disk of its own (24 MiB), and make
-    the disk read-only, as a kernel does after an error of the device.
+    """Give the directory of the trainer's checkpoints a disk of its own of 24 MiB, and make the
+    disk read-only, as a kernel does after an error of the device.
     """
     directory = await _disk(stage, stage.pod.run_dir / "checkpoints", 24)
     await asyncio.to_thread(disks.remount, directory, "ro")

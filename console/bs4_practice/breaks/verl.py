@@ -70,7 +70,7 @@ async def train_with_a_small_ray_disk(stage: Stage) -> None:
 
 
 async def fill_rays_disk(stage: Stage) -> None:
-    """Fill the disk of Ray's directory until 97 percent of it are used."""
+    """Fill the disk of Ray's directory until 97 percent of the disk are used."""
     disks.fill_to(_rays(stage), 97)
 
 

@@ -222,9 +222,9 @@ class Market:
             return [machine for machine in self.rented.values() if machine.state != "ended"]
 
     def end(self, machine_id: str, raw: str = "") -> None:
-        """End a machine, as its tenant or its provider does, and stop what stands behind it. `raw`
-        is the provider's own word for the reason, or "". Nothing is stopped again if the machine
-        has ended already. Raises KeyError if there is no such machine.
+        """End the machine, whether its tenant ends it or the provider takes it away, and free what
+        stands behind it. `raw` is the provider's own word for the end. Do nothing if the machine
+        has ended. Raises KeyError for an unknown machine.
         """
         with self._lock:
             machine = self.rented[machine_id]

@@ -114,8 +114,8 @@ def _busy(holder: Holder) -> int:
 
 
 def main() -> None:
-    """Write what NVML would say about the GPUs to `recorded.json`, twice a second, until the
-    process is ended. The command line gives the directory.
+    """Replace `recorded.json` in the directory that the command line names with a fresh snapshot,
+    twice a second, until the process is ended.
     """
     board = Board(Path(sys.argv[1]))
     target = board.root / "recorded.json"

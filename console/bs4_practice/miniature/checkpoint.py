@@ -70,7 +70,7 @@ class TrainerCheckpoints:
         self._barrier = world.barrier
 
     def path(self, step: int) -> Path:
-        """Return the directory of the trainer's part of the checkpoint of `step`."""
+        """Return the directory of the trainer's part of checkpoint `step`."""
         return step_path(self._root, step) / "trainer"
 
     def save(self, step: int, state: State) -> None:

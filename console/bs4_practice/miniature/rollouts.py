@@ -209,7 +209,7 @@ class Groups:
             )
 
     def stop(self) -> None:
-        """Tell the worker to stop. Does nothing if it is dead."""
+        """Make the worker stop. Do nothing if the worker has died."""
         with contextlib.suppress(Closed):
             self._channel.send({"stop": True})
 

@@ -140,8 +140,8 @@ class Agent:
         self._signal = number
 
     def wait(self) -> int:
-        """Wait until all ranks have ended. Returns 0 if every rank ended with 0. Otherwise ends the
-        other ranks, writes torch's report to standard error, and returns 1.
+        """Wait for the end of the ranks. Return 0 if all ended with 0, else 1 after the other ranks
+        were ended and torch's report was written to standard error.
         """
         while True:
             codes = [rank.process.poll() for rank in self.ranks]

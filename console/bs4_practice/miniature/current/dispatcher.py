@@ -188,8 +188,8 @@ class Dispatcher:
         )
 
     def close(self) -> int:
-        """Begin no more groups, and give up those that are under way. Returns how many episodes are
-        given up.
+        """Start no more groups and give up those under way. Return how many episodes are cancelled
+        by that.
         """
         self.closed = True
         cancelled = len(self._inflight) * self._group_size

@@ -15,8 +15,8 @@ from ..steps import step_path
 
 
 class FileMonitor:
-    """Writes a run's metrics and episodes to files, as prime-rl's file monitor does. `run` is the
-    run's directory.
+    """Writes the metrics and episodes of a run to files in the run's directory `run`, as prime-rl's
+    file monitor does.
     """
 
     def __init__(self, run: Path) -> None:

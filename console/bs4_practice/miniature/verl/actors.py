@@ -19,8 +19,8 @@ _SESSION = "BS4_MINIATURE_RAY_SESSION"
 
 
 def session(driver: int) -> Path:
-    """Make the directory for the logs of the Ray that the driver with the process id `driver`
-    starts, and return it.
+    """Make the log directory of the Ray that belongs to the driver with process id `driver`, and
+    return it.
     """
     root = (
         Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())

@@ -73,7 +73,9 @@ _OPEN = (
 
 
 class Refused(ValueError):
-    """Raised when Hydra cannot apply a word of the command line. The message is Hydra's own."""
+    """Raised when Hydra cannot apply a word of the command line; the message is what Hydra says of
+    it.
+    """
 
 
 def parse(

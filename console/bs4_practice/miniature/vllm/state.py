@@ -17,7 +17,7 @@ _STATS_SECONDS = 1.0
 
 
 class EngineDead(RuntimeError):
-    """Raised when vLLM's engine has died, so that no answer will come."""
+    """Raised when the engine has died, so that no answer will come any more."""
 
 
 class EngineClient:
