@@ -56,8 +56,10 @@ def usable() -> bool:
 
 
 def stubs(root: Path) -> Path:
-    """Write a `curl` into `root/stubs` that brings uv's practice installer for every address, and
-    return `root/stubs`. This directory stands first on the PATH of a bare pod.
+    """Write the programs that stand for the network of a bare practice pod (one without uv and
+    prime-rl) into `root/stubs`, and return that directory. It holds a `curl` that, for every
+    address, gives the wheel of uv, and that wheel. The directory is to stand first on the pod's
+    PATH. A wheel from an earlier start of the pod is kept.
     """
     directory = root / "stubs"
     directory.mkdir(exist_ok=True)
@@ -74,28 +76,32 @@ def stubs(root: Path) -> Path:
 
 
 def pack(root: Path, program: str) -> None:
-    """Make the wheel of uv, with this shell script as the program. Its hash depends on nothing but
-    the script: a pod that is rented later has the same.
+    """Write the wheel of uv to `root/stubs/uv.whl`, with the shell script `program` as its uv. The
+    hash of the file depends on nothing but the script, so that the wheel of a pod that is rented
+    later has the same hash.
     """
     with zipfile.ZipFile(root / "stubs" / "uv.whl", "w") as wheel:
         wheel.writestr(zipfile.ZipInfo("uv-0.9.18.data/scripts/uv"), program)
 
 
 def packed(root: Path) -> str:
-    """The shell script in the wheel of uv."""
+    """Return the text of the shell script that is the uv in the wheel `root/stubs/uv.whl`."""
     with zipfile.ZipFile(root / "stubs" / "uv.whl") as wheel:
         return wheel.read("uv-0.9.18.data/scripts/uv").decode()
 
 
 def uv_address(root: Path) -> str:
-    """What `--uv` is to be given: an address, which nobody asks, and the wheel's hash."""
+    """Return what is given to the option `--uv` of a pod's set-up: a URL that ends with the SHA-256
+    of the wheel `root/stubs/uv.whl`. The URL is never really opened.
+    """
     found = hashlib.sha256((root / "stubs" / "uv.whl").read_bytes()).hexdigest()
     return f"https://example.org/uv.whl#sha256={found}"
 
 
 def without_uv(root: Path, directories: list[Path]) -> list[Path]:
-    """Return `directories` for a PATH on which there is no uv of this machine. Each directory that
-    holds uv is replaced by a new directory below `root/stubs` with links to its other programs.
+    """Return `directories`, those of a PATH, in such a form that uv cannot be found in them. Each
+    directory that holds uv is replaced by a new one below `root/stubs`, which has links to all its
+    other programs.
     """
     return [
         _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found
@@ -113,9 +119,8 @@ def _links(directory: Path, of: Path) -> Path:
 
 
 def repository(root: Path) -> Path:
-    """Make the directory of the project's git repository below `root`, write the project's files
-    into that directory (but no configs), and return the directory. `commit` makes a repository of
-    the files.
+    """Write the files of the practice project (but no training configs) into
+    `root/remote/prime-rl`, and return that directory. It becomes a git repository only by `commit`.
     """
     directory = root / "remote" / "prime-rl"
     (directory / "configs").mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,9 @@ MIB = 1 << 20
 
 @functools.cache
 def needs_mounts() -> str:
-    """Return why no disk can be mounted on this machine, or "" if disks can be mounted."""
+    """Return in words why no small disk can be mounted on this machine, or "" if it can. The answer
+    is found out once and then kept.
+    """
     if os.geteuid() != 0:
         return "only root may mount a small disk"
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
@@ -35,9 +37,10 @@ def needs_mounts() -> str:
 
 
 def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
-    """Mount a disk of `megabytes` MiB over `directory` and return `directory`. The disk lies in
-    memory and holds what the directory held; a missing directory is made. The disk is unmounted
-    when the pod is gone. Raises CalledProcessError if it cannot be mounted.
+    """Mount a new disk of `megabytes` MiB over `directory`, and return `directory`. The disk is in
+    memory, and holds what the directory held. If there is no such directory, it is made. The disk
+    is unmounted when the pod of `stage` is gone. Raises CalledProcessError if the disk cannot be
+    mounted.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bs4-") as staging:
@@ -52,8 +55,8 @@ def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
 
 
 def fill(directory: Path, leave: int) -> Path:
-    """Write a file `somebody-elses.tar` into `directory` that leaves `leave` bytes of its disk
-    free, and return the file's path.
+    """Write a file `somebody-elses.tar` into `directory`, so large that only `leave` bytes of the
+    directory's disk stay free, and return the file's path. Raises OSError if it cannot be written.
     """
     status = os.statvfs(directory)
     ballast = directory / "somebody-elses.tar"
@@ -63,8 +66,8 @@ def fill(directory: Path, leave: int) -> Path:
 
 
 def fill_to(directory: Path, percent: int) -> Path:
-    """Write a file `somebody-elses.tar` into `directory` so that `percent` percent of its disk are
-    used, and return the file's path.
+    """Write a file `somebody-elses.tar` into `directory`, so large that `percent` percent of the
+    directory's disk are used, and return the file's path. Raises OSError if it cannot be written.
     """
     status = os.statvfs(directory)
     return fill(directory, int(status.f_blocks * status.f_frsize * (100 - percent) / 100))

@@ -75,8 +75,9 @@ while True:
 
 
 def component(process: Process) -> str | None:
-    """Return which of `COMPONENTS` a process of the miniature is, by its title or command line, or
-    None if the process is none of them.
+    """Return which component of a run a process of the pod is, as one of COMPONENTS (such as
+    "launcher", "engine" or "rank"), or None if it is none of them. It is told by the process's
+    title or command line.
     """
     title = next(
         (name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None
@@ -101,10 +102,12 @@ def component(process: Process) -> str | None:
 
 
 def find(pod: PracticePod, name: str) -> list[Process]:
-    """Return all live processes of the pod that are the component `name` (one of `COMPONENTS`); the
-    list is empty if there is none. In 2026-01 the environment's worker looks like the orchestrator
-    that forked the worker, so a process is the worker if its parent looks like the orchestrator
-    too. Raises ValueError for an unknown name.
+    """Return all live processes of the pod that are the component `name`, one of COMPONENTS, such
+    as "launcher", "engine" or "rank". Empty if there are none. Raises ValueError if the name is not
+    one of COMPONENTS.
+
+    In prime-rl of January 2026 the worker of the environment looks like the orchestrator, which has
+    forked it. There a process counts as "env-worker" if its parent looks like an orchestrator too.
     """
     if name not in COMPONENTS:
         raise ValueError(f"Unknown component {name!r}; one of {', '.join(COMPONENTS)}.")
@@ -122,8 +125,9 @@ def find(pod: PracticePod, name: str) -> list[Process]:
 async def wait_for(
     pod: PracticePod, name: str, count: int = 1, timeout: float = 60.0
 ) -> list[Process]:
-    """Wait until the pod has at least `count` processes of the component `name`, and return all of
-    them. Raises TimeoutError if that takes longer than `timeout` seconds.
+    """Wait until the pod has at least `count` processes of the component `name` (one of
+    COMPONENTS), and return all of them. Raises TimeoutError if that takes longer than `timeout`
+    seconds, and ValueError if the name is not one of COMPONENTS.
     """
     await until(
         lambda: len(find(pod, name)) >= count,
@@ -208,8 +212,8 @@ def _process_group(pid: int) -> int | None:
 
 
 def requests_running(port: int) -> int:
-    """Return for how many requests the inference engine whose API is on `port` is generating
-    answers, or 0 if the engine's API does not answer.
+    """Return how many requests vLLM is answering at the moment, as it says itself. `port` is the
+    port of its API on this machine. Returns 0 if the API does not answer.
     """
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
@@ -223,8 +227,8 @@ def requests_running(port: int) -> int:
 
 
 async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
-    """Wait until the pod's inference engine is in the middle of a generation. Raises TimeoutError
-    if that takes longer than `timeout` seconds.
+    """Wait until the pod's vLLM is answering at least one request. Raises TimeoutError if that
+    takes longer than `timeout` seconds.
     """
     await until(
         lambda: requests_running(pod.api_port) > 0,
@@ -236,9 +240,10 @@ async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
 def put_checkpoint(
     pod: PracticePod, step: int, parts: Sequence[str] = ("orchestrator",)
 ) -> list[Path]:
-    """Write checkpoint `step` into the run's directory as an earlier run would have left it, and
-    return the directories of its parts. `parts` names any of "trainer", "orchestrator" and
-    "broadcast". Raises ValueError for another name.
+    """Write parts of a checkpoint of the step `step` into the run's directory, as an earlier run
+    would have left them. `parts` names them: "trainer", "orchestrator" and "broadcast" (the weights
+    for the inference server). Returns the directory of each part. Raises ValueError if a part has
+    another name.
     """
     run = pod.run_dir / "run_default" if pod.generation == "2026-01" else pod.run_dir
     made = []
@@ -281,12 +286,14 @@ def put_checkpoint(
 async def start_inference(
     pod: PracticePod, gpu: int = 0, *, port: int | None = None, api_port: int | None = None
 ) -> int:
-    """Start the inference server on GPU `gpu` in a session of its own, apart from any run, and wait
-    until it answers. Return the process id of the `uv` that started it. `port` is where clients
-    reach the model and `api_port` the engine's own API; without them the pod's ports are used. The
-    server's output goes to `inference-<port>.log` in the pod's home directory.
+    """Start an inference server on the GPU with the number `gpu`, in a session of its own and apart
+    from any run, and wait until it answers. Returns the process id of the `uv` that runs it. `port`
+    is the port at which clients reach the model, and `api_port` that of vLLM's own API; None takes
+    the ports of the pod. The server's output goes to `inference-<port>.log` in the pod's home
+    directory.
 
-    Raises TimeoutError if the server does not answer within 60 seconds.
+    Raises TimeoutError if the server does not answer within 60 seconds, and PodError if it cannot
+    be started.
     """
     port, api_port = port or pod.inference_port, api_port or pod.api_port
     ports = ["--server.port", str(port)]
@@ -319,8 +326,9 @@ def listens(port: int) -> bool:
 
 
 async def hold_port(pod: PracticePod, port: int) -> int:
-    """Start a program on the pod that does not belong to a run and listens on `port`. Return its
-    process id when the port is taken. Raises TimeoutError if that takes longer than 60 seconds.
+    """Start a program on the pod that listens on `port` and belongs to no run. Returns its process
+    id once it listens. Raises TimeoutError if it does not within 60 seconds, and PodError if it
+    cannot be started.
     """
     code = f"import socket, signal; s = socket.create_server(('127.0.0.1', {port})); signal.pause()"
     pid = await pod.spawn(["python3", "-c", code], cwd=pod.home)
@@ -329,9 +337,10 @@ async def hold_port(pod: PracticePod, port: int) -> int:
 
 
 async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:
-    """Start an inference server and kill its API server, so that its engine and worker stay behind
-    without a parent and hold most of the memory of GPU `gpu`. Return the processes of the engine
-    and the worker. Raises PodError if the server has no engine.
+    """Start an inference server and kill its API server, so that its vLLM engine and worker live on
+    without a parent and hold most of the memory of the GPU with the number `gpu`. Returns the
+    processes of engine and worker. Raises PodError if the server had none, and TimeoutError if the
+    server does not come up, or its end takes longer than 60 seconds.
     """
     port = _unused_port()
     api_port = port if pod.generation == "2026-01" else _unused_port()

@@ -17,8 +17,8 @@ _V2 = Path("/sys/fs/cgroup")
 
 
 def open_files(process: Process, spare: int = 0) -> int:
-    """Limit the live `process` to the files that it has open now and `spare` more, and return the
-    new limit: the first file number that the process may not use.
+    """Limit the live `process` to the files that it has open now and about `spare` more. Returns
+    the new limit, which is the lowest file number that the process may not use.
     """
     now = (
         max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
@@ -38,7 +38,7 @@ def soft_open_files(pid: int, soft: int) -> None:
 
 def address_space(process: Process, spare: int = 0) -> None:
     """Limit the memory that the live `process` may map to what it has mapped now and `spare` bytes
-    more.
+    more. Further allocations of the process then fail.
     """
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + spare
@@ -73,9 +73,9 @@ def needs_memory_groups_and_kernel_log() -> str:
 
 @contextlib.contextmanager
 def memory_group(name: str) -> Iterator[Path]:
-    """Make a control group and yield the group's directory. At the end the group is removed;
-    processes that are still in the group go back to the group above. Raises OSError if the group
-    cannot be made.
+    """Make a control group of the kernel, and yield its directory. When the block ends the group is
+    removed, and processes that are still in it move to the group above. `name` becomes a part of
+    the group's name. Raises OSError if the group cannot be made.
     """
     parent = _V1 if (_V1 / "memory.limit_in_bytes").exists() else _V2
     group = parent / f"bs4-practice-{os.getpid()}-{name}"

@@ -21,12 +21,14 @@ _TIMES = 3
 
 
 async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
-    """Bring `run` back as a person does who follows the advice: stop the run if it is alive, then
-    carry out the first playbook of `ways` for which the agent makes a plan. The usual ways are
-    `resume-run`, and `start-afresh` for a run without a complete checkpoint. If a plan has changed
-    before it is carried out, a new plan is made, up to three times.
+    """Bring the run with the name `run` back as a person does who follows the advice: stop it if it
+    is alive, and then have the agent carry out the first playbook of `ways` that it can plan. By
+    default these are `resume-run` (go on at the newest complete checkpoint) and, if there is none,
+    `start-afresh`. If a plan has changed before it is carried out, it is made anew, up to three
+    times.
 
-    Raises StageError if the agent makes no plan for any of the playbooks, or a playbook failed.
+    Raises StageError if the agent can plan none of the playbooks, or if a playbook or the stop
+    fails.
     """
     if stage.session.state.runs[run].alive:
         await stage.must("stop", run=run)
@@ -52,16 +54,16 @@ async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) 
 
 
 async def start_afresh(stage: Stage) -> None:
-    """Begin the run `demo` anew with the playbook `start-afresh`, which moves what the run has
-    written aside. Raises StageError if that fails.
+    """Have the agent start the run `demo` from its first step, with the playbook `start-afresh`,
+    which first moves aside what the run has written. Raises StageError if that fails.
     """
     await recover(stage, ways=_WAYS[1:])
 
 
 def edit_config(stage: Stage, values: dict[str, Any], name: str = "rl.toml") -> None:
-    """Set keys of the config `configs/<name>` in the pod's project; the keys of `values` are dotted
-    paths ("trainer.optim.lr"), and missing tables are made. The config as it was before the first
-    change is kept beside it with the suffix `.orig`.
+    """Set values in the training config `configs/<name>` of the pod's project. `values` maps dotted
+    keys, such as "trainer.optim.lr", to values; missing tables are made. Before the first change
+    the config is copied to a file beside it with the suffix `.orig`.
     """
     path = stage.pod.project / "configs" / name
     original = path.with_suffix(".orig")
@@ -80,9 +82,9 @@ def edit_config(stage: Stage, values: dict[str, Any], name: str = "rl.toml") -> 
 
 
 def replace_in_config(stage: Stage, old: str, new: str, name: str = "rl.toml") -> None:
-    """Replace the text `old` in the config `configs/<name>` of the pod's project by `new`, for
-    values that no dotted key can name (arrays of tables). The config as it was is kept beside it
-    with the suffix `.orig`. Raises StageError if the config does not hold `old`.
+    """Replace the text `old` by `new` in the training config `configs/<name>` of the pod's project.
+    This is for what `edit_config` cannot change, such as arrays of tables. The config as it was is
+    kept beside it with the suffix `.orig`. Raises StageError if the config does not contain `old`.
     """
     path = stage.pod.project / "configs" / name
     shutil.copy(path, path.with_suffix(".orig"))
@@ -93,8 +95,8 @@ def replace_in_config(stage: Stage, old: str, new: str, name: str = "rl.toml") -
 
 
 def restore_config(stage: Stage, name: str = "rl.toml") -> None:
-    """Put the config `configs/<name>` back as it was before the first change. The changed config is
-    kept beside it with the suffix `.wrong`.
+    """Restore the training config `configs/<name>` of the pod's project from the copy with the
+    suffix `.orig`. The changed config is kept beside it with the suffix `.wrong`.
     """
     path = stage.pod.project / "configs" / name
     path.rename(path.with_suffix(".wrong"))
@@ -102,14 +104,17 @@ def restore_config(stage: Stage, name: str = "rl.toml") -> None:
 
 
 async def restore_and_recover(stage: Stage) -> None:
-    """Put the config `rl.toml` back as it was, and bring the run back as `recover` does."""
+    """Restore the training config `rl.toml` from its copy, and have the agent resume the run (see
+    `recover`). Raises StageError if it cannot be resumed.
+    """
     restore_config(stage)
     await recover(stage)
 
 
 def with_config(values: Callable[[Stage], dict[str, Any]]) -> Callable[[Stage], Awaitable[None]]:
-    """Return an act that sets the keys `values(stage)` of the config `rl.toml` (see `edit_config`),
-    which are to be wrong, and launches the run without waiting for its first step.
+    """Return a function that breaks a pod (the `inject` of a Scenario) by a wrong config. When it
+    is called with a stage, it sets the config keys that `values(stage)` returns in `rl.toml`, and
+    launches the run without waiting for its first step.
     """
 
     async def act(stage: Stage) -> None:

@@ -30,15 +30,16 @@ Say = Callable[[str], None]
 async def play(
     scenario: Scenario, trainer: str, *, fix: bool = True, say: Say = lambda text: None
 ) -> dict[str, Any]:
-    """Carry `scenario` out on a new practice pod: break the pod, wait for the incident, mend it,
-    and wait for two new training steps. Return the report of `demo --scenario` and `playbook try`:
-    times in seconds, steps as integers (-1 if there is none), `data_lost` as a number of files, and
-    `fixed_by` ("playbook", "person" or "nobody"; only a playbook has a `plan_hash`).
+    """Play `scenario` on a new practice pod with the given trainer: break the pod, wait for the
+    incident, repair it, and wait for two new training steps. `say` is called with a line of text
+    for each thing that happens. With `fix` False nothing is repaired, and the pod is only watched
+    for 15 seconds.
 
-    With `fix` False nothing is mended, and the pod is watched for 15 seconds instead. `say` is
-    called with a line of text for each thing that happens. Raises NotApplicableError if this
-    machine cannot practise the scenario, and StageError if the pod does not get to where it breaks
-    or the incident does not come.
+    Returns the report that `demo --scenario` and `playbook try` print. Times are in seconds, steps
+    are integers (-1 if there is none), `data_lost` is a number of files, and `fixed_by` is
+    "playbook", "person" or "nobody"; only a playbook has a `plan_hash`. Raises NotApplicableError
+    if the scenario cannot be played on this machine, and StageError if the pod cannot be broken
+    that way or the incident does not come.
     """
     if missing := scenario.needs():
         raise NotApplicableError(

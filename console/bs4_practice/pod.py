@@ -48,8 +48,11 @@ class Completed:
 
 @dataclass
 class PracticePod:
-    """A practice pod that runs. `pid` and `start_ticks` (clock ticks since boot) identify the pod's
-    main process, which is the SSH server and the ancestor of all processes of the pod.
+    """A running practice pod. `host`, `port`, `user`, `key_path` and `known_host_key` are what an
+    SSH connection to it needs. `generation` is the trainer on it: "2026-01", "current" or "verl".
+    `home` is its home directory and `project` the directory in which runs are started. `pid` and
+    `start_ticks` (clock ticks since boot) identify the pod's main process, which is the SSH server
+    and the ancestor of all its processes. `log` is the file with the output of that process.
     """
 
     name: str
@@ -84,7 +87,9 @@ class PracticePod:
 
     @property
     def gpus(self) -> Board:
-        """Return the board of the pod's simulated GPUs, with which they can be changed."""
+        """Return the board of the pod's simulated GPUs, through which they can be looked at and
+        changed.
+        """
         return Board(self.root / "gpu")
 
     @property
@@ -93,8 +98,9 @@ class PracticePod:
         return self.workspace.library
 
     def setup_recipe(self) -> dict[str, str]:
-        """Return the repository's address and the revision with which `pods setup` sets up a bare
-        pod (without uv and prime-rl), in place of the real repository on the network.
+        """Return what `pods setup` needs to set up a bare pod (one without uv and prime-rl) from
+        this machine instead of the network: the "repository" to clone, the "revision" to check out,
+        and the address of the "uv" to install.
         """
         return {
             "repository": str(self.workspace.repository),
@@ -104,21 +110,22 @@ class PracticePod:
 
     @property
     def run_dir(self) -> Path:
-        """Return the run's own directory: the output directory in 2026-01, and a directory of the
-        run's name below it in the other generations.
+        """Return the directory of the pod's run. In prime-rl of January 2026 that is the output
+        directory itself, otherwise the directory with the run's name below it.
         """
         return self.output_dir if self.generation == "2026-01" else self.output_dir / self.run_name
 
     def launch_command(self, *extra: str, config: str = "configs/rl.toml") -> list[str]:
-        """Return the command line with which a person starts a prime-rl run in `project`; the words
-        `extra` are at the end.
+        """Return the command line with which a person starts a prime-rl run in the pod's project
+        directory. `config` is the path of the training config, and `extra` are words to add at the
+        end.
         """
         own = [] if self.generation == "2026-01" else ["--run.name", self.run_name]
         return ["uv", "run", "rl", "@", config, "--output-dir", "outputs", *own, *extra]
 
     async def connect(self) -> asyncssh.SSHClientConnection:
-        """Return a new SSH connection to the pod, whose host key is checked. The caller closes it
-        after use.
+        """Return a new SSH connection to the pod, which has checked the pod's host key. The caller
+        must close it. Raises asyncssh.Error or OSError if there is no connection.
         """
         known = asyncssh.import_known_hosts(f"[{self.host}]:{self.port} {self.known_host_key}\n")
         return await asyncssh.connect(
@@ -141,9 +148,9 @@ class PracticePod:
         timeout: float = 30.0,
     ) -> Completed:
         """Run the command `argv` on the pod over SSH, wait until it has ended, and return the
-        result. `cwd` is the pod's home directory unless given, `env` are further variables of the
-        environment, and `stdin` is what the command reads. Raises TimeoutError after `timeout`
-        seconds; the command then goes on.
+        result. `cwd` is the directory in which it runs, the home directory if None. `env` are
+        further environment variables, and `stdin` is its input. Raises TimeoutError if it takes
+        longer than `timeout` seconds; the command itself goes on.
         """
         async with await self.connect() as connection:
             result = await connection.run(
@@ -165,13 +172,13 @@ class PracticePod:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> int:
-        """Start the command `argv` on the pod over SSH and return its process id. The command
-        outlives the connection. `cwd` is `project` unless given. The command's output is appended
-        to `log`, which is `~/spawned.log` unless given. Raises PodError if the command cannot be
-        started.
+        """Start the command `argv` on the pod over SSH, and return its process id at once. The
+        command outlives the connection. `cwd` is the directory in which it runs, the project
+        directory if None. `env` are further environment variables. Its output is appended to `log`,
+        or to `~/spawned.log` if None. Raises PodError if the command cannot be started.
 
-        The command is started by Python's subprocess and not by `&` of a shell: after `&` the
-        command would ignore SIGINT, which a run in tmux does not.
+        The command is started by Python's subprocess and not by `&` of a shell, because after `&`
+        it would ignore SIGINT, which a run in tmux does not.
         """
         code = (
             "import json, subprocess, sys; s = json.load(sys.stdin); o = open(s['log'], 'ab'); "
@@ -241,19 +248,20 @@ async def start(
     env: Mapping[str, str] | None = None,
     bare: bool = False,
 ) -> PracticePod:
-    """Start a practice pod in `root` and return it. `root` is made if need be, and an earlier pod's
-    files in it are used again. The pod ends with this process, however this process ends.
+    """Start a practice pod with the name `name`, and return it. Its files lie in `root`, which is
+    made if there is no such directory; files of an earlier pod there are used again. The pod ends
+    when this process ends.
 
     `generation` is "2026-01", "current" or "verl". `gpus` is the number of its simulated GPUs.
-    `step_seconds` is how long a step takes, and `engine_seconds` how long the inference engine
-    takes to load. `pace` is a factor on all waits that the real programs spell in seconds. `env`
-    has variables that every process of the pod gets besides. A `bare` pod has neither uv nor
-    prime-rl (see bare.py). With `foreign_pids` NVML reports process ids of another namespace:
-    100000 more than the real ones for True, that many more for a number, and whatever a mapping
-    from the real to the reported ones says.
+    `step_seconds` is how many seconds a training step takes, and `engine_seconds` how many the
+    inference engine takes to load. All waits that the real programs give in seconds are multiplied
+    by `pace`. `env` are further environment variables of all processes of the pod. A `bare` pod has
+    no uv and no prime-rl.
 
-    Raises PodError if the pod does not come up, and ValueError for an unknown generation or a
-    `root` whose path is too long.
+    With `foreign_pids` NVML reports other process ids than the real ones, as it does in a
+    container: 100000 more with True, that many more with a number, and with a mapping the one that
+    it gives for each real id. Raises PodError if the pod does not come up, and ValueError for an
+    unknown generation or a `root` whose path is too long.
     """
     offset: int | Mapping[int, int] | None = (
         100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
@@ -334,8 +342,8 @@ def _bytes(data: object) -> bytes:
 
 
 def main() -> None:
-    """Run one practice pod in the foreground, as the pod's main process, and print its address as a
-    JSON line. Returns when the pod has ended.
+    """Run one practice pod in the foreground, as the pod's main process. Prints the pod's address
+    as one JSON line at first, and returns when the pod has ended.
     """
     parser = argparse.ArgumentParser(
         prog="python -m bs4_practice.pod",

@@ -28,8 +28,9 @@ _CHUNK = 65536
 
 
 class PodHost:
-    """The main process of a practice pod: its SSH server and the parent of every orphan in the pod.
-    Every SSH session gets the variables of `environment`.
+    """The main process of a practice pod. It is the pod's SSH server, and the parent of every
+    process there that has lost its own. `workspace` says where the pod's files are, and
+    `environment` has the environment variables of every SSH session.
     """
 
     def __init__(self, workspace: Workspace, environment: Mapping[str, str]) -> None:

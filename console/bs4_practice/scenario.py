@@ -22,25 +22,30 @@ Act = Callable[[Stage], Awaitable[None]]
 
 
 def possible() -> str:
-    """Return "", for a scenario that every machine can practise."""
+    """Return "", which says that this machine can play the scenario. It is the `needs` of a
+    scenario that every machine can play.
+    """
     return ""
 
 
 async def nothing(stage: Stage) -> None:
-    """Do nothing: for a failure that begins with the launch itself, or that ends by itself."""
+    """Do nothing. Used as the `prepare` of a scenario whose failure begins with the launch, and as
+    the `inject` of a scenario whose run fails by itself.
+    """
 
 
 @dataclass(frozen=True)
 class Scenario:
     """A failure that can be practised on a pod. `prepare` brings the pod to the point where it can
-    break, and `inject` breaks it. `run` is the run that is to be recovered, `failure` the id of the
-    failure that the agent must then name, and `trainers` the trainers that can fail that way.
+    break, and `inject` breaks it. `run` is the name of the run that is to be recovered, and
+    `output_dir` its output directory below the project. `failure` is the id of the failure that the
+    agent must then report, and `trainers` are the ids of the trainers that can fail that way.
 
-    `repair` is how a person removes the cause and has the run go on, where no machine may. It is
-    None if the playbook suffices, or if resuming the run does for a playbook without steps. `pod`
-    holds the arguments of `stage.staged` for a pod that is not the usual one. `needs` returns why
-    this machine cannot practise the scenario, or "" if it can. `detect_s` is how many seconds to
-    wait for the incident, if 90 are not enough.
+    `repair` does what a person does to remove the cause and resume the run, where no playbook may.
+    It is None if the playbook does it, or if it is enough to resume the run. `pod` are arguments of
+    `stage.staged` for a pod that is not the usual one, and `foreign_pids` is passed to it too.
+    `needs` returns in words why this machine cannot play the scenario, or "" if it can. `detect_s`
+    is how many seconds to wait for the incident; None takes 90.
     """
 
     name: str
@@ -57,22 +62,24 @@ class Scenario:
     detect_s: float | None = None
 
     def output(self, stage: Stage) -> Path:
-        """Return the directory in which the steps of the scenario's run are recorded."""
+        """Return the directory in which the scenario's run writes its files: its output directory
+        in prime-rl of January 2026, otherwise the directory with the run's name below it.
+        """
         base = stage.pod.project / self.output_dir
         return base if stage.pod.generation == "2026-01" else base / self.run
 
 
 async def train(stage: Stage, name: str = "demo", steps: int = WARM_UP) -> None:
-    """Launch the run `name` through the console, and wait until it has finished `steps` steps.
-    Raises StageError if that takes longer than two minutes.
+    """Launch the run `name` through the console, and wait until step number `steps` has finished.
+    Raises StageError if the launch fails or the step takes longer than two minutes.
     """
     await stage.launch(name)
     await advance(stage, name, steps)
 
 
 async def train_longer(stage: Stage) -> None:
-    """Launch the run `demo` and wait until it has finished 12 steps, so that it has two complete
-    checkpoints.
+    """Launch the run `demo`, and wait until step 12 has finished, so that it has two complete
+    checkpoints. Raises StageError if the launch fails or that takes longer than two minutes.
     """
     await train(stage, steps=TWO_CHECKPOINTS)
 
@@ -87,31 +94,33 @@ async def advance(stage: Stage, name: str, steps: int) -> None:
 
 
 async def stopped(stage: Stage) -> None:
-    """Launch the run `demo`, wait until it has finished seven steps, and stop it. One complete
-    checkpoint is left.
+    """Launch the run `demo`, wait until step 7 has finished, and stop it, so that it has one
+    complete checkpoint. Raises StageError if the launch or the stop fails, or the step takes longer
+    than two minutes.
     """
     await train(stage)
     await stage.must("stop", run="demo")
 
 
 async def stopped_later(stage: Stage) -> None:
-    """Launch the run `demo`, wait until it has finished 12 steps, and stop it. Two complete
-    checkpoints are left.
+    """Launch the run `demo`, wait until step 12 has finished, and stop it, so that it has two
+    complete checkpoints. Raises StageError if the launch or the stop fails, or the step takes
+    longer than two minutes.
     """
     await train_longer(stage)
     await stage.must("stop", run="demo")
 
 
 async def start(stage: Stage) -> None:
-    """Launch the run `demo` for a start that is going to fail: without the checks before a start,
-    and without waiting for the run's first step.
+    """Launch the run `demo`, although it is going to fail: the checks before a launch are skipped,
+    and its first step is not waited for. Raises StageError if it cannot even be started.
     """
     await stage.launch(wait=False, preflight=False)
 
 
 def complete(stage: Stage) -> int:
-    """Return the step of the newest complete checkpoint of the trainer, as the names of the
-    directories say. Raises ValueError if there is none.
+    """Return the step of the trainer's newest complete checkpoint, one with the file `.metadata`.
+    Raises ValueError if there is none.
     """
     root = stage.pod.run_dir / "checkpoints"
     return max(
@@ -120,9 +129,8 @@ def complete(stage: Stage) -> int:
 
 
 def orchestrator_checkpoints(stage: Stage) -> Path:
-    """Return the directory in which the orchestrator keeps its checkpoints. In 2026-01 that is a
-    directory below `run_default`; in the other generations it is also the directory of the
-    trainer's checkpoints.
+    """Return the directory of the orchestrator's checkpoints. In prime-rl of January 2026 it lies
+    below `run_default`; otherwise the trainer's checkpoints are in it too.
     """
     return stage.pod.run_dir / (
         "run_default/checkpoints" if stage.pod.generation == "2026-01" else "checkpoints"

@@ -19,16 +19,16 @@ HAND_STARTS = 3
 
 
 async def fresh_start_with_leftovers(stage: Stage) -> None:
-    """Launch the run as a new one over what its earlier start has left. Does not wait for the run's
-    first step.
+    """Launch the run from its first step, although files of its earlier start still lie in its
+    directory. Does not wait for the run's first step.
     """
     await stage.launch(wait=False, preflight=False)
 
 
 async def resume_below_leftovers(stage: Stage) -> None:
-    """Write an orchestrator checkpoint that is 20 steps above the newest complete checkpoint, and
-    launch the run to resume from the newest complete checkpoint. Does not wait for the run's first
-    step.
+    """Write a checkpoint of the orchestrator alone, for a step that is 20 above the newest complete
+    checkpoint, and launch the run to resume from the newest complete checkpoint. Does not wait for
+    the run's first step.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
@@ -36,10 +36,11 @@ async def resume_below_leftovers(stage: Stage) -> None:
 
 
 async def resume_latest(stage: Stage) -> None:
-    """Write an orchestrator checkpoint that is two steps above the newest complete checkpoint, and
-    start the run by hand with a bare `--resume`, which takes the newest checkpoint that it finds.
-    Returns when the agent has noticed the start, or after three tries; a run that fails at once may
-    be gone before the agent looks.
+    """Write a checkpoint of the orchestrator alone, for a step that is two above the newest
+    complete checkpoint, and start the run by hand with a bare `--resume`, which takes the newest
+    checkpoint, complete or not. Returns when the agent has noticed the start. The start is repeated
+    up to twice, because a run that fails at once may be gone before the agent looks; after that it
+    returns anyway.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
@@ -71,9 +72,9 @@ async def resume_latest(stage: Stage) -> None:
 
 
 async def kill_server_and_start_another_run(stage: Stage) -> None:
-    """Kill the inference server with SIGKILL, wait until its launcher has ended the run (the engine
-    stays), and launch the run `second` as if somebody started the next one. Raises StageError if
-    the first run has not ended within 60 seconds.
+    """Kill the inference server with SIGKILL, wait until its launcher has ended the run, and launch
+    another run with the name `second`. The vLLM engine of the first run lives on and holds its GPU.
+    Raises StageError if the first run has not ended within 60 seconds.
     """
     (server,) = faults.find(stage.pod, "inference")
     faults.kill(server)
@@ -108,9 +109,9 @@ async def stop_worker(stage: Stage) -> None:
 
 
 async def train_on_a_server_apart(stage: Stage) -> None:
-    """Start the inference server in a shell of its own, launch a run whose config has no inference
-    of its own, and wait for its step 7. Raises StageError if the agent does not notice the server
-    within 30 seconds.
+    """Start the inference server apart from the run, launch a run whose config has no inference
+    server, and wait until step 7 has finished. Raises StageError if the agent does not notice the
+    server within 30 seconds, or if the run does not get to that step.
     """
     # Apart from each other both would take the first GPU; 2026-01's trainer takes the second by
     # default.
@@ -180,9 +181,10 @@ SCENARIOS = {scenario.name: scenario for scenario in _ALL}
 
 
 def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
-    """Return the scenario `name`. For "random" return a scenario that `trainer` can have, the same
-    for the same `seed`. Raises UsageError for an unknown name, and NotApplicableError if `trainer`
-    cannot fail that way.
+    """Return the scenario with the name `name`. The name "random" chooses one of those that
+    `trainer` (a trainer's id) can have; the same `seed` gives the same scenario. Raises UsageError
+    if there is no scenario of that name, and NotApplicableError if it cannot happen with that
+    trainer.
     """
     if name == "random":
         fitting = [s for s in _ALL if trainer in s.trainers]

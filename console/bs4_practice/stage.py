@@ -27,16 +27,17 @@ GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "ve
 
 
 class StageError(ConsoleError):
-    """Raised when the practice pod did not get to where the scenario begins, or the agent has no
-    plan for it.
+    """Raised when something on the practice pod does not happen as the scenario needs it: the pod
+    does not get to where it can break, an action fails, or the agent makes no plan.
     """
 
 
 @dataclass
 class Stage:
-    """A practice pod with a console connected to it. `pod` is the machine, `session` the console's
-    view of it, and `trainer` the trainer's id. `steps` and `trained_steps` say what really happened
-    on the pod, without the console and the agent.
+    """A practice pod with a console connected to it. `pod` is the pod, `session` the console's
+    session with the pod's agent, and `trainer` the id of the trainer on it, such as "prime-rl".
+    `steps` and `trained_steps` say what really happened on the pod, from the trainer's own files
+    and without the console and the agent.
     """
 
     pod: practice.PracticePod
@@ -45,13 +46,15 @@ class Stage:
     _afterwards: list[Callable[[], Any]] = field(default_factory=list)
 
     def afterwards(self, undo: Callable[[], Any]) -> None:
-        """Have `undo()` called when the pod is gone, to take back something that was done to this
-        machine. What was registered last is called first.
+        """Register `undo` to be called when the pod is gone, to take back a change to this machine,
+        such as a mounted disk. Functions that were registered later are called earlier.
         """
         self._afterwards.append(undo)
 
     def undo(self) -> None:
-        """Call everything that `afterwards` registered, the last first, and forget it."""
+        """Call the functions that `afterwards` registered, the last one first. Each is called only
+        once.
+        """
         while self._afterwards:
             self._afterwards.pop()()
 
@@ -63,27 +66,31 @@ class Stage:
         return self.session.state.ledger
 
     def steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """Return every finished trainer step as (wall clock seconds, step), oldest first, as the
-        trainer's own files in `output_dir` (the run's directory unless given) show them.
+        """Return every finished step of the trainer as (seconds since the epoch, step), oldest
+        first. It is read from the trainer's own files in `output_dir`; None takes the directory of
+        the pod's run.
         """
         return witness.steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def trained_steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """Return those of `steps` that trained on tokens and whose weights inference took. What a
-        dying run prints does not count.
+        """Return those finished steps of the trainer that had tokens to train on and whose weights
+        the inference server then took, as (seconds since the epoch, step), oldest first. Steps that
+        a failing run only prints do not count. They are read from the trainer's own files in
+        `output_dir`; None takes the directory of the pod's run.
         """
         return witness.trained_steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def places(self) -> list[Path]:
-        """Return the directories that hold the run's files: the pod's project, with the run's trash
-        and archive beside the output directory.
+        """Return the directories that hold all files of the run: the pod's project, in which its
+        output directory, its trash and its archive of logs lie.
         """
         return [self.pod.project]
 
     async def act(self, kind: str, **body: Any) -> ActionView:
-        """Submit the action `kind` with the fields `body`, wait until the action has ended, and
-        return its last state. Raises StageError if the action never ended, and the console's errors
-        if the agent refused the action.
+        """Have the agent carry out an action, wait until it has ended, and return its last state.
+        `kind` is what to do, such as "launch", "stop", "plan" or "playbook", and `body` are its
+        arguments, such as `run`. An action that failed is returned too. Raises StageError if the
+        action does not end, and another ConsoleError if the agent refuses it.
         """
         last: ActionView | None = None
         async for action in self.session.follow_action(await self.session.submit(kind, **body)):
@@ -93,8 +100,8 @@ class Stage:
         return last
 
     async def must(self, kind: str, **body: Any) -> ActionView:
-        """Carry out the action `kind` as `act` does, and return its last state. Raises StageError
-        if the action did not succeed, which means that the practice pod itself is at fault.
+        """Have the agent carry out an action as `act` does, which also explains the arguments, and
+        return its last state. Raises StageError if the action fails.
         """
         action = await self.act(kind, **body)
         if action.state != "done":
@@ -103,9 +110,10 @@ class Stage:
 
     async def launch(self, name: str = "demo", *, wait: bool = True, **body: Any) -> ActionView:
         """Launch the run `name` through the console, as a person would, and return the last state
-        of the launch. With `wait` True the launch ends only when the run has begun to train. `body`
-        holds other fields of the launch; `preflight=False` skips the checks before a start, for
-        starts that they would refuse. Raises StageError if the launch fails.
+        of the launch. With `wait` the launch ends only when the run has begun to train, otherwise
+        as soon as it is started. `body` are further arguments of the launch, for example `resume`
+        (a step); with `preflight=False` the checks before a launch are skipped. Raises StageError
+        if the launch fails.
         """
         spec = {
             "run": name,
@@ -147,8 +155,8 @@ class Stage:
         return found
 
     async def plan(self, incident: IncidentView) -> PlanView:
-        """Have the agent make a fresh plan of the playbook that `incident` names, and return the
-        plan. Raises StageError with the agent's reason if it makes none.
+        """Have the agent plan the playbook that repairs `incident`, and return the plan. Raises
+        StageError with the agent's reason if it makes none.
         """
         action = await self.must(
             "plan", playbook=incident.playbook, run=incident.run, incident=incident.id
@@ -167,9 +175,9 @@ async def staged(
     name: str = "practice",
     **settings: Any,
 ) -> AsyncIterator[Stage]:
-    """Start a practice pod of `trainer` with the agent deployed to it over SSH, and yield the stage
-    on which a scenario is played. Everything is gone afterwards. `settings` are further arguments
-    of `pod.start`.
+    """Start a practice pod with the trainer of the id `trainer`, deploy the agent to it over SSH,
+    and yield it as a Stage. When the block ends, everything is gone. `step_seconds`, `pace`,
+    `foreign_pids`, `name` and `settings` are passed to `bs4_practice.pod.start`.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
@@ -193,9 +201,9 @@ async def staged(
 
 
 def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = None) -> PodSession:
-    """Return a session to `pod` over SSH that is not started yet. The pod's host key is written to
-    `known_hosts` beforehand, as a provider's API would give it. What the agent sends is kept below
-    `mirror`, or nowhere if that is None.
+    """Return a session with the practice pod over SSH, not started yet. The pod's host key is
+    written to the file `known_hosts`, as if the provider had told it. What the agent sends is kept
+    in the directory `mirror`; None keeps nothing.
     """
     hostkeys = HostKeys(known_hosts)
     hostkeys.pin(pod.name, pod.known_host_key)

@@ -36,9 +36,10 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Hub).serve_forever()
 
 
 async def start_hub(stage: Stage, without_token: int) -> None:
-    """Start the model hub of the pod, at the address that the pod's programs take for the hub, and
-    return when the hub listens. `without_token` is the HTTP status for requests that do not carry
-    the hub's token. Raises TimeoutError if that takes longer than 20 seconds.
+    """Start the pod's model hub, and return when it listens. Programs on the pod reach it instead
+    of Hugging Face. It answers requests that carry the practice token (see `leave_token`), and all
+    others with the HTTP status `without_token`. Raises TimeoutError if it does not listen within 20
+    seconds.
     """
     port = stage.pod.workspace.hub_port
     await stage.pod.spawn(
@@ -48,13 +49,13 @@ async def start_hub(stage: Stage, without_token: int) -> None:
 
 
 def forget_model(stage: Stage) -> None:
-    """Delete the pod's cache of models, as on a fresh pod."""
+    """Delete the pod's cache of downloaded models, so that a run has to download its model."""
     shutil.rmtree(_cache(stage))
 
 
 def leave_token(stage: Stage) -> None:
-    """Save the token that the practice hub takes in the pod's home, as `hf auth login` does: a file
-    of mode 0600.
+    """Save the practice token, which the pod's model hub accepts, in the pod's home directory, as
+    `hf auth login` does: in a file of mode 0600.
     """
     path = stage.pod.home / ".cache" / "huggingface" / "token"
     path.parent.mkdir(parents=True, exist_ok=True)

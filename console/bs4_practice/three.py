@@ -25,8 +25,9 @@ HEALTHY_STEPS = 40
 
 @dataclass(frozen=True)
 class Role:
-    """What one practice pod of the fleet shows. `max_steps` is None if the run trains as long as
-    its config says, which is very long. With `fails`, the run breaks after a while.
+    """What one of the three practice pods shows. `trainer` is the trainer's id and `generation` the
+    same in the words of `pod.start`. `step_seconds` is how long a training step takes. The run ends
+    after `max_steps` steps; with None it goes on. With `fails` it is broken after a while.
     """
 
     name: str
@@ -46,22 +47,24 @@ ROLES = (
 
 @dataclass
 class Practice:
-    """The fleet of a console and the practice pods behind it; `pods` maps names to pods."""
+    """Three practice pods with a console: `fleet` are the console's sessions with them, and `pods`
+    maps the name of each to the pod.
+    """
 
     fleet: Fleet
     pods: dict[str, practice.PracticePod]
 
     async def stage(self) -> None:
-        """Launch on each pod the run that it is to show. Returns when every run trains or its pod's
-        session has shown why not.
+        """Launch the run of each pod. Returns when each launch has ended; why one failed is shown
+        by that pod's session.
         """
         await asyncio.gather(
             *(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES)
         )
 
     async def fail_later(self) -> None:
-        """Wait until the run that is to fail has trained for 40 steps, and kill its engine in the
-        middle of a generation.
+        """Wait until the run that is to fail has trained for 40 steps, and kill its vLLM engine
+        while it generates. Raises TimeoutError if it does not generate within 60 seconds.
         """
         role = next(role for role in ROLES if role.fails)
         state = self.fleet.sessions[role.name].state
@@ -93,8 +96,9 @@ class Practice:
 
 @contextlib.asynccontextmanager
 async def three_pods() -> AsyncIterator[Practice]:
-    """Start three practice pods and yield them with sessions to them that are not started yet.
-    Everything is gone afterwards.
+    """Start three practice pods, and yield them with a console's sessions, which are not started
+    yet. When the block ends, the pods and their files are gone. Raises PodError if a pod does not
+    come up.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)

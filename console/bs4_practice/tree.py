@@ -24,7 +24,9 @@ class Process:
 
     @property
     def title(self) -> str:
-        """Return the arguments of the process, joined by spaces, or its title."""
+        """Return the command line of the process, its words joined by blanks, or its title if the
+        process has set one.
+        """
         return " ".join(self.cmdline)
 
 
@@ -62,8 +64,8 @@ def below(root: int) -> list[Process]:
 
 
 def alive(process: Process) -> bool:
-    """Return True if exactly this process still lives; a later process of the same id does not
-    count.
+    """Return True if exactly this process is still alive. A zombie is not, nor is a later process
+    with the same id.
     """
     now = look(process.pid)
     return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"

@@ -50,12 +50,16 @@ UNTRIED: dict[str, str] = {
 
 
 def failures() -> list[str]:
-    """Return the ids of the failures that can be practised without GPUs, each once, in order."""
+    """Return the ids of the failures that can be practised on a pod without GPUs, each once, in the
+    order of the scenarios.
+    """
     return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Return in one line of text the report that `play` made."""
+    """Return `report`, the result of `play`, in one line of text: when the failure was named,
+    whether and by whom the run was recovered, its steps, and how many files were lost.
+    """
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
     steps = f"steps {report['steps_before']} -> {report['steps_after']}"
@@ -66,9 +70,10 @@ def summary(report: Mapping[str, Any]) -> str:
 
 
 def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
-    """Return the scenario that is called `name` (a failure's id, or id/variant), and the id of the
-    trainer to play it with: `trainer` if given, or the first that can fail that way. Raises
-    UsageError for an unknown name, and NotApplicableError if `trainer` cannot fail that way.
+    """Return (scenario, id of the trainer to play it with). `name` is a scenario's name, "FAILURE"
+    or "FAILURE/VARIANT", or the id of a failure that has scenarios. `trainer` is the wanted
+    trainer's id; None takes the first trainer that can fail that way. Raises UsageError if there is
+    no such scenario, and NotApplicableError if it cannot happen with that trainer.
     """
     scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
     if scenario is None:

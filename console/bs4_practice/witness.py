@@ -53,8 +53,9 @@ class Snapshot:
 
     @classmethod
     def take(cls, directories: Iterable[Path], ignore: Iterable[str] = ()) -> Snapshot:
-        """Return a snapshot of what lies below `directories` now. `ignore` has shell patterns on
-        absolute paths, for files that the trainer itself deletes or replaces at any start.
+        """Return a snapshot of all files that lie below `directories` now. Files whose absolute
+        path matches one of the shell patterns in `ignore` are left out; they are for files that the
+        trainer itself deletes or replaces.
         """
         patterns = tuple(ignore)
         facts = (
@@ -66,10 +67,9 @@ class Snapshot:
 
 
 def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
-    """Return the paths of the files of `before` whose bytes are in no file below the directories
-    `after` any more.
-
-    A file that has only grown (a log) still has its bytes, as the beginning of what it is now.
+    """Return the paths of the files of `before` that are lost: their bytes are in no file below the
+    directories `after`. A file that was moved is not lost, nor is one that has only grown, such as
+    a log.
     """
     now = Snapshot.take(after).files
     hashes = {fact.sha256 for fact in now}
@@ -82,21 +82,24 @@ def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
 
 
 def lost(before: Snapshot, after: Iterable[Path]) -> int:
-    """Return how many files of `before` are lost (see `lost_files`); a fix must lose none."""
+    """Return how many files of the snapshot `before` are lost: their bytes are in no file below the
+    directories `after`. A fix must lose none.
+    """
     return len(lost_files(before, after))
 
 
 def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
-    """Return every finished trainer step of a run as (wall clock seconds, step), oldest first,
-    across all attempts. The trainer's files are read in `output_dir` and in `.bs4` beside it, where
-    the console's agent moves old files; if `run` is given, only the part of `.bs4` that belongs to
-    this run.
+    """Return every finished step of a run's trainer as (seconds since the epoch, step), oldest
+    first, over all attempts. `generation` is "2026-01", "current" or "verl". The steps are read
+    from the trainer's files in `output_dir`, the output directory or the directory of the run, and
+    in the `.bs4` directories beside and above it, to which the agent moves old files. `run` is the
+    run's name: then only this run's part of `.bs4` is read; "" reads all.
 
-    In 2026-01 the steps are the lines of rank 0's logs, one file for each attempt below
-    `torchrun/`. Their times are whole seconds, and the date comes from the file's last change. In
-    the current generation the steps are rows of `metrics.jsonl`, and `output_dir` may be the run's
-    own directory. In verl they are rows of the `metrics.N.jsonl` of each attempt; their times are
-    reckoned back from the file's last change by how long each step says that it took.
+    In January's prime-rl the steps are lines of rank 0's logs, one file for each attempt below
+    `torchrun/`. Their times are whole seconds, and the date comes from when the file was changed
+    last. In the current one they are rows of `metrics.jsonl`. In verl they are rows of the
+    `metrics.N.jsonl` of each attempt; their times are computed back from when the file was changed
+    last, by how long each step took.
     """
     places = _places(output_dir, run)
     if generation == "2026-01":
@@ -115,13 +118,13 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
 
 
 def trained_steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
-    """Return the finished steps that were worth something, as (wall clock seconds, step), oldest
-    first. The arguments are those of `steps`.
+    """Return those finished steps that were of use, as (seconds since the epoch, step), oldest
+    first. `output_dir`, `generation` and `run` say where to look, as in `steps`.
 
-    A step counts if it has a throughput (the first of each process has none to tell), if its batch
-    had tokens, and if inference has taken the weights that it made. A run that is falling apart
-    prints steps of batches that shrink to nothing, with weights for nobody. In verl every finished
-    step counts.
+    A step counts if its batch had tokens, if the trainer reported a throughput for it (the first
+    step of a process needs none), and if the inference server has taken the weights that came of
+    it. A failing run goes on printing steps for which that is not true. In verl every finished step
+    counts.
     """
     finished = steps(output_dir, generation, run)
     if generation == "verl":
@@ -192,8 +195,8 @@ def _batches(places: Iterable[Path]) -> Iterator[_Batch]:
 
 
 def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
-    """Return the step that was finished last, or None if no step was finished. The arguments are
-    those of `steps`.
+    """Return the number of the step that was finished last, or None if none was. `output_dir`,
+    `generation` and `run` say where to look, as in `steps`.
     """
     finished = steps(output_dir, generation, run)
     return finished[-1][1] if finished else None

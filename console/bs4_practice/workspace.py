@@ -35,8 +35,11 @@ _SOCKET_BELOW_HOME = len("/.bs4/sock/0123456789ab.sock")
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a pod keeps what, on this machine. `port` is where clients reach the model and
-    `api_port` is the engine's own API; in 2026-01 both are the same.
+    """The directories, files and ports of a practice pod on this machine. `port` is where clients
+    reach the model, and `api_port` that of vLLM's own API; in prime-rl of January 2026 they are the
+    same. `env_port`, `hub_port` and `wandb_port` are the ports of the environment server and of
+    what stands for the model hub and W&B. `library` is the simulated GPU driver, or None if it
+    could not be compiled.
     """
 
     name: str
@@ -65,7 +68,9 @@ class Workspace:
 
     @property
     def gpus(self) -> Board:
-        """Return the board of the pod's simulated GPUs, with which they can be changed."""
+        """Return the board of the pod's simulated GPUs, through which they can be looked at and
+        changed.
+        """
         return Board(self.root / "gpu")
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,7 +82,7 @@ class Workspace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workspace:
-        """Return the workspace that `as_dict` made `data` of."""
+        """Return the workspace from `data`, a dictionary that `as_dict` made."""
         paths = {
             key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")
         }
@@ -94,12 +99,15 @@ def create(
     foreign_pids: int | Mapping[int, int] | None = None,
     bare: bool = False,
 ) -> Workspace:
-    """Make everything below `root` that a practice pod needs, and return where it is. `gpus` and
-    `foreign_pids` are as in `Board.configure`. A `bare` workspace is as a provider hands a machine
-    out, without uv and prime-rl; the stand-in for the network lies beside the home directory.
+    """Make the files that a practice pod with the name `name` needs below `root`, and return where
+    they are. `generation` is "2026-01", "current" or "verl". `gpus` is the number of simulated
+    GPUs. `foreign_pids` says which process ids NVML reports: the real ones (None), the real ones
+    plus a number, or those of a mapping from real to reported ids. A `bare` pod has no uv and no
+    prime-rl, as a freshly rented machine, and gets a stand-in for the network from which they can
+    be installed.
 
-    Raises ValueError for an unknown generation or a root whose path is too long for a socket below
-    it.
+    Raises ValueError for an unknown generation or a `root` whose path is too long for a socket
+    below it.
     """
     if generation not in GENERATIONS:
         raise ValueError(
@@ -166,9 +174,11 @@ def environment(
     scope_root: int,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the environment that every process of the pod gets, without anything of this machine's
-    own: no XDG directories and no other home. `scope_root` is the process id of the pod's main
-    process, `extra` are further variables, and the other arguments are those of `pod.start`.
+    """Return the environment variables that every process of the pod gets. Nothing in them comes
+    from this machine's user, such as XDG directories. `step_seconds` is how long a training step
+    takes, `engine_seconds` how long the inference engine takes to load, and `pace` a factor on all
+    waits that the real programs give in seconds. `scope_root` is the process id of the pod's main
+    process, and `extra` are further variables.
     """
     home = workspace.home
     path = [Path(sys.executable).resolve().parent, *map(Path, _SYSTEM_PATH)]
@@ -209,7 +219,9 @@ def environment(
 
 
 def shell() -> str:
-    """Return the path of the shell that the sessions run: bash if this machine has it, or sh."""
+    """Return the path of the shell in which SSH sessions of the pod run: bash if this machine has
+    it, otherwise sh.
+    """
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 

@@ -35,9 +35,9 @@ LONGEST = 160
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert: a row of the fleet that has become worse. `key` is (pod, run), with "" as the run
-    for the pod itself. `rank` is how bad the row is now: 2 warning, 3 unknown, 4 critical. `text`
-    is one line for the person.
+    """One alert: a pod or a run has become worse. `key` is (pod's name, run's name), with "" as the
+    run for the pod itself. `rank` is how bad it is now: 2 warning, 3 unknown, 4 critical. `text` is
+    one line for the person.
     """
 
     key: tuple[str, str]
@@ -46,9 +46,9 @@ class Alert:
 
 
 class Alerts:
-    """Finds out which rows of the fleet have become worse. Showing and sounding the alerts is left
-    to the caller. What a pod reports in its first GRACE_S (10) seconds gives no alert, because it
-    is old and the screen shows it anyway.
+    """Finds out which rows of the fleet's table (pods and runs) have become worse. The caller shows
+    the alerts and makes the sound. What a pod reports in the first GRACE_S (10) seconds gives no
+    alerts: it happened before, and the screen shows it anyway.
     """
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Alerts:
         self._sounded = float("-inf")
 
     def update(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """Return the new alerts, the worst first. A row of the fleet in `rows` gives one if its
-        rank is higher than at the last call, or is the same while its worst problem is another one.
-        Rows below a warning and rows of a pod that was first seen less than GRACE_S (10) seconds
-        ago give none. A row of rank unknown gives one only after UNKNOWN_S (30) seconds. `now` is
-        in monotonic seconds.
+        """Return the new alerts, the worst first. `rows` are the rows of the fleet's table. A row
+        gives an alert if its rank is higher than at the last call, or if the rank is the same but
+        the worst problem is another one. A row gives none if its rank is below a warning, or if its
+        pod was first seen less than GRACE_S (10) seconds ago. A row of rank unknown gives an alert
+        only after UNKNOWN_S (30) seconds. `now` is in monotonic seconds.
         """
         found: list[Alert] = []
         before, self._told = self._told, {}
@@ -91,8 +91,8 @@ class Alerts:
 
 
 def alert_text(row: Row) -> str:
-    """Return the text of the alert for a row of the fleet: the row's state, the names of its pod
-    and run, and its worst problem, as in "✖ critical h100-a/math-7b: Inference is gone".
+    """Return the text of the alert for a row of the fleet's table: its state, the names of pod and
+    run, and the worst problem, as in "✖ critical h100-a/math-7b: Inference is gone".
     """
     pod, run = row.key
     return (

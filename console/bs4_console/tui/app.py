@@ -182,10 +182,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """Repaint what has changed. The only repaint timer calls this ten times a second, or four
-        times over SSH. Logs are painted at every call. The rest of the screen is drawn again when
-        data of a pod has changed (over SSH at most once a second), and at least once a second
-        because of the ages. With it, new alerts are shown and changed settings are saved.
+        """Repaint what has changed. The app's only repaint timer calls this ten times a second, or
+        four times over SSH. Logs are painted at every call. The rest of the screen is drawn again
+        when data of a pod has changed (over SSH at most once a second), and at least once a second
+        because it shows ages. Whenever the rest is drawn, new alerts are shown and changed settings
+        are saved too.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
@@ -304,10 +305,10 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return True if the key of an action works now, and False if not. `action` is the action's
-        name and `parameters` are its arguments; for the action "command" the first one is the id of
-        a command. Its key does not work on a screen for which the command is not made, nor while a
-        dialog is open, nor while a prompt is open, which takes the key as a letter. For other
-        actions Textual's own answer is returned.
+        name and `parameters` are its arguments; for the action "command" the first of them is the
+        id of a command. The key of a command does not work on a screen for which the command is not
+        meant, nor while a dialog is open, nor while a prompt is open, because the key is then typed
+        into the prompt. For other actions Textual's own answer is returned.
         """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
@@ -318,8 +319,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def action_command(self, name: str, args: str = "") -> None:
         """Carry out the command with the id `name`, or do nothing if it does not work on the screen
-        that is shown. `args` is the text that would follow the command's name. The screen of the
-        last session, if it still waits to be opened again, is given up by that.
+        that is shown. `args` is the text that would follow the command's name. If the screen of the
+        last session was still to be opened again, that is given up. Raises KeyError if there is no
+        such command.
         """
         command = commands.BY_ID[name]
         self.kept.give_up()
@@ -329,8 +331,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- commands
 
     def lacks(self, command: commands.Command, screen: ConsoleScreen) -> str:
-        """Return the sentence that says why the command cannot be given on this screen now (no pod,
-        run, incident or plan is selected, or the console or pod is read-only), or "" if it can.
+        """Return a sentence that says what is missing for the command on this screen: a selected
+        pod, run, incident or plan, or the right to change something (the console or the pod may be
+        read-only). Returns "" if nothing is missing.
         """
         subject = screen.subject()
         has = {
@@ -378,8 +381,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return ""
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
-        """Return the method that carries out the command: the screen's if it has one, otherwise the
-        app's. The method takes the text after the command's name.
+        """Return the method that carries out the command: that of `screen`, or of the app if the
+        screen has none. The method takes the text that follows the command's name.
         """
         owner = screen if hasattr(screen, command.handler) else self
         found: Callable[[str], None] = getattr(owner, command.handler)

@@ -27,10 +27,11 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """The line about the checkpoints of the run `run` on `pod`: which step can be resumed, how many
-    there are, when the disk is full, and the retention order. It is empty until the pod has
-    answered a query for the first time, and after a query that failed, for example because the
-    agent is too old for it. It stays empty for a recording.
+    """The line about the checkpoints of the run `run` on `pod`: from which step the run can be
+    resumed, how many checkpoints there are, when the disk will be full, and how many are kept, if a
+    person has ordered that. The line is empty until the pod has answered a query for the first
+    time, and after a query that failed, for example because the agent on the pod is too old for it.
+    For a recorded pod it stays empty.
     """
 
     def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
@@ -42,10 +43,10 @@ class CheckpointLine:
         """The run's state and attempt at the last query."""
 
     def line(self) -> Line:
-        """Return the line as of the pod's last answer, or [] if there is none. Also query the pod
-        in the background if the answer is older than LOOK_S (60) seconds, or FIRST_S (10) while no
-        checkpoint can be resumed, or if the run has started or ended since the last query. A later
-        call returns the new answer.
+        """Return the line as a list of (text, style role), as of the pod's last answer, or [] if
+        there is none. Also query the pod in the background if the answer is older than LOOK_S (60)
+        seconds, or FIRST_S (10) while no checkpoint can be resumed, or if the run has started or
+        ended since the last query. A later call returns the new answer.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood

@@ -58,8 +58,8 @@ def age(seconds: float | None) -> str:
 
 
 def old(seconds: float | None) -> str:
-    """Return an age in seconds as the end of a sentence, for example "3m old". Returns "now" below
-    FRESH_S (5) seconds and "never seen" for None.
+    """Return an age in seconds as words for the end of a sentence, for example "3m old". Returns
+    "now" below FRESH_S (5) seconds and "never seen" for None.
     """
     if seconds is None:
         return "never seen"
@@ -141,8 +141,8 @@ def whole_percent(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a metric as text, short enough for a column: 0.4120, 12.31, 3.0e-06. Returns "–" for
-    None.
+    """Return a training metric as text, short enough for a column: 0.4120, 12.31, 3.0e-06. Returns
+    "–" for None.
     """
     if value is None:
         return NONE

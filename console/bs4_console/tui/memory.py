@@ -46,12 +46,12 @@ def settle() -> None:
 
 
 def forget_left(screen: Screen[Any]) -> None:
-    """Clear Textual's caches that still hold widgets of the screen that was left. `screen` is the
-    screen that is shown instead.
+    """Clear Textual's caches that still hold widgets of a screen that was closed. `screen` is the
+    screen that is shown now.
 
     Textual's style cache is keyed by the widget (Textualize/textual#6665) and would keep what 1,024
-    removed widgets have painted. A widget also caches up to 1,024 lookups by name, each together
-    with a counter of changes below it, which every opening of a prompt changes.
+    removed widgets have painted. A widget also caches up to 1,024 results of looking up widgets by
+    name, and each opening of a prompt makes new ones.
     """
     StylesCache.get_inner_outer.cache_clear()
     for node in (screen, *screen.query("*")):

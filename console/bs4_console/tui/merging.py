@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
-    """Have the agent plan the merge of a checkpoint of the verl run `run` into a Hugging Face
-    directory on its pod, and then ask the person to confirm the plan. `session` is the session with
-    that pod. `args` is the checkpoint's step as text, or "" for the newest complete checkpoint. If
-    a merge of the run is under way, or `args` is not a number, a message says so and nothing is
-    planned.
+    """Have the pod's agent plan the merge of a checkpoint into one Hugging Face directory on its
+    pod (verl saves a checkpoint in parts), and ask the person to confirm the plan. `run` is the
+    name of the run, `session` the session with its pod, and `args` the checkpoint's step as text,
+    or "" for the newest complete checkpoint. If a merge of the run is under way, or `args` is not a
+    number, a message says so and nothing is planned.
     """
     if args and not args.isdecimal():
         app.say(

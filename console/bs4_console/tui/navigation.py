@@ -37,8 +37,8 @@ class Navigation(Notifications):
         return FleetScreen()
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command given now is about, as the screen that is shown
-        tells. Both are None while a dialog is shown.
+        """Return the pod and the run that a command is about if it is given now, as the shown
+        screen says. Both are None while a dialog is shown.
         """
         if isinstance(self.screen, ConsoleScreen):
             return self.screen.subject()
@@ -162,9 +162,10 @@ class Navigation(Notifications):
             self.open_file(pod, args)
 
     def do_incident(self, args: str) -> None:
-        """Open the page of the first open incident of the run under the cursor (of the pod if there
-        is no run): root causes come first, then the oldest. `args` is "", or the failure that the
-        incident must have. A message says so if there is no such incident.
+        """Open the page of the first open incident of the run under the cursor, or of the pod if
+        there is no run. Root causes come first, then the oldest. `args` is the id of the failure
+        that the incident must be about, or "" for any. A message says so if there is no such
+        incident.
         """
         self.open_incident(self.subject(), args)
 
@@ -185,10 +186,11 @@ class Navigation(Notifications):
     def open_logs(
         self, pod: PodState, run: str, source: str | None = None, at: str | None = None
     ) -> None:
-        """Open the log screen of a run. `source` is a source such as "trainer", the path of a file
-        on the pod, which is opened as a file, or None for all sources merged. `at` is the cursor at
-        which the source is opened; None means its end. A message says so if the run has no such
-        source.
+        """Open the log screen of the run with the name `run`. `source` is a source such as
+        "trainer", the path of a file on the pod, which is opened as a file, or None for all sources
+        merged. `at` is the place in the source's log at which it is opened, as the cursor
+        "GENERATION:OFFSET" (the number of the log file, and a byte in it); None opens its end. A
+        message says so if the run has no such source.
         """
         from bs4_console.tui.screens.log import LogScreen
 
@@ -209,8 +211,8 @@ class Navigation(Notifications):
         self.push_screen(LogScreen(pod, run, source, at))
 
     def open_file(self, pod: PodState, path: str) -> None:
-        """Ask the pod's agent whether it shows this file, and open the file like a log if it does.
-        That happens in the background. If the agent refuses, its reason becomes a message.
+        """Ask the pod's agent whether the file with this path may be shown, and if so, open it like
+        a log. Both happen in the background. If the agent refuses, its reason becomes a message.
         """
         session = self.fleet.sessions.get(pod.name)
         if session is not None:
@@ -223,9 +225,9 @@ class Navigation(Notifications):
         self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
-        """Open the page of the first open incident of the subject's run (of its pod if there is no
-        run): root causes come first, then the oldest. `failure` is the failure that it must have,
-        or "" for any. A message says so if there is no such incident.
+        """Open the page of the first open incident of the subject's run, or of its pod if there is
+        no run. Root causes come first, then the oldest. `failure` is the id of the failure that the
+        incident must be about, or "" for any. A message says so if there is no such incident.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -238,8 +240,8 @@ class Navigation(Notifications):
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
         """Open the page of a playbook for the subject's run, and have the agent make a plan there.
-        `playbook` is the playbook's id, or "" for that of the run's first open incident. A message
-        asks for the id if it is "" and no incident is open. Does nothing without a run.
+        `playbook` is the playbook's id. With "" the playbook of the run's first open incident is
+        taken; if no incident is open, a message asks for the id. Does nothing without a run.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -258,8 +260,8 @@ class Navigation(Notifications):
         screen.call_after_refresh(screen.do_plan, "")
 
     def show_host_key(self, pod: PodState) -> None:
-        """Open the dialog with the SSH host key of the pod, for the person to compare. From then on
-        the dialog no longer opens by itself for this pod.
+        """Open the dialog that shows the pod's SSH host key, for the person to compare. After this
+        call the dialog does not open by itself for this pod any more.
         """
         from bs4_console.tui.screens.host_key import HostKeyScreen
 

@@ -49,8 +49,8 @@ class Notifications(App[int]):
         self.notify(shown, severity=severity, markup=False)
 
     def say_end(self, action: ActionView, text: str) -> None:
-        """Show `text` as a message if the action has ended: as information if it was done, as an
-        error otherwise. While the action is under way nothing is shown.
+        """Show `text` as a message if the action has ended: as information if the action was done,
+        as an error if it failed. While the action is under way nothing is shown.
         """
         if action.ended:
             self.say(text, severity="information" if action.state == "done" else "error")
@@ -58,8 +58,8 @@ class Notifications(App[int]):
     def confirm(
         self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Show the dialog `question`, and run `work` in the background if its answer is True.
-        `what` names the work in the message about an error.
+        """Show the dialog `question`, and if its answer is True, run the coroutine that `work`
+        makes in the background. `what` names the work in the message about an error of it.
         """
 
         def answered(yes: bool | None) -> None:
@@ -82,9 +82,9 @@ class Notifications(App[int]):
     def spawn(
         self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None
     ) -> Worker[None]:
-        """Run `work` in the background and return its worker. An error of the work becomes a
-        message, in which `what` names the work, and never ends the app. After such an error
-        `failed` is called, if it is given.
+        """Run the coroutine `work` in the background and return its worker. An error of the work
+        becomes a message, in which `what` names the work, and never ends the app. After such an
+        error `failed` is called, unless it is None.
         """
         worker = self.run_worker(work, name=what, group=what, exit_on_error=False)
         if failed is not None:

@@ -34,8 +34,8 @@ class PodRows(Generic[R]):
         self._kept: dict[str, tuple[object, list[R]]] = {}
 
     def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
-        """Return the rows of the pod. The cached ones are returned if `token` equals the token with
-        which they were made; otherwise `make` is called for new rows.
+        """Return the rows of the pod. If `token` equals the token of the last call for this pod,
+        these are the rows of the last call. Otherwise they are made by calling `make`.
         """
         kept = self._kept.get(pod.name)
         if kept is None or kept[0] != token:
@@ -44,7 +44,9 @@ class PodRows(Generic[R]):
 
 
 class Overview:
-    """The rows of all pods, made once for the fleet screen, the top bar and the alerts together."""
+    """Makes the rows of the fleet's table, one for each pod and run, and caches them for the fleet
+    screen, the top bar and the alerts.
+    """
 
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}

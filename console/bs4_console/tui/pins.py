@@ -113,9 +113,10 @@ def _open(
 
 
 def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
-    """Return what brings `screen` back later, as a dict: `pod` and `run` (the names of `subject`'s,
-    or ""), `place` (the screen's name, such as "log"), `source` if the screen shows a certain
-    source of a log, and `incident` (an id) if it shows an incident.
+    """Return what is needed to open `screen` again later, as a dict. `pod` and `run` are the names
+    of the pod and run of `subject`, or "". `place` is the screen's name, such as "log". `source` is
+    there if the screen shows one source of a log, and `incident` (the incident's id) if it shows an
+    incident.
     """
     pod, run = subject.names
     pin = {"pod": pod, "run": run, "place": screen.place}

@@ -40,8 +40,9 @@ Saver = Callable[["Settings", "Settings"], str]
 
 class SavedView:
     """Remembers in the settings which screen and row are shown, and opens them again after the next
-    start. `settings` are those of the last session. `save` writes settings to disk (see `Saver`);
-    with None, for practice pods, nothing is written.
+    start. `settings` are those of the last session. `save` writes settings to disk: it is called
+    with (settings now, settings as they were written last), and returns an error message or "".
+    With None, for practice pods, nothing is written.
     """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
@@ -55,15 +56,15 @@ class SavedView:
         """True while settings are being written."""
 
     def give_up(self) -> None:
-        """Give up opening the screen of the last session again, because the person has begun to do
-        something else.
+        """Stop trying to open the screen of the last session again, because the person has begun to
+        do something else.
         """
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Open the screen of the last session and select its row again, if their pod and run are
-        known by now. `app` calls this again and again. After the first success nothing more is
-        done, and neither after RESTORE_S (5) seconds nor once a prompt was open.
+        """Open the screen of the last session and select its row again, once its pod and run are
+        known. `app` calls this several times a second. After a success later calls do nothing; so
+        they do after RESTORE_S (5) seconds, and once the person has opened a prompt.
         """
         screen = app.screen
         if (

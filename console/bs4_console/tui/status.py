@@ -70,9 +70,9 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """Return the status that says what became of the pod: reclaimed, gone, hung, rebooted, only its
-    link lost, or no network on this machine. Returns None while the pod answers and has not
-    rebooted, or if what became of it is not known.
+    """Return the status that says what became of a pod that does not answer or has rebooted:
+    reclaimed by the provider, gone, hung, rebooted, only its link lost, or no network on this
+    machine. Returns None if the pod answers, or if it is not known what became of it.
     """
     if pod.lost is None:
         return None
@@ -84,15 +84,15 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Return True if the pod is lost for good: the link to it is down, and a verdict from two signs
-    that do not depend on each other says that the pod is lost.
+    """Return True if the pod is lost for good: the link to it is down, and two independent signs
+    (such as the provider and the lost link) say that the machine is gone.
     """
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Return True if the link to the pod is not up. While the console is still connecting, that
-    does not count; a recording, which has no link, does.
+    """Return True if the link to the pod is not up. Returns False while the console is still
+    connecting for the first time. A recording has no link, so that True is returned for it.
     """
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
@@ -103,8 +103,8 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    """Return True if an action on the run with the name `run`, other than the making of a plan, is
-    under way on the pod.
+    """Return True if the agent is carrying out an action on the run with the name `run`. The making
+    of a plan does not count.
     """
     return any(
         a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
@@ -122,9 +122,9 @@ def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
 
 def status_of(pod: PodState, run: RunState | None) -> Status:
     """Return the status of the run, or of the pod itself if `run` is None. The first of these that
-    applies decides: a pod that is lost for good, a repair under way, a critical incident, a link
-    that is down, another incident, the run's own state. So a run on an unreachable pod is unknown
-    and not running.
+    applies decides: the pod is lost for good, a repair is under way, a critical incident is open,
+    the link is down, another incident is open, the run's own state. A run on a pod that cannot be
+    reached is therefore unknown, even if it was running.
     """
     incidents, known = incidents_of(pod, run), lost(pod)
     if known is not None and taken(pod):
@@ -216,9 +216,9 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
-    """Return how late the run's next step is, for example "no step for 12m (usually 14.2s)".
-    Returns "" if the step is not late, or if that cannot be told because the link is down, the run
-    is not running, or its usual time for a step is not known.
+    """Return how late the run's next training step is, for example "no step for 12m (usually
+    14.2s)". Returns "" if it is not late, or if that cannot be told, because the link is down, the
+    run is not running, or its usual time for a step is not known.
     """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:

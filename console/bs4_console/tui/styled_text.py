@@ -70,8 +70,9 @@ _WITHOUT_COLOUR = {
 
 
 class RoleStyles:
-    """Converts the roles of styled text, such as "bad bold", to Rich styles under `theme`. Without
-    `colour` it uses only bold, dim, reverse and underline.
+    """Converts styled text to Rich styles. Styled text has roles, which are words for what a piece
+    of text means, such as "bad bold" or "dim". `theme` gives the colours; without `colour` only
+    bold, dim, reverse and underline are used.
     """
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
@@ -159,7 +160,7 @@ def mix(first: str, second: str, share: float) -> str:
 
 
 def text_of(line: Iterable[Span]) -> str:
-    """Return the text of a styled line, without its roles."""
+    """Return the text of a styled line, which is a sequence of (text, role)."""
     return "".join(text for text, _ in line)
 
 
@@ -193,8 +194,7 @@ def fitted(lines: Iterable[Line], width: int) -> list[Line]:
 
 def whole(parts: Iterable[Line], width: int) -> Line:
     """Return `parts` joined to one line of at most `width` cells. The first part is cut if it is
-    too long. Each of the other parts is either there in full or, if it does not fit any more, left
-    out.
+    too long. Every other part that does not fit as a whole is left out.
     """
     line: Line = []
     for number, part in enumerate(parts):
@@ -237,8 +237,8 @@ def spread(left: Line, right: Line, width: int) -> Line:
 
 
 def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
-    """Return the parts joined to one line, with the piece of text `gap` between them. No gap stands
-    before the first part that has text.
+    """Return `parts` joined to one line, with `gap`, a piece of styled text, between them. Parts at
+    the beginning that have no text are not followed by a gap.
     """
     line: Line = []
     for part in parts:
@@ -249,9 +249,9 @@ def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
 
 
 def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
-    """Yield `lines`, the first one behind `head` and each other one behind blanks, so that their
-    texts stand below each other. `indent` is the number of blanks; None takes the width of the
-    head.
+    """Yield `lines` with `head` in front of the first and blanks in front of the others, so that
+    their texts stand below each other. `indent` is the number of blanks; None takes the width of
+    the head.
     """
     blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
     for number, line in enumerate(lines):

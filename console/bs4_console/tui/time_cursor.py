@@ -65,10 +65,9 @@ class TimeCursor:
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """Return by how many seconds the pod's clock is ahead of this machine's. The value is the
-        one that was known when this was first called for the pod after the cursor was set, and
-        stays until the cursor is set again, because a better measurement must not move the cursor
-        off its step.
+        """Return by how many seconds the pod's clock is ahead of this machine's; negative if it is
+        behind. The value stays the same as long as the cursor is not set again, because a better
+        measurement must not move the cursor away from its step.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
@@ -129,8 +128,8 @@ class TimeCursor:
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Drop the requests for records from files that were not read yet, because the cursor has
-        moved and nobody needs them any more.
+        """Drop the requests to read records from files that were not carried out yet. The cursor
+        has moved, so that nobody needs these records any more.
         """
         self._wanted.clear()
         self._wanted_stretches.clear()

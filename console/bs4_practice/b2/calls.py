@@ -18,8 +18,9 @@ MINIMUM_PART = 5_000_000
 
 
 def authorize_account(request: Request) -> None:
-    """Answer with a new token for the key in the Authorization header and with what the key may do.
-    Raises Refusal if the key is unknown or its secret is wrong.
+    """Answer with a new token for the key in the Authorization header, and with what the key may
+    do. A key consists of an id and a secret. Raises Refusal if the id is unknown or the secret is
+    wrong.
     """
     b2 = request.b2
     request.discard()
@@ -64,8 +65,9 @@ def authorize_account(request: Request) -> None:
 
 
 def list_buckets(request: Request) -> None:
-    """Answer with all buckets, or with the bucket whose name the request gives; the list may be
-    empty.
+    """Answer with all buckets, or, if the request gives the name of a bucket, with that bucket
+    only. The list is empty if no bucket has that name. Raises Refusal if the key may not list
+    buckets.
     """
     asked = request.asked()
     names = [
@@ -77,8 +79,8 @@ def list_buckets(request: Request) -> None:
 
 
 def get_upload_url(request: Request) -> None:
-    """Answer with a URL and a token for uploads of whole files into a bucket. Raises Refusal for a
-    bucket that the key may not use.
+    """Answer with a URL and a token for uploads of whole files into a bucket. Raises Refusal if the
+    bucket does not exist or the key may not write into it.
     """
     asked = request.asked()
     _upload_url(request, "bucketId", request.known_bucket(asked), "b2_upload_file")
@@ -86,7 +88,7 @@ def get_upload_url(request: Request) -> None:
 
 def get_upload_part_url(request: Request) -> None:
     """Answer with a URL and a token for uploads of parts of an unfinished large file. Raises
-    Refusal if there is no such file.
+    Refusal if there is no such file or the key may not write files.
     """
     asked = request.asked()
     _upload_url(
@@ -107,8 +109,8 @@ def _upload_url(request: Request, what: str, target: str, call: str) -> None:
 
 
 def start_large_file(request: Request) -> None:
-    """Begin a large file, whose parts come later, and answer with its version. Raises Refusal if
-    the key may not use the bucket or the name.
+    """Begin a large file, whose parts are uploaded later, and answer with its description. Raises
+    Refusal if the key may not write into the bucket or may not use the file's name.
     """
     asked, shelf = request.asked(), request.b2.shelf
     bucket = request.known_bucket(asked)
@@ -126,8 +128,9 @@ def start_large_file(request: Request) -> None:
 
 
 def finish_large_file(request: Request) -> None:
-    """Make a file of the parts of an unfinished large file and answer with its version. Raises
-    Refusal if there is no such file, a part is missing or a hash differs.
+    """Make a file of the parts of an unfinished large file, and answer with the description of the
+    file. Raises Refusal if there is no such unfinished file, if a part is missing, or if the SHA-1
+    of a part is not the one that the request gives.
     """
     asked, shelf = request.asked(), request.b2.shelf
     request.done(
@@ -151,8 +154,10 @@ def cancel_large_file(request: Request) -> None:
 
 
 def list_parts(request: Request) -> None:
-    """Answer with the parts of an unfinished large file that have arrived, in pages. Raises Refusal
-    if there is no such file.
+    """Answer with the parts of an unfinished large file that have arrived, by part number. An
+    answer has at most as many parts as the request asks for (100 if it does not say), and the
+    number of the part with which the next answer is to begin. Raises Refusal if there is no such
+    file.
     """
     asked = request.asked()
     found = request.b2.shelf.get(asked["fileId"], "start")
@@ -172,7 +177,10 @@ def list_parts(request: Request) -> None:
 
 
 def list_unfinished_large_files(request: Request) -> None:
-    """Answer with the unfinished large files of a bucket, in pages."""
+    """Answer with the unfinished large files of a bucket. An answer has at most as many files as
+    the request asks for (100 if it does not say), and the id of the file with which the next answer
+    is to begin. Raises Refusal if the key may not list the bucket.
+    """
     asked = request.asked()
     versions = request.b2.shelf.versions(request.known_bucket(asked), asked.get("namePrefix") or "")
     found = sorted((one for one in versions if one.action == "start"), key=lambda one: one.id)
@@ -187,8 +195,10 @@ def list_unfinished_large_files(request: Request) -> None:
 
 
 def list_file_names(request: Request) -> None:
-    """Answer with the newest version of each visible file of a bucket, by name, in pages. Raises
-    Refusal if the key may not list these names.
+    """Answer with the newest version of each file of a bucket that is not hidden, sorted by name.
+    An answer has at most as many files as the request asks for (100 if it does not say), and the
+    name with which the next answer is to begin. Raises Refusal if the key may not list the names
+    that begin with the request's prefix.
     """
     asked = request.asked()
     bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
@@ -204,9 +214,11 @@ def list_file_names(request: Request) -> None:
 
 
 def list_file_versions(request: Request) -> None:
-    """Answer with all versions of the files of a bucket, by name and newest first, in pages.
-    Unfinished and hidden versions are among them. Raises Refusal if the key may not list these
-    names.
+    """Answer with all versions of the files of a bucket, sorted by name, those of one name with the
+    newest first. Unfinished versions and those that hide a name are among them. An answer has at
+    most as many versions as the request asks for (100 if it does not say), and the name and id with
+    which the next answer is to begin. Raises Refusal if the key may not list the names that begin
+    with the request's prefix.
     """
     asked = request.asked()
     bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
@@ -231,16 +243,17 @@ def list_file_versions(request: Request) -> None:
 
 
 def get_file_info(request: Request) -> None:
-    """Answer with the description of the version of a file whose id the request gives. Raises
-    Refusal if no version has this id.
+    """Answer with the description of the file version whose id the request gives. Raises Refusal if
+    no version has this id or the key may not read files.
     """
     asked = request.asked()
     request.json(request.b2.shelf.get(asked["fileId"]).as_dict())
 
 
 def hide_file(request: Request) -> None:
-    """Add a version that hides a file's name from listings of names, and answer with it. Earlier
-    versions stay.
+    """Hide the name of a file from the listing of names, by adding a version that says so, and
+    answer with that version. Earlier versions of the file stay. Raises Refusal if the key may not
+    write into the bucket.
     """
     asked, shelf = request.asked(), request.b2.shelf
     made = Version(
@@ -250,8 +263,8 @@ def hide_file(request: Request) -> None:
 
 
 def delete_file_version(request: Request) -> None:
-    """Delete the version of a file whose id the request gives, for good. Raises Refusal if no
-    version has this id or the key may not use the file's name.
+    """Delete the file version whose id the request gives, with its bytes. Raises Refusal if no
+    version has this id, or if the key may not delete files or not use the file's name.
     """
     asked, shelf = request.asked(), request.b2.shelf
     try:
@@ -264,8 +277,8 @@ def delete_file_version(request: Request) -> None:
 
 
 def content_type(given: str | None) -> str:
-    """Return the content type `given`, or "application/octet-stream" if none is given or B2 is to
-    find it out itself ("b2/x-auto").
+    """Return `given`, the content type that a client names. Returns "application/octet-stream" if
+    it is None or "b2/x-auto", with which a client leaves the choice to the store.
     """
     return "application/octet-stream" if given in (None, "b2/x-auto") else given
 

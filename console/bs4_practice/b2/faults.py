@@ -27,26 +27,26 @@ KINDS = (
 
 @dataclass
 class Fault:
-    """One rule of what goes wrong. `kind` is what happens:
+    """One rule by which the store fails. `kind` is how it fails:
 
-      busy      503 with Retry-After 0
-      many      429
+      busy      answers 503 with Retry-After 0
+      many      answers 429
       drop      the connection ends after `after` bytes of the body (or of a download) were taken
-      lost      the work is done and its answer never sent: the connection ends
-      hang      no answer for `seconds`
-      corrupt   a byte flips on the way: what arrives has another hash than was announced, and the
-                server says so
-      rot       a byte flips after it arrived: the server keeps other bytes than it acknowledged and
-                lists their true hash
-      expire    the token is not known any more
-      slow      `rate` bytes a second
-      full, transactions   a cap of the account is reached
-      stop      `on` is called when `after` bytes were taken, before anything else happens; with
-                `after`, the connection then ends (in-process tests kill somebody there)
+      lost      the call is carried out, but the connection ends without an answer
+      hang      no answer for `seconds`, then the connection ends
+      corrupt   a byte changes on the way: an upload has another hash than the client announced, and
+                is refused; a download has wrong bytes
+      rot       a byte changes after an upload: the store keeps other bytes than it acknowledged,
+                and lists their hash
+      expire    all tokens and upload URLs expire
+      slow      the bytes come or go at `rate` bytes per second
+      full, transactions   answers 403, because a limit of the account is reached
+      stop      `on` is called when `after` bytes were taken, and the connection ends; with `after`
+                0 `on` is called at the beginning, and the call is then carried out
 
-    `call` is the API call it befalls ("b2_upload_file", "b2_upload_part" and so on), or "" for all.
-    `name` limits it to files whose name contains this text. The first `skip` calls are let through,
-    the next `times` are hit, or all of them if that is None.
+    `call` is the API call that fails, such as "b2_upload_file", or "" for all. `name` limits the
+    rule to files whose names contain this text. Of the calls that fit, the first `skip` are let
+    through and the next `times` fail, or all later ones if `times` is None.
     """
 
     kind: str
@@ -65,16 +65,17 @@ class Fault:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Fault:
-        """Return the rule that the dictionary `raw` describes; keys that are no fields are left
-        out. Raises ValueError for an unknown kind.
+        """Return the rule that the dictionary `raw` describes, which has the names of Fault's
+        fields as keys. Other keys, and "on", are ignored. Raises ValueError if the kind is not
+        known.
         """
         known = {one.name for one in fields(cls)} - {"on"}
         return cls(**{key: value for key, value in raw.items() if key in known})
 
 
 class Faults:
-    """The rules that the server follows; safe to use from several threads. Each call meets at most
-    one rule, the first that applies, whose `skip` or `times` is then lowered by one.
+    """The rules (see Fault) by which the server fails. They can be used from several threads. At
+    most one rule applies to a call: the first that fits the call and still counts.
     """
 
     def __init__(self) -> None:
@@ -92,8 +93,10 @@ class Faults:
             self._rules = []
 
     def take(self, call: str, name: str) -> Fault | None:
-        """Return the first rule that applies to the API call `call` for the file `name`, and lower
-        its `times` by one. Return None if no rule applies.
+        """Return the first rule that applies to the API call `call` (such as "b2_upload_file") for
+        the file `name`, or None if no rule applies. Of the returned rule `times` becomes one less.
+        A rule that fits but must first let calls through is passed over, and its `skip` becomes one
+        less.
         """
         with self._lock:
             for rule in self._rules:

@@ -38,7 +38,7 @@ _NEEDS = {
 
 
 class Cut(Exception):
-    """Raised where the connection is to end without an answer."""
+    """Raised to end the connection to a client without sending an answer."""
 
 
 class Http(ThreadingHTTPServer):
@@ -58,9 +58,9 @@ class Http(ThreadingHTTPServer):
 
 
 class Request(BaseHTTPRequestHandler):
-    """One HTTP request to a practice store, with its answer. `call` is the API's name of the call,
-    `rest` what follows that in the path, `left` how many bytes of the body are still to be read,
-    and `fault` the fault that disturbs the request, or None.
+    """One HTTP request to a practice store. `call` is the name of the API call, such as
+    "b2_upload_file", and `rest` the part of the path after it. `left` is how many bytes of the body
+    were not read yet. `fault` is the fault that is played on this request, or None.
     """
 
     protocol_version = "HTTP/1.1"
@@ -98,7 +98,7 @@ class Request(BaseHTTPRequestHandler):
         return dict(parse_qsl(urlsplit(self.path).query))
 
     def has(self, kind: str) -> bool:
-        """Return True if a fault of this kind befalls the request."""
+        """Return True if a fault of this kind (see Fault) is played on the request."""
         return self.fault is not None and self.fault.kind == kind
 
     def _answer(self) -> None:
@@ -167,7 +167,9 @@ class Request(BaseHTTPRequestHandler):
         return found
 
     def take(self, count: int) -> bytes:
-        """Read `count` bytes of the body and return them. Raises Cut if the body ends before."""
+        """Read `count` bytes of the request's body and return them. Raises Cut if the body ends
+        before that.
+        """
         data = self.rfile.read(count)
         self.left -= len(data)
         if len(data) < count:
@@ -175,8 +177,8 @@ class Request(BaseHTTPRequestHandler):
         return data
 
     def discard(self) -> None:
-        """Read the rest of the body and forget it: a client that still sends would not read the
-        answer.
+        """Read the rest of the body and drop it, because a client that is still sending would not
+        read the answer. Raises Cut if the body ends too early.
         """
         while self.left > 0:
             self.take(min(BLOCK, self.left))
@@ -193,8 +195,8 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def done(self, answer: dict[str, Any]) -> None:
-        """Send the answer to a change that is made. Raises Cut instead if the fault `lost` befalls
-        the request.
+        """Send `answer` as JSON, after the change that the client asked for was made. If the fault
+        "lost" is played on the request, raise Cut instead, so that the client gets no answer.
         """
         if self.has("lost"):
             raise Cut
@@ -217,8 +219,9 @@ class Request(BaseHTTPRequestHandler):
         return key
 
     def upload_target(self) -> str:
-        """Return the id of the bucket or of the large file that the URL and the token of this
-        upload belong to. Raises Refusal if they do not belong together or the token has expired.
+        """Return the id of the bucket or the large file for which this upload's URL was made.
+        Raises Refusal if the token that comes with the upload is unknown, has expired, or belongs
+        to another URL.
         """
         known = self.b2.uploads.get(self.headers.get("Authorization") or "")
         if known is None or known[0] != self.rest:
@@ -226,7 +229,7 @@ class Request(BaseHTTPRequestHandler):
         return known[0]
 
     def may_name(self, name: str) -> None:
-        """Raise Refusal if the key behind the request is restricted to names with a prefix and
+        """Raise Refusal if the client's key is restricted to file names with a certain prefix and
         `name` does not begin with it.
         """
         known = self.b2.uploads.get(self.headers.get("Authorization") or "")
@@ -235,8 +238,9 @@ class Request(BaseHTTPRequestHandler):
             raise Refusal(401, "unauthorized", f"the key is for names that begin with {key.prefix}")
 
     def known_bucket(self, asked: dict[str, Any]) -> str:
-        """Return the id of the bucket that the call `asked` is about. Raises Refusal if the bucket
-        does not exist or the key is for another.
+        """Return the id of the bucket that the client asks about. `asked` is what the client sent
+        with the call (see `asked`), with the id under "bucketId". Raises Refusal if there is no
+        such bucket or the client's key is restricted to another one.
         """
         bucket, key = str(asked.get("bucketId")), self.key()
         name = self.b2.shelf.buckets.get(bucket)

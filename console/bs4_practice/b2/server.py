@@ -21,13 +21,14 @@ __all__ = ["MINIMUM_PART", "B2Server"]
 
 
 class B2Server:
-    """A practice store, which runs on a free port while the object is used as a context manager.
-    `url` is the address that clients take as the realm. `calls` counts the calls by name, and
-    `received` the bytes of each file name that arrived whole, retries included.
+    """A practice store that speaks Backblaze B2's API over HTTP. It serves on a free port while the
+    object is used as a context manager. `url` is the address that clients take as the realm.
+    `calls` counts the calls by name. `received` counts the bytes of complete uploads by file name,
+    repeated uploads included.
 
-    The stored bytes lie in `directory`. `part_size` is the size of parts that clients are advised
-    to use, in bytes. `address` is where the server listens, and `clock` returns the server's wall
-    clock seconds.
+    The stored bytes lie in `directory`. `part_size` is the size in bytes that clients are advised
+    to use for the parts of large files. `address` is the IP address to listen on, and `clock`
+    returns wall clock seconds.
     """
 
     def __init__(
@@ -69,8 +70,9 @@ class B2Server:
         return self.shelf.make_bucket(name)
 
     def key(self, *capabilities: str, bucket: str = "", prefix: str = "") -> Key:
-        """Make a key with `capabilities`, or with all capabilities if none are given, and return
-        it. `bucket` and `prefix` restrict the key to one bucket and to file names that begin so.
+        """Make a key and return it. `capabilities` are what it may do, such as "writeFiles";
+        without any it may do everything. `bucket`, the name of a bucket, and `prefix`, the
+        beginning of file names, restrict it; "" does not.
         """
         made = Key(
             f"00{secrets.token_hex(11)}",

@@ -15,8 +15,8 @@ ALL = ("listBuckets", "listFiles", "readFiles", "writeFiles", "deleteFiles")
 
 
 class Refusal(Exception):
-    """Raised when the store refuses a call, with an HTTP status, a code and a message as the API
-    words them.
+    """Raised when the store refuses a call. `status` is the HTTP status, `code` B2's word for the
+    reason (such as "bad_request"), and `message` a sentence; without a sentence it is the code.
     """
 
     def __init__(self, status: int, code: str, message: str = "") -> None:
@@ -26,8 +26,9 @@ class Refusal(Exception):
 
 @dataclass
 class Key:
-    """An application key. `bucket` (a name) and `prefix` (of file names) are "" where the key is
-    not restricted.
+    """An application key, with which a client logs in: `id`, `secret`, and in `capabilities` what
+    the key may do, such as "writeFiles". It is restricted to the bucket with the name `bucket` and
+    to file names that begin with `prefix`; "" is no restriction.
     """
 
     id: str
@@ -39,10 +40,13 @@ class Key:
 
 @dataclass
 class Version:
-    """One version of a file. `action` is "upload", "start" while a large file is unfinished, or
-    "hide" for a version that hides the name. `t_ms` is the time of the upload in wall clock
-    milliseconds. `pieces` holds the files with its bytes, in order. `parts` maps the number of a
-    part to its file, its size in bytes and its SHA-1.
+    """One version of a file. `id` is its own id and `bucket` the id of its bucket. `action` is
+    "upload" for a file, "start" for a large file whose parts are still to come, or "hide" for a
+    version that hides the name. `t_ms` is the time of the upload in milliseconds since the epoch.
+    `size` is in bytes, and `sha1` is None for a large file.
+
+    `pieces` are the paths of the files that hold its bytes, in order. `parts` maps the number of a
+    part of an unfinished large file to (path, size in bytes, SHA-1).
     """
 
     id: str
@@ -58,7 +62,9 @@ class Version:
     parts: dict[int, tuple[Path, int, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version in the form in which B2's API lists it."""
+        """Return the description of the version as B2's API sends it, with keys such as "fileId",
+        "fileName" and "contentLength" (bytes).
+        """
         return {
             "accountId": "account",
             "action": self.action,
@@ -98,9 +104,9 @@ class Version:
 
 
 class Shelf:
-    """Everything that the store holds, with the bytes in files below `directory`. Safe to use from
-    several threads. `clock` gives the server's wall clock seconds; no two versions have the same
-    time.
+    """Everything that a practice store holds: buckets, keys and versions of files. The bytes of the
+    files lie below `directory`. It can be used from several threads. `clock` returns wall clock
+    seconds; `now_ms` makes of it times of which no two are the same.
     """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
@@ -126,18 +132,20 @@ class Shelf:
         return key
 
     def number(self) -> str:
-        """Return a new id for a file or a version, which no other has."""
+        """Return a new id for a bucket, a file or a version. No id is returned twice."""
         with self.lock:
             self._numbers += 1
             return f"4_z{self._numbers:020d}"
 
     def place(self) -> Path:
-        """Return a new path for the bytes of one request; nothing is there yet."""
+        """Return a new path below the store's directory, to which the bytes of one upload can be
+        written. No file is there yet.
+        """
         return self.directory / self.number()
 
     def now_ms(self) -> int:
-        """Return a time for a new version in wall clock milliseconds, later than all times returned
-        before.
+        """Return the present time for a new version in milliseconds since the epoch. It is always
+        later than all times that were returned before.
         """
         with self.lock:
             self._last_ms = max(self._last_ms + 1, int(self.clock() * 1000))
@@ -150,8 +158,8 @@ class Shelf:
         return version
 
     def get(self, version: str, action: str | None = None) -> Version:
-        """Return the version with the id `version`. Raises Refusal if there is none, or none with
-        that `action`.
+        """Return the version with the id `version`. With `action` ("upload", "start" or "hide") it
+        must also have that action. Raises Refusal if there is no such version.
         """
         with self.lock:
             found = self._versions.get(version)
@@ -184,8 +192,9 @@ class Shelf:
             path.unlink(missing_ok=True)
 
     def versions(self, bucket: str, prefix: str = "") -> list[Version]:
-        """Return all versions of the files of `bucket` (an id) whose names begin with `prefix`, by
-        name and newest first, unfinished ones too.
+        """Return all versions of the files of a bucket, also unfinished ones and those that hide a
+        name, sorted by name, those of one name with the newest first. `bucket` is the bucket's id.
+        With `prefix` only files whose names begin with it are returned.
         """
         with self.lock:
             found = [
@@ -196,8 +205,9 @@ class Shelf:
         return sorted(found, key=lambda one: (one.name.encode(), -one.t_ms))
 
     def newest(self, bucket: str, prefix: str = "") -> list[Version]:
-        """Return the newest version of each file of `bucket` (an id) that is visible and whose name
-        begins with `prefix`, by name. Hidden and unfinished files are left out.
+        """Return the newest version of each file of a bucket, sorted by name. Hidden and unfinished
+        files are left out. `bucket` is the bucket's id. With `prefix` only files whose names begin
+        with it are returned.
         """
         seen: dict[str, Version] = {}
         for one in self.versions(bucket, prefix):

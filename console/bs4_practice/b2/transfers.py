@@ -18,8 +18,9 @@ _AT_END = "hex_digits_at_end"
 
 
 def upload_file(request: Request) -> None:
-    """Take the bytes of a whole file, save them as a new version, and answer with it. Raises
-    Refusal for a wrong hash, token or name.
+    """Receive the bytes of a whole file, store them as a new version, and answer with its
+    description. Raises Refusal if the bytes have another SHA-1 than the client announced, the
+    upload token is not valid, or the key may not use the file's name.
     """
     shelf, bucket = request.b2.shelf, request.upload_target()
     name = unquote(request.headers["X-Bz-File-Name"])
@@ -41,8 +42,9 @@ def upload_file(request: Request) -> None:
 
 
 def upload_part(request: Request) -> None:
-    """Take the bytes of one part of a large file, and answer with the part's description. A part of
-    the same number is replaced. Raises Refusal for a wrong hash or token.
+    """Receive the bytes of one part of a large file, and answer with the description of the part.
+    An earlier part with the same number is replaced. Raises Refusal if the bytes have another SHA-1
+    than the client announced or the upload token is not valid.
     """
     shelf = request.b2.shelf
     found = shelf.get(request.upload_target(), "start")
@@ -64,8 +66,8 @@ def upload_part(request: Request) -> None:
 
 
 def download_file_by_name(request: Request) -> None:
-    """Send the bytes of the newest version of a file that the path names (bucket/name). Raises
-    Refusal if there is none or the key may not read it.
+    """Send the bytes of the newest version of the file that the path names as "BUCKET/NAME". Raises
+    Refusal if there is no such file or the key may not read it.
     """
     request.may()
     bucket, _, name = unquote(request.rest).partition("/")
@@ -79,8 +81,8 @@ def download_file_by_name(request: Request) -> None:
 
 
 def download_file_by_id(request: Request) -> None:
-    """Send the bytes of the version whose id the URL gives. Raises Refusal if there is none or the
-    key may not read.
+    """Send the bytes of the file version whose id the URL gives as "fileId". Raises Refusal if
+    there is no such version or the key may not read files.
     """
     request.may()
     _send(request, request.b2.shelf.get(request.query["fileId"], "upload"))

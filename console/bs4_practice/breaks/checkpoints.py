@@ -35,7 +35,7 @@ _OLD_AGE_S = 900.0
 
 async def flip_bytes_and_resume(stage: Stage) -> None:
     """Overwrite 512 bytes in the middle of the trainer's newest complete checkpoint, and launch the
-    run again from that step. Does not wait for the run's first step.
+    run again to resume from that checkpoint. Does not wait for the run's first step.
     """
     newest = complete(stage)
     shard = stage.pod.run_dir / "checkpoints" / f"step_{newest}" / "trainer" / "__0_0.distcp"
@@ -47,7 +47,8 @@ async def flip_bytes_and_resume(stage: Stage) -> None:
 
 async def lose_a_part_and_resume(stage: Stage) -> None:
     """Rename the orchestrator's part of the newest complete checkpoint, so that only the trainer's
-    part is left, and launch the run again from that step. Does not wait for the run's first step.
+    part is left, and launch the run again to resume from that checkpoint. Does not wait for the
+    run's first step.
     """
     newest = complete(stage)
     aside(orchestrator_checkpoints(stage) / f"step_{newest}" / "orchestrator")
@@ -55,10 +56,10 @@ async def lose_a_part_and_resume(stage: Stage) -> None:
 
 
 async def tear_newest(stage: Stage) -> None:
-    """Kill the first trainer rank, wait until the console shows the run as failed, and rename the
-    last file that the writer of the newest checkpoint wrote. All files of the run's directory are
-    dated 15 minutes back, so that the checkpoint looks like that of a writer who died a quarter of
-    an hour ago.
+    """Make the newest checkpoint look as if its writer had died in the middle: kill the first
+    trainer rank, wait until the console shows the run as failed, and move the file `.metadata`,
+    which is written last, out of the newest complete checkpoint into the pod's home directory. All
+    files of the run's directory are dated 15 minutes back.
 
     Raises StageError if the run has not failed after 60 seconds.
     """
@@ -101,9 +102,9 @@ async def lose_all_and_resume(stage: Stage) -> None:
 
 
 async def bring_all_back(stage: Stage) -> None:
-    """Repair `lose_all_and_resume`: stop the run, move the new checkpoints to
-    `aside-new-checkpoints` in the project, put the old ones back, and resume the run as
-    `person.recover` does.
+    """Repair `lose_all_and_resume` as a person would: stop the run, move the new checkpoints to
+    `aside-new-checkpoints` in the pod's project, put the old ones back, and have the agent resume
+    the run. Raises StageError if the run cannot be stopped or resumed.
     """
     await stage.must("stop", run="demo")
     new = stage.pod.run_dir / "checkpoints"
@@ -114,24 +115,25 @@ async def bring_all_back(stage: Stage) -> None:
 
 
 async def start_with_rotation(stage: Stage) -> None:
-    """Launch a run whose config says that the trainer keeps only its two newest checkpoints, and
-    wait for its step 27.
+    """Launch the run with a config by which the trainer is to keep only its two newest checkpoints,
+    and wait until step 27 has finished. Raises StageError if that takes longer than two minutes.
     """
     edit_config(stage, {"ckpt.keep_last": 2})
     await train(stage, steps=27)
 
 
 async def train_with_rotation(stage: Stage) -> None:
-    """Launch a run whose config says that the trainer keeps only its two newest checkpoints, and
-    wait for its step 12 (two complete checkpoints).
+    """Launch the run with a config by which the trainer is to keep only its two newest checkpoints,
+    and wait until step 12 has finished; the run then has two complete checkpoints. Raises
+    StageError if that takes longer than two minutes.
     """
     edit_config(stage, {"ckpt.keep_last": 2})
     await train_longer(stage)
 
 
 async def move_the_old_ones_aside(stage: Stage) -> None:
-    """Rename all checkpoints of the trainer and the orchestrator but the two newest of each, so
-    that no trainer finds them. Nothing is deleted.
+    """Rename all checkpoints of the trainer and of the orchestrator, except the two newest of each,
+    to `aside-step_N`, so that no trainer finds them. Nothing is deleted.
     """
     roots = {orchestrator_checkpoints(stage), stage.pod.run_dir / "checkpoints"}
     for root in roots:
@@ -159,10 +161,9 @@ async def _disk(stage: Stage, directory: Path, megabytes: int) -> Path:
 
 
 async def fill_orchestrators_disk(stage: Stage) -> None:
-    """Give the directory into which the orchestrator writes a disk of its own of 8 MiB, and fill
-    the disk to the last byte. In 2026-01 that is the directory of the orchestrator's checkpoints,
-    in the current generation the one of the rollouts. Nothing is left free, because the
-    orchestrator's checkpoints are small.
+    """Give the directory into which the orchestrator writes a small disk of its own (8 MiB), and
+    fill the disk completely. The directory is that of the orchestrator's checkpoints in prime-rl of
+    January 2026, and that of the rollouts in current prime-rl.
     """
     if stage.trainer == OLD:
         disks.fill(await _disk(stage, orchestrator_checkpoints(stage), 8), 0)
@@ -178,9 +179,10 @@ async def fill_trainers_disk(stage: Stage) -> None:
 
 
 async def make_room(stage: Stage) -> None:
-    """Repair a full disk as a person would: move the files that fill the disk, incomplete
-    checkpoints and (where the rollouts have a disk of their own) the rollouts to other places, then
-    stop the run and resume it as `person.recover` does.
+    """Repair a full disk as a person would: move the file that fills the disk into the project's
+    directory, rename incomplete checkpoints, and, if the rollouts have a disk of their own, move
+    the rollouts into the project's directory `aside`. Then stop the run and have the agent resume
+    it. Raises StageError if it cannot be stopped or resumed.
     """
     for ballast in list(stage.pod.run_dir.rglob("somebody-elses.tar")):
         shutil.move(ballast, stage.pod.project)
@@ -201,8 +203,8 @@ def _set_torn_aside(root: Path) -> None:
 
 
 async def train_on_a_small_disk(stage: Stage) -> None:
-    """Give the pod's output directory a disk of its own of 32 MiB, launch the run, and wait for its
-    step 7.
+    """Give the pod's output directory a small disk of its own (32 MiB), launch the run, and wait
+    until step 7 has finished. Raises StageError if that takes longer than two minutes.
     """
     await _disk(stage, stage.pod.output_dir, 32)
     await train(stage)
@@ -214,8 +216,8 @@ async def fill_most(stage: Stage) -> None:
 
 
 async def delete_ballast(stage: Stage) -> None:
-    """Move the file with which `disks.fill` filled the disk of the output directory into the
-    project's directory.
+    """Free the disk of the output directory that `fill_most` has filled, by moving the file that
+    fills it into the project's directory.
     """
     shutil.move(stage.pod.output_dir / "somebody-elses.tar", stage.pod.project)
 
@@ -230,8 +232,9 @@ async def make_read_only(stage: Stage) -> None:
 
 async def make_writable(stage: Stage) -> None:
     """Make the disk of the trainer's checkpoints writable again, rename incomplete checkpoints, and
-    resume the run as `person.recover` does. On a real pod there is no such way back: the pod is
-    replaced, and the run is resumed elsewhere from its remote checkpoint.
+    have the agent resume the run. Raises StageError if it cannot be resumed. On a real pod there is
+    no such way back: the pod is replaced, and the run is resumed elsewhere from its copy in the
+    object store.
     """
     await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
     _set_torn_aside(stage.pod.run_dir / "checkpoints")

@@ -18,8 +18,8 @@ async def kill_server(stage: Stage) -> None:
 
 async def end_server(stage: Stage) -> None:
     """Send SIGTERM to the inference server at a moment without requests, between two batches. The
-    server shuts down in order, with exit code 0, although nobody wanted it to end. Raises
-    TimeoutError if no such moment comes.
+    server then shuts down in order and with exit code 0, although the run still needs it. Raises
+    TimeoutError if no batch begins within 60 seconds, or if the batch does not end within 30 more.
     """
     server = faults.find(stage.pod, "inference")[0]
     await faults.wait_generating(stage.pod)
@@ -78,8 +78,8 @@ async def somebody_on_the_environments_port(stage: Stage) -> None:
 
 
 async def end_own_listener(stage: Stage) -> None:
-    """Kill the foreign servers that hold ports of the run, and resume the run as `person.recover`
-    does.
+    """Kill the foreign servers that hold ports which the run needs, and have the agent resume the
+    run. Raises StageError if it cannot be resumed.
     """
     for process in stage.pod.processes():
         if "create_server" in process.title:
@@ -88,8 +88,9 @@ async def end_own_listener(stage: Stage) -> None:
 
 
 async def fill_shared_memory(stage: Stage) -> None:
-    """Give the pod's `/dev/shm` a disk of its own of 3 MiB, fill it with segments as killed engines
-    leave them, and launch the run. Does not wait for the run's first step.
+    """Give the pod's `/dev/shm` a small disk of its own (3 MiB), fill it with files of shared
+    memory as killed inference engines leave them, and launch the run. Does not wait for the run's
+    first step.
     """
     directory = disks.give_own_disk(stage, stage.pod.root / "dev" / "shm", _SHM_MEGABYTES)
     for number in range(_SHM_MEGABYTES):
@@ -98,8 +99,8 @@ async def fill_shared_memory(stage: Stage) -> None:
 
 
 async def clear_shared_memory(stage: Stage) -> None:
-    """Move the segments of killed engines out of the pod's `/dev/shm` into its home directory, and
-    resume the run as `person.recover` does.
+    """Move the files that killed inference engines left in the pod's `/dev/shm` into its home
+    directory, and have the agent resume the run. Raises StageError if it cannot be resumed.
     """
     for segment in (stage.pod.root / "dev" / "shm").glob("psm_dead*"):
         target = stage.pod.home / f"aside-{segment.name}"
@@ -123,13 +124,16 @@ async def start_a_plain_server(stage: Stage) -> None:
 
 
 async def train_on_it(stage: Stage) -> None:
-    """Launch a run that has no inference server of its own and uses the one that runs already."""
+    """Launch a run that has no inference server of its own and uses the one that runs already.
+    Returns when the run has begun to train, and raises StageError if it fails to.
+    """
     await stage.launch(config="configs/rl-apart.toml")
 
 
 async def start_the_right_server(stage: Stage) -> None:
-    """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and resume
-    the run as `person.recover` does. Raises StageError if the plain server still listens after 30
+    """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and have
+    the agent resume the run. Raises StageError if the plain server still listens after 30 seconds
+    or the run cannot be resumed, and TimeoutError if the new server does not answer within 60
     seconds.
     """
     for process in stage.pod.processes():
@@ -158,8 +162,9 @@ def _too_many_tokens(stage: Stage) -> dict[str, object]:
 
 
 async def wait(stage: Stage) -> None:
-    """Wait until the run has finished step 2. This is what the advice for a slow start says: the
-    model is still loading.
+    """Wait until step 2 of the run has finished, and do nothing else: the advice for a slow start
+    is to wait, because the model is still loading. Raises StageError if that takes longer than two
+    minutes.
     """
     await advance(stage, "demo", 2)
 
@@ -178,9 +183,10 @@ async def lead_to_unknown_architecture(stage: Stage) -> None:
 
 
 async def spoil_broadcasts(stage: Stage) -> None:
-    """Start a program on the pod that cuts every new file of broadcast weights to 64 bytes, as a
-    disk does that loses the ends of files. The files that exist already are left whole. Returns
-    once the program is started; the program runs for about a minute or longer.
+    """Start a program on the pod that cuts the file of the weights in every new broadcast (the
+    trainer's hand-over of its weights to the inference server) to 64 bytes, as a disk does that
+    loses the ends of files. Broadcasts that exist already stay whole. Returns once the program is
+    started; the program runs for about a minute or longer.
     """
     root = stage.pod.run_dir / ("run_default/broadcasts" if stage.trainer == OLD else "broadcasts")
     code = (
@@ -195,8 +201,8 @@ async def spoil_broadcasts(stage: Stage) -> None:
 
 
 async def end_the_spoiler(stage: Stage) -> None:
-    """Kill the program that `spoil_broadcasts` started, and resume the run as `person.recover`
-    does.
+    """Kill the program that `spoil_broadcasts` started, and have the agent resume the run. Raises
+    StageError if it cannot be resumed.
     """
     for process in stage.pod.processes():
         if "os.truncate" in process.title:

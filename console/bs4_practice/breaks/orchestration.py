@@ -32,8 +32,8 @@ async def terminate_launcher(stage: Stage) -> None:
 
 
 async def orphan_the_children(stage: Stage) -> None:
-    """End the launcher with a signal that no handler of its generation takes, so that its children
-    go on without a parent: SIGTERM in 2026-01, SIGHUP in the current generation.
+    """End the launcher with a signal that it does not handle, so that its children go on without a
+    parent: SIGTERM in prime-rl of January 2026, SIGHUP in current prime-rl.
     """
     end = faults.terminate if stage.trainer == OLD else faults.hang_up
     end(faults.find(stage.pod, "launcher")[0])
@@ -67,15 +67,16 @@ async def start_with_reward_that_raises(stage: Stage) -> None:
 
 async def start_with_reward_of_another_task(stage: Stage) -> None:
     """Install a version of the environment whose reward function belongs to another task and gives
-    nearly every answer 0, and launch the run. Does not wait for the run's first step.
+    nearly every answer the reward 0, and launch the run. Does not wait for the run's first step.
     """
     install_environment(site_packages(stage.pod.project), _NEVER_RIGHT, "0.2.0")
     await start(stage)
 
 
 async def install_the_right_one(stage: Stage) -> None:
-    """Stop the run, copy the wrong environment to `aside` in the project, install the right one
-    over it, and resume the run as `person.recover` does.
+    """Repair a wrong environment as a person would: stop the run, copy the installed package of the
+    environment to `aside` in the project, install the right package over it, and have the agent
+    resume the run. Raises StageError if the run cannot be stopped or resumed.
     """
     await stage.must("stop", run="demo")
     for wrong in site_packages(stage.pod.project).glob("reverse_text*"):
@@ -85,9 +86,10 @@ async def install_the_right_one(stage: Stage) -> None:
 
 
 async def start_without_a_component(stage: Stage) -> None:
-    """Launch the run and take away the program with which its launcher starts its children. 2026-01
-    starts them through uv, which is renamed while the launcher loads; the current generation starts
-    them by their own names, and `orchestrator` is renamed before the launch.
+    """Launch the run so that its launcher does not find a program that it needs to start its
+    children. The launcher of January 2026 starts them by uv, which is renamed while the launcher
+    loads. The current launcher starts them by their own names; there `orchestrator` is renamed
+    before the launch.
     """
     if stage.trainer == OLD:
 
@@ -110,8 +112,8 @@ async def start_without_a_component(stage: Stage) -> None:
 
 
 async def put_it_back(stage: Stage) -> None:
-    """Give the program that `start_without_a_component` renamed its name again, and resume the run
-    as `person.recover` does.
+    """Give the program that `start_without_a_component` renamed its name again, and have the agent
+    resume the run. Raises StageError if it cannot be resumed.
     """
     for path in (
         stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv",
@@ -124,10 +126,10 @@ async def put_it_back(stage: Stage) -> None:
 
 
 async def garble_run_config(stage: Stage) -> None:
-    """Launch the run and overwrite the first three bytes of the config that the orchestrator leaves
-    for the trainer. The trainer is stopped until then, so that it reads only the garbled file.
-    Returns when the trainer has written its refusal. Raises TimeoutError if that does not happen
-    within 60 seconds.
+    """Launch the run, and overwrite the first three bytes of the config file (`orch.toml`) that the
+    orchestrator writes for the trainer. The trainer's processes are paused until that is done, so
+    that they read only the garbled file. Returns when the trainer has refused it by writing
+    `error.txt`. Raises TimeoutError if that takes longer than 60 seconds.
     """
     path = stage.pod.run_dir / "run_default" / "configs" / "orch.toml"
     held: dict[int, Process] = {}

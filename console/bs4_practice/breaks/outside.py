@@ -9,8 +9,9 @@ from bs4_practice.stage import Stage
 
 
 def hub_that_answers(status: int) -> Act:
-    """Return an act that removes the model from the pod's cache, starts a model hub that answers
-    requests without a token with the HTTP status `status`, and launches the run.
+    """Return a function that breaks a pod (the `inject` of a Scenario): it removes the model from
+    the pod's cache, starts a model hub that answers requests without a token with the HTTP status
+    `status`, and launches the run, which has no token. It does not wait for the run's first step.
     """
 
     async def act(stage: Stage) -> None:
@@ -22,22 +23,25 @@ def hub_that_answers(status: int) -> Act:
 
 
 async def log_in(stage: Stage) -> None:
-    """Save a token that the practice hub takes, as `hf auth login` does, and resume the run as
-    `person.recover` does.
+    """Save the token that the practice model hub accepts, as `hf auth login` does, and have the
+    agent resume the run. Raises StageError if it cannot be resumed.
     """
     stubs.leave_token(stage)
     await recover(stage)
 
 
 async def cut_off_from_the_hub(stage: Stage) -> None:
-    """Remove the model from the pod's cache and launch the run while no model hub answers."""
+    """Remove the model from the pod's cache, and launch the run while no model hub answers. Does
+    not wait for the run's first step.
+    """
     stubs.forget_model(stage)
     await start(stage)
 
 
 async def bring_the_network_back(stage: Stage) -> None:
-    """Start a model hub that asks for a token, save the token, and resume the run as
-    `person.recover` does.
+    """Start a model hub that asks for a token, save the token, and have the agent resume the run.
+    Raises StageError if it cannot be resumed, and TimeoutError if the hub does not listen within 20
+    seconds.
     """
     await stubs.start_hub(stage, 401)
     await log_in(stage)
@@ -45,7 +49,7 @@ async def bring_the_network_back(stage: Stage) -> None:
 
 async def name_a_model_nobody_has(stage: Stage) -> None:
     """Start a model hub, put the name of a model that the hub does not have into the config, and
-    launch the run.
+    launch the run. Does not wait for the run's first step.
     """
     await stubs.start_hub(stage, 401)
     edit_config(stage, {"model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Txt"})
@@ -58,14 +62,16 @@ def _monitor(stage: Stage, offline: bool = False) -> dict[str, object]:
 
 
 async def report_without_a_key(stage: Stage) -> None:
-    """Launch a run that reports to W&B from a pod that has no key for W&B."""
+    """Launch a run that is to report to W&B, on a pod that has no W&B key. Does not wait for the
+    run's first step.
+    """
     edit_config(stage, _monitor(stage))
     await start(stage)
 
 
 async def report_to_nobody(stage: Stage) -> None:
-    """Save a key for W&B in `~/.netrc` of the pod and launch a run that reports to W&B, which
-    cannot be reached from a practice pod.
+    """Save a W&B key in the pod's `~/.netrc`, and launch a run that is to report to W&B, which a
+    practice pod cannot reach. Does not wait for the run's first step.
     """
     netrc = stage.pod.home / ".netrc"
     netrc.touch(mode=0o600)
@@ -74,8 +80,9 @@ async def report_to_nobody(stage: Stage) -> None:
 
 
 async def end_an_offline_run(stage: Stage) -> None:
-    """Launch a run that records for W&B offline, wait for its step 6, and stop it, so that its
-    records are left unsent.
+    """Launch a run that writes its W&B records to files only (offline), wait until step 6 has
+    finished, and stop it. The records are left unsent. Raises StageError if step 6 takes longer
+    than two minutes.
     """
     edit_config(stage, _monitor(stage, offline=True))
     await stage.launch()

@@ -41,17 +41,23 @@ async def stop_rank(stage: Stage) -> None:
 
 
 async def no_memory(stage: Stage) -> None:
-    """Forbid the first trainer rank to map more memory than it has mapped now."""
+    """Limit the memory that the first trainer rank may map to what it has mapped now, so that its
+    next allocation fails.
+    """
     limits.address_space(faults.find(stage.pod, "rank")[0])
 
 
 async def no_files(stage: Stage) -> None:
-    """Forbid the first trainer rank to open more files than it has open now."""
+    """Limit the files that the first trainer rank may open to what it has open now, so that it can
+    open no other.
+    """
     limits.open_files(faults.find(stage.pod, "rank")[0])
 
 
 def two_ranks(stage: Stage) -> None:
-    """Change the config so that the trainer has two ranks, each on its own GPU."""
+    """Change the run's config so that the trainer has two ranks, each on its own GPU. Nothing is
+    launched.
+    """
     if stage.trainer == OLD:
         edit_config(stage, {"trainer_gpu_ids": [1, 2]})
     else:
@@ -59,7 +65,9 @@ def two_ranks(stage: Stage) -> None:
 
 
 async def train_with_two_ranks(stage: Stage) -> None:
-    """Launch a run with two trainer ranks and wait for its step 7."""
+    """Launch a run with two trainer ranks, and wait until step 7 has finished. Raises StageError if
+    that takes longer than two minutes.
+    """
     two_ranks(stage)
     await train(stage)
 
@@ -81,13 +89,16 @@ async def stop_second_rank_at_its_start(stage: Stage) -> None:
 
 
 def rate(value: float) -> Act:
-    """Return an act that launches a run with the learning rate `value`."""
+    """Return a function that breaks a pod (the `inject` of a Scenario): it launches a run with the
+    learning rate `value` and does not wait for its first step.
+    """
     return with_config(lambda stage: {"trainer.optim.lr": value})
 
 
 async def start_with_groups_of_one(stage: Stage) -> None:
-    """Launch a run whose groups have one rollout each, so that no advantage can be computed within
-    a group. Does not wait for the run's first step.
+    """Launch a run that generates only one rollout for each prompt. Advantages compare the rollouts
+    of a prompt with each other, so that this run has none to train on. Does not wait for the run's
+    first step.
     """
     edit_config(stage, {"orchestrator.group_size": 1})
     await stage.launch(wait=False, preflight=False)
@@ -110,9 +121,9 @@ async def start_on_one_gpu(stage: Stage) -> None:
 
 
 async def outgrow_its_memory(stage: Stage) -> None:
-    """Put the first trainer rank into a control group that is too small for the next checkpoint.
-    The kernel then ends the rank and says so in the kernel log. The group is removed when the pod
-    is gone.
+    """Put the first trainer rank into a control group that allows it 16 MiB more memory, which is
+    too little for the next checkpoint. The kernel then kills the rank and says so in the kernel
+    log. The group is removed when the pod is gone. Raises OSError if the group cannot be made.
     """
     held = contextlib.ExitStack()
     group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))

@@ -40,11 +40,11 @@ async def kill_driver(stage: Stage) -> None:
 
 
 async def tear_newest(stage: Stage) -> None:
-    """Kill the driver and leave the newest checkpoint as a driver does that is killed while a rank
-    still writes: half of the second rank's file, no `data.pt`, and the file with the number of the
-    latest step still naming the step before. The checkpoint is dated 10 minutes back, so that
-    nobody can be writing it any more. Raises StageError if the task runner has not ended after 30
-    seconds.
+    """Kill verl's driver, and make the newest checkpoint look as if that had happened while a rank
+    was writing: half of the second rank's file is there, `data.pt` is missing, and the file with
+    the number of the latest step still names the step before. The checkpoint is dated 10 minutes
+    back, so that nobody can take it for one that is still being written. Raises StageError if the
+    task runner has not ended after 30 seconds.
     """
     await kill_driver(stage)
     await stage.until(
@@ -61,8 +61,9 @@ async def tear_newest(stage: Stage) -> None:
 
 
 async def train_with_a_small_ray_disk(stage: Stage) -> None:
-    """Give Ray's directory on the pod a disk of its own of 16 MiB, launch the run, and wait for its
-    step 7.
+    """Give the directory of Ray's files on the pod a small disk of its own (16 MiB), launch the
+    run, and wait until step 7 has finished. Raises StageError if that takes longer than two
+    minutes.
     """
     await asyncio.to_thread(disks.give_own_disk, stage, _rays(stage), 16)
     await train(stage)
@@ -74,8 +75,8 @@ async def fill_rays_disk(stage: Stage) -> None:
 
 
 async def free_rays_disk(stage: Stage) -> None:
-    """Move the file that fills Ray's disk into the project's directory, and resume the run as
-    `person.recover` does.
+    """Move the file that fills Ray's disk into the project's directory, and have the agent resume
+    the run. Raises StageError if it cannot be resumed.
     """
     shutil.move(_rays(stage) / "somebody-elses.tar", stage.pod.project)
     await recover(stage)
@@ -86,9 +87,9 @@ def _rays(stage: Stage) -> Path:
 
 
 async def stop_workers_at_their_start(stage: Stage) -> None:
-    """Launch the run and stop both Ray workers with SIGSTOP before they have registered with Ray,
-    as a GPU that does not answer holds them up. Raises TimeoutError if two workers are not stopped
-    within 60 seconds.
+    """Launch the run, and stop both Ray workers with SIGSTOP before they have registered with Ray,
+    as happens to workers whose GPU does not answer. Raises TimeoutError if two workers are not
+    stopped within 60 seconds.
     """
     await start(stage)
     paused: set[int] = set()
@@ -104,7 +105,8 @@ async def stop_workers_at_their_start(stage: Stage) -> None:
 
 async def fill_its_memory(stage: Stage) -> None:
     """Put the run's processes into a control group of 512 MiB, and start another program in the
-    group that takes 97 percent of the memory. The group is removed when the pod is gone.
+    group, which takes 97 percent of that memory. The group is removed when the pod is gone. Raises
+    OSError if the group cannot be made.
     """
     held = contextlib.ExitStack()
     group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))
@@ -123,8 +125,8 @@ async def fill_its_memory(stage: Stage) -> None:
 
 
 async def end_the_other_and_go_on(stage: Stage) -> None:
-    """Kill the program that `fill_its_memory` has started, and resume the run as `person.recover`
-    does it.
+    """Kill the program that `fill_its_memory` has started, and have the agent resume the run.
+    Raises StageError if it cannot be resumed.
     """
     for process in stage.pod.processes():
         if _SOMEBODY_ELSE in process.cmdline:
@@ -133,10 +135,10 @@ async def end_the_other_and_go_on(stage: Stage) -> None:
 
 
 async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
-    """Stop the run and start it again by hand with its own command line and
-    `trainer.resume_mode=off`, which is no mode of verl. The console refuses such a start; a person
-    who wants the run to begin anew types the command that `ps` showed. The output goes to
-    `~/by-hand.log`.
+    """Stop the run, and start it again by hand with the same command line and with
+    `trainer.resume_mode=off`, which verl does not know as a mode. A person does so who wants the
+    run to begin anew; the console refuses such a start. The output goes to `by-hand.log` in the
+    pod's home directory.
     """
     shown = faults.find(stage.pod, "launcher")[0].cmdline
     await stage.must("stop", run="demo")
@@ -145,8 +147,8 @@ async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
 
 
 async def start_from_half_an_adapter(stage: Stage) -> None:
-    """Write an adapter of which only the weights were copied, name it in the config, and launch the
-    run. Does not wait for the run's first step.
+    """Write a LoRA adapter that has its weights but no config, name it in the run's config, and
+    launch the run. Does not wait for the run's first step.
     """
     adapter = stage.pod.project / "adapter"
     adapter.mkdir()
@@ -156,8 +158,9 @@ async def start_from_half_an_adapter(stage: Stage) -> None:
 
 
 async def train_on_a_small_disk_without_rotation(stage: Stage) -> None:
-    """Give the output directory a disk of its own of 96 MiB, remove the number of checkpoints to
-    keep from the config, launch the run, and wait for its step 7.
+    """Give the output directory a small disk of its own (96 MiB), remove the limit on the number of
+    checkpoints from the config, launch the run, and wait until step 7 has finished. Raises
+    StageError if that takes longer than two minutes.
     """
     await asyncio.to_thread(disks.give_own_disk, stage, stage.pod.output_dir, 96)
     replace_in_config(stage, "max_actor_ckpt_to_keep = 100\n", "")
@@ -165,8 +168,9 @@ async def train_on_a_small_disk_without_rotation(stage: Stage) -> None:
 
 
 async def train_beyond_the_plan(stage: Stage) -> None:
-    """Launch a run whose config plans six steps but ends the training only by its number of epochs,
-    and wait for its step 4.
+    """Launch a run whose config plans six steps, but ends the training only after a number of
+    epochs, and wait until step 4 has finished. Raises StageError if that takes longer than two
+    minutes.
     """
     replace_in_config(stage, "total_training_steps = 10000\n", "")
     edit_config(stage, {"plan.steps": _PLANNED})

@@ -13,12 +13,14 @@ _STATES = {"starting": "booting", "running": "active", "stopped": "unhealthy"}
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of Lambda's API."""
+    """Return an error answer in the form of Lambda's API. `status` is its HTTP status and `text`
+    its message.
+    """
     code = {401: "global/invalid-api-key", 404: "global/object-does-not-exist"}.get(
         status, "instance-operations/launch/insufficient-capacity"
     )

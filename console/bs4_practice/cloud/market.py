@@ -22,9 +22,10 @@ _T = TypeVar("_T")
 
 @dataclass
 class Goods:
-    """One kind of machine that is for sale. Prices are in US dollars an hour for the whole machine;
-    `bid` is the lowest bid for an interruptible machine, or None if there is none. `left` is how
-    many more can be had.
+    """One kind of machine that a provider rents out: `count` GPUs of the model `gpu`. `price` is in
+    US dollars an hour for the whole machine; `bid` is the lowest price for an interruptible
+    machine, or None if there are none. `reliability` is a share from 0 to 1, `cuda` the CUDA
+    version, and `left` how many more machines of this kind can be rented.
     """
 
     provider: str
@@ -42,8 +43,14 @@ class Goods:
 
 @dataclass
 class Rented:
-    """One machine that was rented. `price` is in US dollars an hour. `made_t` is when it was made,
-    in wall clock seconds.
+    """A machine that was rented. `label` is the name that the tenant gave it, and `price` is in US
+    dollars an hour. `spot` is True if it can be interrupted. `public_keys` may log in, and
+    `start_command` is what the tenant wants run at the start. `made_t` is when it was rented, in
+    seconds since the epoch. Until `hidden_until_m`, in monotonic seconds, the provider does not
+    list it.
+
+    `address` is (host, port) of its SSH server, or None while it has none, and `host_key` that
+    server's public key ("TYPE BASE64") or "".
     """
 
     id: str
@@ -67,24 +74,28 @@ class Rented:
 
 
 class Metal(Protocol):
-    """What stands behind the machines of a market: something that makes them reachable over SSH,
-    and takes them away.
+    """What stands behind the machines of a Market: the object that makes a rented machine reachable
+    over SSH, and takes it away again.
     """
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
-        """Bring `machine` up, and return its SSH address (host, port) and host key (`type base64`).
-        The address is None if it has none, and the key is "" if it has none.
+        """Start `machine`. Returns its SSH address as (host, port), or None if it gets none, and
+        its SSH host key as "TYPE BASE64", or "" if it has none.
         """
 
     def end(self, machine: Rented) -> None:
-        """Give back what stands behind `machine`. Do nothing if there is nothing."""
+        """Stop whatever `start` has started for `machine`. Does nothing if there is nothing to
+        stop.
+        """
 
 
 class NoMetal:
-    """Machines that only exist in the books: their address answers nothing."""
+    """Nothing real behind the machines of a Market. A machine gets an address, but nothing answers
+    there.
+    """
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
-        """Return an address on which nothing listens, and no host key."""
+        """Return an address on which nothing listens, and "" as the host key."""
         return ("127.0.0.1", 9), ""
 
     def end(self, machine: Rented) -> None:
@@ -93,8 +104,10 @@ class NoMetal:
 
 
 class PracticePods:
-    """Machines that are practice pods, each of which is opened by the public keys of its rental.
-    `settings` are further arguments of `pod.start`, and the pods' files lie below `root`.
+    """Practice pods behind the machines of a Market, one for each rented machine. The public keys
+    of the rental may log in. The files of the pods lie below `root`, `generation` is the trainer on
+    them ("2026-01", "current" or "verl"), and `settings` are further arguments of
+    `bs4_practice.pod.start`.
     """
 
     def __init__(self, root: Path, generation: str = "current", **settings: Any) -> None:
@@ -104,8 +117,8 @@ class PracticePods:
         self._settings = settings
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
-        """Start a practice pod for `machine`, and return its SSH address (host, port) and its host
-        key. Raises PodError if it does not come up.
+        """Start a practice pod for `machine`. Returns the pod's SSH address as (host, port), and
+        its SSH host key as "TYPE BASE64". Raises PodError if the pod does not come up.
         """
         name = f"m{machine.id.rpartition('-')[2]}"  # short: unix sockets lie below it
         pod = _apart(
@@ -134,9 +147,9 @@ class PracticePods:
 
 
 class Market:
-    """Everything that is for sale and rented, of all providers, safe to use from several threads.
-    Machines begin to come up `boot_s` seconds after they were rented. `metal` makes them real;
-    without it they exist in the books only.
+    """All machines of all practice clouds, those for rent (`goods`) and those that are rented. It
+    can be used from several threads. A machine comes up `boot_s` seconds after it was rented,
+    started by `metal`. Without `metal` nothing answers at a machine's address.
     """
 
     def __init__(self, metal: Metal | None = None, *, boot_s: float = 0.2) -> None:
@@ -151,18 +164,20 @@ class Market:
         self._threads: list[threading.Thread] = []
 
     def for_sale(self, provider: str) -> list[Goods]:
-        """Return the kinds of machines of the provider of which some are left."""
+        """Return the kinds of machines that can be rented from the provider now."""
         with self._lock:
             return [goods for goods in self.goods if goods.provider == provider and goods.left > 0]
 
     def find(self, provider: str, goods_id: str) -> Goods | None:
-        """Return the provider's kind of machine with this id, or None if it is not for sale."""
+        """Return the kind of machine that the provider rents out under the id `goods_id`. Returns
+        None if there is no such kind or none of it is left.
+        """
         return next((goods for goods in self.for_sale(provider) if goods.id == goods_id), None)
 
     def rent(self, goods: Goods, label: str | None, **more: Any) -> Rented:
-        """Rent a machine of the kind `goods` and return it at once. The machine comes up later by
-        itself. `more` holds further fields of `Rented`; with a `state` other than "starting" the
-        machine never comes up.
+        """Rent a machine of the kind `goods` and return it at once; it comes up later by itself.
+        `label` is the name that the tenant gives it, or None. `more` are further fields of Rented;
+        a machine whose `state` is given as another one than "starting" never comes up.
         """
         with self._lock:
             number = next(self._ids)
@@ -181,8 +196,8 @@ class Market:
             return machine
 
     def of(self, provider: str, *, hidden: bool = False) -> list[Rented]:
-        """Return the machines that the provider lists: all that have not ended. Machines that a
-        delayed listing does not show yet are left out unless `hidden` is True.
+        """Return the machines that the provider lists: those that have not ended. Machines that the
+        provider does not list yet (see `hidden_until_m` of Rented) are included only with `hidden`.
         """
         with self._lock:
             now = time.monotonic()
@@ -194,11 +209,15 @@ class Market:
             ]
 
     def get(self, provider: str, machine_id: str) -> Rented | None:
-        """Return the machine with this id, or None if the provider does not list it."""
+        """Return the machine with the id `machine_id`, or None if the provider lists no such
+        machine.
+        """
         return next((machine for machine in self.of(provider) if machine.id == machine_id), None)
 
     def living(self) -> list[Rented]:
-        """Return every machine that somebody pays for, listed or not."""
+        """Return all machines of all providers that have not ended and so cost money, also those
+        that their provider does not list yet.
+        """
         with self._lock:
             return [machine for machine in self.rented.values() if machine.state != "ended"]
 
@@ -214,8 +233,9 @@ class Market:
             self.metal.end(machine)
 
     def outbid(self, machine_id: str) -> None:
-        """Pause an interruptible machine for a higher bid: it is listed and meant to run, but does
-        not. Raises KeyError for an unknown machine.
+        """Stop an interruptible machine as if somebody had bid more for it: the provider still
+        lists it, but with the state "stopped" and without an address. Raises KeyError if there is
+        no such machine.
         """
         with self._lock:
             machine = self.rented[machine_id]
@@ -223,7 +243,9 @@ class Market:
         self.metal.end(machine)
 
     def close(self) -> None:
-        """End all machines. Returns when none is coming up any more."""
+        """End all machines, and wait for those that are still coming up, for at most a minute each
+        time.
+        """
         for machine_id in list(self.rented):
             self.end(machine_id)
         for thread in self._threads:

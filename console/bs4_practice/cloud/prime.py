@@ -15,12 +15,14 @@ _STATES = {"starting": "PROVISIONING", "running": "ACTIVE", "stopped": "STOPPED"
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer of the HTTP status `status`, as Prime Intellect's API words it."""
+    """Return an error answer in the form of Prime Intellect's API. `status` is its HTTP status and
+    `text` its message.
+    """
     return Answer(status, {"detail": f"{text}, says the practice cloud"})
 
 

@@ -34,12 +34,14 @@ _STATES = {"starting": "PROVISIONING", "running": "RUNNING", "stopped": "EXITED"
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of RunPod's API."""
+    """Return an error answer in the form of RunPod's API. `status` is its HTTP status and `text`
+    its message.
+    """
     return Answer(
         status, {"title": text, "status": status, "detail": f"{text}, says the practice cloud"}
     )

@@ -58,13 +58,17 @@ class Request:
     headers: dict[str, str]
 
     def one(self, name: str, default: str = "") -> str:
-        """Return the first value of a parameter of the URL, or `default` if it is missing."""
+        """Return the first value of the URL parameter `name`, or `default` if the URL does not have
+        it.
+        """
         return self.query.get(name, [default])[0]
 
 
 @dataclass
 class Answer:
-    """What a practice cloud answers to a request."""
+    """The answer of a practice cloud to a request: the HTTP status, the body (a JSON value, bytes
+    that are sent as they are, or None for an empty body), and further headers.
+    """
 
     status: int = 200
     body: Any = None
@@ -79,9 +83,9 @@ Route = tuple[str, str, str, Callable[..., Answer]]
 
 @dataclass
 class Fault:
-    """A rule of what goes wrong with the next `times` calls named `call` of `provider`; "*" stands
-    for all calls or providers. `kind` is one of `KINDS`, and `seconds` is the delay of the kinds
-    "slow" and "lag".
+    """A rule by which the next `times` calls with the name `call` to `provider` fail; "*" as either
+    of them stands for all. `kind` is how they fail, one of KINDS, for example "drop". `seconds` is
+    the delay of the kinds "slow" and "lag".
     """
 
     provider: str
@@ -92,8 +96,9 @@ class Fault:
 
 
 class Cloud:
-    """A running server of all practice clouds. `calls` holds every request that came, as (provider,
-    call, request), for tests of what was sent. `KEY` is the key that all clouds take.
+    """The practice clouds as one HTTP server; `running` starts it. `market` holds the machines, and
+    `port` is the server's port. `calls` has every request that came, as (provider, name of the
+    call, request). `KEY` is the API key that all clouds accept.
     """
 
     KEY = "practice-key-0123456789"
@@ -121,7 +126,9 @@ class Cloud:
         }
 
     def url(self, provider: str) -> str:
-        """Return the base URL of one provider's API, as its adapter takes it."""
+        """Return the base URL of a provider's API, in the form in which the console's adapter for
+        that provider takes it.
+        """
         return f"http://127.0.0.1:{self.port}/{provider}" + {
             "lambda": "/api/v1",
             "verda": "/v1",
@@ -129,16 +136,16 @@ class Cloud:
         }.get(provider, "")
 
     def urls(self) -> dict[str, str]:
-        """Return the base URL of each provider's API, by the provider's name."""
+        """Return the base URL of each provider's API, as {provider: URL}."""
         return {provider: self.url(provider) for provider in PROVIDERS}
 
     def fault(
         self, provider: str, call: str, kind: str, *, times: int = 1, seconds: float = 1.0
     ) -> None:
-        """Let the next `times` calls named `call` of a provider go wrong as `kind` says (see
-        `KINDS`). `call` is create, list, get, offers, terminate, keys, logs, token or "*" (any);
-        `provider` may be "*" too. `seconds` is the delay of the kinds "slow" and "lag". Raises
-        ValueError for an unknown kind.
+        """Let the next `times` calls with the name `call` to a provider fail. `call` is "create",
+        "list", "get", "offers", "terminate", "keys", "logs", "token" or "*" for any; `provider` may
+        be "*" too. `kind` is how they fail, one of KINDS, for example "drop". `seconds` is the
+        delay of the kinds "slow" and "lag". Raises ValueError if the kind is not known.
         """
         if kind not in KINDS:
             raise ValueError(f"no fault {kind}")
@@ -146,7 +153,7 @@ class Cloud:
             self._faults.append(Fault(provider, call, kind, times, seconds))
 
     def heal(self) -> None:
-        """Take all faults back."""
+        """Remove all faults, so that the calls work again."""
         with self._lock:
             self._faults.clear()
 
@@ -157,7 +164,9 @@ class Cloud:
         return [request for name, what, request in self.calls if (name, what) == (provider, call)]
 
     def answer(self, request: Request) -> Answer | None:
-        """Return the answer to `request`, or None if the connection is to end without an answer."""
+        """Return the answer to a request. Returns None if a fault wants the connection to end
+        without an answer.
+        """
         name, _, rest = request.path.lstrip("/").partition("/")
         if name == "_control":
             return self._control(rest, request)
@@ -268,10 +277,11 @@ def running(
     boot_s: float = 0.2,
     market: Market | None = None,
 ) -> Iterator[Cloud]:
-    """Run a server of all practice clouds on a free port of 127.0.0.1 while the block lasts, and
-    yield the server. The rented machines end with the block. `metal` makes the machines real, and
-    `boot_s` is how many seconds pass before a machine comes up. `market` replaces the market that
-    these two describe. `root` is not used.
+    """Run the practice clouds as a server on a free port of 127.0.0.1 while the block lasts, and
+    yield it. When the block ends, all rented machines end too. `metal` makes the machines real (see
+    Metal); None leaves them without anything behind. `boot_s` is how many seconds pass before a
+    machine comes up. `market`, if given, is used instead of a new one made of `metal` and `boot_s`.
+    `root` is not used.
     """
     cloud = Cloud(market or Market(metal or NoMetal(), boot_s=boot_s))
 

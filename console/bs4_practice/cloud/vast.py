@@ -25,12 +25,14 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the account's key."""
+    """Return True if the request carries `key`, the API key of the account."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of Vast's API."""
+    """Return an error answer in the form of Vast's API. `status` is its HTTP status and `text` its
+    message.
+    """
     return Answer(
         status, {"success": False, "error": text, "msg": f"{text}, says the practice cloud"}
     )

@@ -15,12 +15,16 @@ _STATES = {"starting": "provisioning", "running": "running", "stopped": "offline
 
 
 def allowed(request: Request, key: str) -> bool:
-    """Return True if the request carries the token that Verda gave for the account's key."""
+    """Return True if the request carries the access token that the practice cloud gives out. `key`,
+    the account's key, is not used: only the call for the token checks it.
+    """
     return request.headers.get("authorization") == f"Bearer {_TOKEN}"
 
 
 def failure(status: int, text: str) -> Answer:
-    """Return an error answer with the HTTP status `status`, in the form of Verda's API."""
+    """Return an error answer in the form of Verda's API. `status` is its HTTP status and `text` its
+    message.
+    """
     return Answer(status, {"code": "invalid_request", "message": text})
 
 

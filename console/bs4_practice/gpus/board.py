@@ -41,8 +41,10 @@ _SETTINGS: dict[str, int] = {
 
 @dataclass(frozen=True)
 class Holder:
-    """A live process with memory on a simulated GPU. `pid` is its real process id, whatever NVML
-    reports. `entry` is the file that stands for the memory it holds.
+    """A live process that holds memory of a simulated GPU. `gpu` is the GPU's number, and `bytes`
+    how much it holds. `pid` is the real process id, whatever NVML reports, and `start_ticks` when
+    the process was started, in clock ticks since boot. `entry` is the file that stands for the
+    memory.
     """
 
     gpu: int
@@ -53,8 +55,9 @@ class Holder:
 
 
 class Board:
-    """The simulated GPUs whose files lie in `root` (a pod's `gpu` directory). `dev` is the
-    directory with their device nodes, which is `dev` beside `root` unless given.
+    """The simulated GPUs of a pod, with which they can be looked at and changed. Their files lie in
+    `root`, the pod's directory `gpu`. `dev` is the directory of their device nodes; None takes the
+    directory `dev` beside `root`.
     """
 
     def __init__(self, root: Path, dev: Path | None = None) -> None:
@@ -69,8 +72,9 @@ class Board:
         name: str = "NVIDIA H100 80GB HBM3",
         driver: str = "580.65.06",
     ) -> None:
-        """Make `n` GPUs with `total_bytes` of memory each. NVML reports every process id as
-        `report_pids` describes for `foreign_pids`, as happens inside a container.
+        """Set up `n` simulated GPUs, each with `total_bytes` of memory and the model name `name`;
+        `driver` is the driver's version. `foreign_pids` says how NVML is to name processes (see
+        `report_pids`), because inside a container it reports the process ids of the host.
         """
         for directory in (self.root / "devices", self.root / "holders", self.dev):
             directory.mkdir(parents=True, exist_ok=True)
@@ -89,8 +93,9 @@ class Board:
         self.report_pids(foreign_pids)
 
     def report_pids(self, foreign: int | Mapping[int, int] | None) -> None:
-        """Set how NVML names the processes that hold memory: by their real process id (None), by
-        that id plus a number, or by a mapping from real to reported ids.
+        """Set which process ids NVML reports for the processes that hold memory. If `foreign` is
+        None, these are the real ids. If it is a number, that number is added to each. A mapping
+        gives the reported id for each real one.
         """
         kept = _read(self.root / "driver")
         lines = [f"version {kept['version']}", f"init_error {kept['init_error']}"]
@@ -101,8 +106,8 @@ class Board:
         self._replace(self.root / "driver", "\n".join(lines) + "\n")
 
     def fail_init(self, code: int) -> None:
-        """Let the driver refuse to start with the NVML return code `code` (9 means not loaded); 0
-        lets it start again.
+        """Make the driver refuse to start with the NVML return code `code`, for example 9 (driver
+        not loaded). With 0 it starts again.
         """
         lines = [
             line
@@ -116,14 +121,16 @@ class Board:
         return len(list((self.root / "devices").iterdir()))
 
     def settings(self, index: int) -> dict[str, str]:
-        """Return the settings of the GPU `index` and their values, as text."""
+        """Return the settings of the GPU with the number `index`, as {name: value as text}, for
+        example "util" and "temp".
+        """
         return _read(self.root / "devices" / str(index))
 
     def set(self, index: int, **values: int) -> None:
-        """Change settings of the GPU `index`: util, temp, power, ecc, throttle, error (an NVML
-        return code) and so on. -1 leaves a value to be derived from what the processes on the GPU
-        do. Setting `xid` also raises that driver error event. Raises KeyError for a setting that
-        does not exist.
+        """Change settings of the GPU with the number `index`, such as util (percent), temp (°C),
+        power (watts), throttle, or error (the NVML return code of every call). With -1 a value
+        follows from what the processes on the GPU do. Setting `xid` also raises an Xid event with
+        that number. Raises KeyError if there is no such setting.
         """
         for key in values:
             if key not in _SETTINGS:
@@ -143,7 +150,9 @@ class Board:
         self.set(index, hang_ms=ms)
 
     def holders(self) -> list[Holder]:
-        """Return the live processes that hold memory now, with how much."""
+        """Return the live processes that hold memory of the GPUs now, one Holder for each process
+        and GPU.
+        """
         found = []
         for entry in sorted((self.root / "holders").iterdir()):
             gpu, pid, ticks, size = (int(part) for part in entry.name.split("-"))
@@ -169,8 +178,8 @@ class Board:
 
 
 def alive(pid: int, start_ticks: int) -> bool:
-    """Return True if exactly the process with this id and start time (clock ticks since boot)
-    lives. A zombie does not live.
+    """Return True if the process `pid` that was started at `start_ticks`, in clock ticks since
+    boot, is still alive. A zombie is not, nor is a later process with the same id.
     """
     try:
         raw = Path(f"/proc/{pid}/stat").read_bytes()

@@ -15,9 +15,10 @@ NAME = "libnvidia-ml.so.1"
 
 
 def build(directory: Path) -> Path | None:
-    """Compile the simulated driver to `directory/libnvidia-ml.so.1` and return that path, or None
-    if there is no working C compiler. The driver is compiled once on each machine and copied from
-    then on. It finds its GPUs in `<directory>/../gpu`.
+    """Compile the simulated GPU driver to `directory/libnvidia-ml.so.1`, and return that path.
+    Returns None if this machine has no C compiler that works. The compiled file is kept in the
+    user's cache and copied from there the next time. The driver looks for its GPUs in
+    `directory/../gpu`.
     """
     compiler = next(
         (found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None

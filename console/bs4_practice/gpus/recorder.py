@@ -36,8 +36,10 @@ _THROTTLE = {
 
 
 def snapshot(board: Board) -> dict[str, Any]:
-    """Return what NVML would say about the GPUs now, in the form that `recorded.json` has (see the
-    description of this module).
+    """Return what NVML would say about the GPUs now. "t" is the time in seconds since the epoch,
+    "driver" the driver's version, "devices" has a dict for each GPU, and "xids" one for the last
+    Xid event of each GPU that had one. A GPU has, for example, "util" (percent), "mem_used" and
+    "mem_total" (bytes), "temp" (°C) and "power" (watts); the description of this module lists all.
     """
     holders = board.holders()
     driver = [line.split() for line in (board.root / "driver").read_text().splitlines()]

@@ -21,12 +21,11 @@ State = dict[str, Any]
 
 
 class Rotation:
-    """Deletes the old step directories below `root`, so that the newest `keep_last` stay; None
-    keeps all.
+    """Deletes old checkpoints, which are directories `root/step_N`, so that only the `keep_last`
+    newest stay. With None all stay. A directory is deleted with everything in it.
 
-    Only steps that the object knows are deleted: those found at its start (up to step `resume`, if
-    one that is not negative is given) and those added since. Nothing is deleted before a new save
-    has returned. The whole step directory goes, with whatever else lies in it.
+    Only checkpoints that the object knows are deleted: those that exist when it is made (only up to
+    step `resume`, if that is given and not negative), and those that were added since.
     """
 
     def __init__(self, root: Path, keep_last: int | None, resume: int | None) -> None:
@@ -37,12 +36,14 @@ class Rotation:
         ]
 
     def add(self, step: int) -> None:
-        """Note that checkpoint `step` was saved."""
+        """Note that the checkpoint of `step` was saved. A later call of `maybe_clean` may delete
+        it.
+        """
         self._steps = sorted({*self._steps, step})
 
     def maybe_clean(self, report: Callable[[str], None]) -> None:
-        """Delete the known step directories that are too old. `report` is called with a line for
-        each.
+        """Delete the known checkpoints that are older than the `keep_last` newest. `report` is
+        called with a line of text for each.
         """
         if self._keep_last is None:
             return
@@ -56,8 +57,9 @@ class Rotation:
 
 
 class TrainerCheckpoints:
-    """The trainer's checkpoints in `root/step_N/trainer/`: one file a rank, then `.metadata` with
-    the hash of every file. `world` is this rank's place among the ranks.
+    """The trainer's parts of a run's checkpoints, in `root/step_N/trainer/`. Each rank writes one
+    file, and rank 0 then writes `.metadata`, which has the hash of every file. `rotation` gives
+    `root` and deletes old checkpoints, and `world` is this rank's place among the ranks.
     """
 
     def __init__(self, rotation: Rotation, world: World) -> None:
@@ -72,9 +74,9 @@ class TrainerCheckpoints:
         return step_path(self._root, step) / "trainer"
 
     def save(self, step: int, state: State) -> None:
-        """Save `state` as this rank's part of checkpoint `step`. Returns when all ranks have saved
-        theirs and rank 0 has written `.metadata`. Raises RuntimeError in torch's words if the disk
-        is full.
+        """Save `state` as this rank's file in the checkpoint of `step`. Returns when all ranks have
+        done so and rank 0 has written `.metadata`. Raises RuntimeError, with torch's own error
+        message, if the disk is full.
         """
         directory = self.path(step)
         directory.mkdir(parents=True, exist_ok=True)
@@ -93,9 +95,9 @@ class TrainerCheckpoints:
         self._rotation.add(step)
 
     def load(self, step: int) -> State:
-        """Return the state that this rank saved in checkpoint `step`. Raises FileNotFoundError if
-        there is no such checkpoint or it is incomplete, and RuntimeError in torch's words if the
-        file's bytes have changed.
+        """Return the state that this rank saved in the checkpoint of `step`. Raises
+        FileNotFoundError if there is no such checkpoint or it is incomplete, and RuntimeError, with
+        torch's own error message, if the file has changed since.
         """
         directory = self.path(step)
         if not directory.exists():
@@ -111,16 +113,17 @@ class TrainerCheckpoints:
         return state
 
     def maybe_clean(self, report: Callable[[str], None]) -> None:
-        """Delete the old checkpoints if this is rank 0, and do nothing on other ranks. `report` is
-        called with a line for each.
+        """Delete old checkpoints, if this is rank 0. `report` is called with a line of text for
+        each that is deleted.
         """
         if self._rank == 0:
             self._rotation.maybe_clean(report)
 
 
 def save_orchestrator(directory: Path, progress: State, buffer: State | None) -> None:
-    """Write `directory/progress.pt` atomically. With a `buffer` (2026-01) write `directory/buffer/`
-    too.
+    """Write the orchestrator's part of a checkpoint into `directory`: its progress as
+    `progress.pt`, in one atomic step, and, if `buffer` is not None (prime-rl of January 2026), the
+    buffer of rollouts as `buffer/rollout_buffer.jsonl`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"progress.pt.{os.getpid()}.tmp"
@@ -132,8 +135,8 @@ def save_orchestrator(directory: Path, progress: State, buffer: State | None) ->
 
 
 def load_orchestrator(directory: Path) -> tuple[State, State | None]:
-    """Return the progress that `save_orchestrator` saved in `directory`, and the buffer or None if
-    there is none. Raises FileNotFoundError if a file is missing.
+    """Return (progress, buffer) as `save_orchestrator` has written them into `directory`. The
+    buffer is None if none was written. Raises FileNotFoundError if a file is missing.
     """
     state = json.loads((directory / "progress.pt").read_text())
     saved = directory / "buffer" / "rollout_buffer.jsonl"
@@ -141,12 +144,14 @@ def load_orchestrator(directory: Path) -> tuple[State, State | None]:
 
 
 def rng_state(state: tuple[Any, ...]) -> list[Any]:
-    """Return the value of `random.Random().getstate()` in a form that JSON can hold."""
+    """Return `state`, the result of `random.Random().getstate()`, in a form that can be written as
+    JSON.
+    """
     return [state[0], list(state[1]), state[2]]
 
 
 def rng_from(state: list[Any]) -> tuple[Any, ...]:
-    """Return the value for `random.Random().setstate()` that `rng_state` stored."""
+    """Return what `random.Random().setstate()` takes, from `state`, the result of `rng_state`."""
     return state[0], tuple(state[1]), state[2]
 
 

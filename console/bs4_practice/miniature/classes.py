@@ -18,14 +18,16 @@ from .v2026_01.settings import KNOWN as V2026_01
 
 
 class ValidationError(ValueError):
-    """Raised when a config does not validate, as pydantic raises it."""
+    """Raised when a config is not valid, as pydantic's error of this name."""
 
     def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f"{len(entries)} validation errors")
         self._entries = entries
 
     def errors(self) -> list[Mapping[str, Any]]:
-        """Return a list of what is wrong, each with `loc`, `type` and `msg`."""
+        """Return what is wrong with the config, one mapping for each error: `loc` is the key as a
+        tuple of its parts, `type` pydantic's word for the kind of error, and `msg` a sentence.
+        """
         return list(self._entries)
 
 
@@ -64,47 +66,50 @@ class _Checked:
 
 
 class RLConfig2026(_Checked):
-    """The config of a 2026-01 run. The constructor raises ValidationError if the config does not
-    validate.
+    """The config of a run of January's prime-rl. The constructor raises ValidationError if the
+    config is not valid.
     """
 
     KNOWN = V2026_01
 
 
 class OrchestratorConfig2026(_Checked):
-    """The config of a 2026-01 orchestrator alone. The constructor raises ValidationError if the
-    config does not validate.
+    """The config of the orchestrator of January's prime-rl alone. The constructor raises
+    ValidationError if the config is not valid.
     """
 
     KNOWN: ClassVar = {"": V2026_01["orchestrator"]}
 
 
 class RLConfig(_Checked):
-    """The config of a run of the current generation. The constructor raises ValidationError if the
-    config does not validate.
+    """The config of a run of current prime-rl. The constructor raises ValidationError if the config
+    is not valid.
     """
 
     KNOWN = CURRENT
 
 
 class OrchestratorConfig(_Checked):
-    """The config of a current orchestrator alone. The constructor raises ValidationError if the
-    config does not validate.
+    """The config of the orchestrator of current prime-rl alone. The constructor raises
+    ValidationError if the config is not valid.
     """
 
     KNOWN: ClassVar = {"": CURRENT["orchestrator"]}
 
 
 def parse_argv(cls: type[_Checked], allow_extras: bool = False) -> _Checked:
-    """Return the config of class `cls` from the program's command line, as 2026-01 does. Raises
-    ConfigError or ValidationError. `allow_extras` is not used.
+    """Return the config that the command line of this program gives, as an object of the class
+    `cls`. This is the function of January's prime-rl. Raises ConfigError if the command line or a
+    config file cannot be read, and ValidationError if the config is not valid. `allow_extras` is
+    not used.
     """
     return cls(parse(sys.argv[1:]))
 
 
 def cli(cls: type[_Checked], *, args: Sequence[str]) -> _Checked:
-    """Return the config of class `cls` from the words `args` of a command line, as the current
-    generation does. Raises ConfigError.
+    """Return the config that the words `args` of a command line give, as an object of the class
+    `cls`. This is the function of current prime-rl. Raises ConfigError if the words or a config
+    file cannot be read or the config is not valid.
     """
     try:
         return cls(parse(args))

@@ -20,19 +20,25 @@ _COMPLETIONS = "/chat/completions"
 
 
 class APIConnectionError(Exception):
-    """Raised by a completion when there is no connection to the server, or the connection broke."""
+    """Raised by a completion when there is no connection to the server or the connection broke. It
+    stands for the OpenAI client's error of this name.
+    """
 
     __module__ = "openai"
 
 
 class APITimeoutError(APIConnectionError):
-    """Raised by a completion when the server did not answer in time."""
+    """Raised by a completion when the server did not answer in time. It stands for the OpenAI
+    client's error of this name.
+    """
 
     __module__ = "openai"
 
 
 class APIStatusError(Exception):
-    """Raised by a completion when the server answers with an HTTP error; `status` is its code."""
+    """Raised by a completion when the server answers with an HTTP error. `status` is the HTTP
+    status. It stands for the OpenAI client's error of this name.
+    """
 
     __module__ = "openai"
 
@@ -42,22 +48,24 @@ class APIStatusError(Exception):
 
 
 class ConnectError(APIConnectionError):
-    """Raised by other requests than completions when there is no connection to the server (httpx
-    makes them).
+    """Raised by a request other than a completion when there is no connection to the server. It
+    stands for httpx's error of this name.
     """
 
     __module__ = "httpx"
 
 
 class ReadTimeout(APITimeoutError):
-    """Raised by other requests than completions when the server did not answer in time."""
+    """Raised by a request other than a completion when the server did not answer in time. It stands
+    for httpx's error of this name.
+    """
 
     __module__ = "httpx"
 
 
 class HTTPStatusError(APIStatusError):
-    """Raised by other requests than completions when the server answers with an HTTP error;
-    `status` is its code.
+    """Raised by a request other than a completion when the server answers with an HTTP error.
+    `status` is the HTTP status. It stands for httpx's error of this name.
     """
 
     __module__ = "httpx"
@@ -74,12 +82,12 @@ class Connection:
         self._local = threading.local()
 
     def request(self, method: str, path: str, body: Any, timeout: float) -> Any:
-        """Send one request and return its answer: the JSON value, or the text if it is not JSON.
-        `timeout` is in seconds; nothing is retried.
+        """Send one request, with `body` as JSON unless it is None, and return the answer: its JSON
+        value, or its text if it is not JSON. `timeout` is in seconds. Nothing is tried again.
 
-        Raises APIConnectionError, APITimeoutError or APIStatusError with the words of the OpenAI
-        client for completions, and ConnectError, ReadTimeout or HTTPStatusError with the words of
-        httpx for all other paths.
+        A completion raises APIConnectionError, APITimeoutError or APIStatusError, with the messages
+        of the OpenAI client. A request for any other path raises ConnectError, ReadTimeout or
+        HTTPStatusError, with the messages of httpx.
         """
         openai = path == _COMPLETIONS
         connection = getattr(self._local, "connection", None)
@@ -129,10 +137,11 @@ class Connection:
         self._local.connection = None
 
     def complete(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Send a chat completion with the retries of the OpenAI client, and return its answer.
-        There are up to ten retries: 0.5 s doubling up to 8 s, shortened by up to a quarter. Raises
-        APIConnectionError or APIStatusError if none succeeds, and at once for a client error that
-        is not worth a retry.
+        """Request a chat completion and return the server's answer. `body` is the request, and
+        `timeout` how many seconds one try may take. As by the OpenAI client, it is tried again up
+        to ten times, after pauses that grow from 0.5 to 8 seconds. Raises APIConnectionError or
+        APIStatusError if no try succeeds; for an error of the request itself (most HTTP statuses
+        from 400 to 499) at the first try.
         """
         for attempt in range(MAX_RETRIES + 1):
             try:
@@ -151,7 +160,9 @@ class Connection:
 
 
 def health(base_url: str) -> int:
-    """Return the status code of the server's /health. Raises ConnectError if nobody answers."""
+    """Return the HTTP status with which the inference server at `base_url` answers /health. Raises
+    APIConnectionError if it does not answer within 10 seconds or there is no connection.
+    """
     try:
         Connection(base_url).request("GET", "/health", None, 10.0)
     except APIStatusError as error:
@@ -162,12 +173,11 @@ def health(base_url: str) -> int:
 def wait_until_healthy(
     base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800
 ) -> None:
-    """Poll /health every second until the server answers, and call `warn` with a line every ten
-    seconds. Raises TimeoutError after `timeout` seconds. All times are in the real program's
-    seconds.
-
-    2026-01 takes any answer for health; with `need_success`, as in the current generation, only a
-    good answer counts.
+    """Ask the inference server at `base_url` for /health every second until it answers. With
+    `need_success`, as in current prime-rl, only an answer without an HTTP error counts; in
+    January's prime-rl any answer does. `warn(line, source)` is called every ten seconds, with a
+    line for the log and the place in prime-rl's code that writes it. Raises TimeoutError after
+    `timeout` seconds. All these seconds are multiplied by the miniature's pace (see pace.py).
     """
     waited = 0
     while waited < timeout:

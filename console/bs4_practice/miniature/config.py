@@ -16,18 +16,20 @@ Tree = dict[str, Any]
 
 
 class ConfigError(ValueError):
-    """Raised when a config does not validate; the message is what the trainer prints."""
+    """Raised when a config or command line is not valid. The message is what the trainer prints."""
 
 
 class Config:
-    """A config as a tree of tables, whose values are named by dotted paths."""
+    """A config: a tree of tables. A value in it is named by a dotted path, such as
+    "trainer.optim.lr".
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
 
     def get(self, path: str, default: Any = None) -> Any:
-        """Return the value at `path`, or `default` if the value or a table above it is missing or
-        null.
+        """Return the value at the dotted path `path`, or `default` if it is missing or null, or if
+        a table above it is missing.
         """
         node: Any = self.tree
         for part in path.split("."):
@@ -37,13 +39,13 @@ class Config:
         return node
 
     def has(self, path: str) -> bool:
-        """Return True if there is a value at `path` that is not null."""
+        """Return True if there is a value other than null at the dotted path `path`."""
         return self.get(path) is not None
 
     def set(self, path: str, value: Any) -> None:
-        """Put `value` at `path`; missing tables are made. True for a key that stands for a whole
-        table (`ckpt`, `resume`, `inference`) keeps the table if there is one, and makes an empty
-        one otherwise.
+        """Set the value at the dotted path `path`. Missing tables are made. Setting a key that
+        names a whole table ("ckpt", "resume" or "inference") to True leaves the table as it is, or
+        makes an empty one if it is missing.
         """
         *parents, last = path.split(".")
         node = self.tree
@@ -57,7 +59,9 @@ class Config:
             node[last] = value
 
     def section(self, path: str) -> Config:
-        """Return the table at `path` as a config of its own, or an empty one if there is none."""
+        """Return the table at the dotted path `path` as a config of its own. Returns an empty
+        config if there is no such table.
+        """
         found = self.get(path, {})
         return Config(dict(found))
 
@@ -67,9 +71,10 @@ _TABLES = ("ckpt", "resume", "inference")
 
 
 def parse(arguments: Sequence[str]) -> Config:
-    """Return the config that the words `arguments` of a command line give: the files in order, then
-    the words' own values, which win. Raises ConfigError for files that are not TOML or JSON and for
-    stray words.
+    """Return the config that a command line gives. `arguments` are its words: files ("@ FILE",
+    "--SECTION @ FILE"), whose tables are merged in their order, and values ("--a.b VALUE",
+    "--flag", "--no-flag"), which win over those of the files. Raises ConfigError if a file is not
+    valid TOML or JSON, or for a word that is neither, and OSError if a file cannot be read.
     """
     config = Config({})
     overrides: list[tuple[str, Any]] = []
@@ -102,8 +107,8 @@ def parse(arguments: Sequence[str]) -> Config:
 
 
 def read(path: Path) -> Tree:
-    """Return what a TOML or (current generation's children) JSON file holds. Raises ConfigError if
-    it cannot be parsed.
+    """Return the tree of tables in a config file: JSON if its name ends with `.json`, otherwise
+    TOML. Raises ConfigError if it cannot be parsed, and OSError if it cannot be read.
     """
     raw = path.read_bytes()
     try:
@@ -114,13 +119,14 @@ def read(path: Path) -> Tree:
 
 
 def keys(text: str) -> frozenset[str]:
-    """Return the words in `text` as a set."""
+    """Return the words of `text`, which are separated by blanks, as a set."""
     return frozenset(text.split())
 
 
 def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
-    """Raise ConfigError if `config` has a key that the trainer does not know; both generations
-    forbid those. `known` maps the path of a table ("" is the top level) to its keys.
+    """Check that the trainer knows all keys of `config`. `known` maps the dotted path of a table
+    ("" is the top level) to the keys that the table may have; other tables are not checked. Raises
+    ConfigError with the unknown keys if there are any.
     """
     if unknown := unknown_keys(config, known):
         details = "\n".join(
@@ -130,8 +136,9 @@ def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
 
 
 def unknown_keys(config: Config, known: Mapping[str, frozenset[str]]) -> list[str]:
-    """Return the dotted names of the keys that a table of `known` does not have. `known` maps the
-    path of a table ("" is the top level) to its keys.
+    """Return the dotted names of the keys in `config` that the trainer does not know. `known` maps
+    the dotted path of a table ("" is the top level) to the keys that the table may have; other
+    tables are not checked.
     """
     unknown = []
     for path, keys in known.items():
@@ -141,8 +148,8 @@ def unknown_keys(config: Config, known: Mapping[str, frozenset[str]]) -> list[st
 
 
 def boxed(error: Exception) -> str:
-    """Return the error in the frame that the current generation draws around a config that does not
-    validate.
+    """Return the text of `error` in a frame of lines, as current prime-rl prints it when a config
+    is not valid.
     """
     lines = ["Failed to validate config:", *str(error).splitlines()]
     body = "\n".join(f"│ {line[:75]:<75} │" for line in lines)
@@ -150,8 +157,9 @@ def boxed(error: Exception) -> str:
 
 
 def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]]) -> Config:
-    """Return the config of a command line, as `parse` does, with only `known` keys. If that fails,
-    print the error on standard error and exit with code 1.
+    """Return the config that the words `arguments` of a command line give (see `parse`). `known`
+    has the keys that may occur in it (see `unknown_keys`). If the config cannot be read or has
+    other keys, print the error on standard error, and exit with code 1.
     """
     try:
         config = parse(arguments)
@@ -163,8 +171,9 @@ def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]])
 
 
 def write_temporary(tree: Tree) -> Path:
-    """Write the config to a file for a child process and return its path. 2026-01 does so below
-    `.pydantic_config` in the working directory and never deletes the files.
+    """Write `tree`, a config, to a new TOML file for a child process, and return the file's path.
+    As in January's prime-rl, the file lies in `.pydantic_config` in the working directory and is
+    never deleted.
     """
     directory = Path(".pydantic_config")
     directory.mkdir(exist_ok=True)
@@ -174,7 +183,7 @@ def write_temporary(tree: Tree) -> Path:
 
 
 def to_toml(tree: Tree) -> str:
-    """Return the tree as TOML text."""
+    """Return `tree`, a config, as TOML text. Values that are None are left out."""
     return "\n".join(_lines(tree, "")) + "\n"
 
 

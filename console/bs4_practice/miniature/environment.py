@@ -15,9 +15,10 @@ Score = Callable[[str, str], float]
 
 
 def load(name: str, error: Callable[[str], None]) -> Score:
-    """Return the function that scores answers of the environment `name`. A reward function that
-    raises counts as 0. Raises ValueError if the environment's package is not installed. `error` is
-    called with the lines for the log.
+    """Return the function that gives the reward of an answer, `score(question, answer)`, of the
+    environment with the name `name`. It returns 0.0 if the environment's own function raises an
+    error. `error` is called with a line for the log if something goes wrong. Raises ValueError if
+    the environment's package is not installed.
     """
     module = name.replace("-", "_").split("/")[-1]
     try:

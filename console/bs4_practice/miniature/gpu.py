@@ -18,7 +18,7 @@ _DEFAULT_TOTAL = 81559 << 20  # an 80 GB H100, for a miniature that runs without
 
 
 class OutOfMemoryError(RuntimeError):
-    """Raised when a GPU has too little free memory, in torch's name and words."""
+    """Raised when a GPU has too little free memory. It stands for torch's error of this name."""
 
     __module__ = "torch"
 
@@ -29,7 +29,9 @@ def _root() -> Path | None:
 
 
 def count() -> int:
-    """Return how many GPUs the machine has."""
+    """Return how many simulated GPUs the machine has, or 2 if it has none (BS4_MINIATURE_GPUS is
+    not set).
+    """
     root = _root()
     return len(list((root / "devices").iterdir())) if root else 2
 
@@ -47,7 +49,7 @@ def visible() -> list[int]:
 
 
 def memory(gpu: int) -> tuple[int, int]:
-    """Return the free bytes and all bytes of a GPU."""
+    """Return (free bytes, all bytes) of the GPU with the number `gpu`."""
     root = _root()
     if root is None:
         return _DEFAULT_TOTAL, _DEFAULT_TOTAL
@@ -61,9 +63,9 @@ def memory(gpu: int) -> tuple[int, int]:
 
 
 def training_bytes(total: int, seq_len: int) -> int:
-    """Return how many bytes a trainer rank takes: 41 of 80 GB at the sequence lengths of the
-    recorded runs, more in proportion for longer sequences. `total` is all memory of the GPU in
-    bytes.
+    """Return how many bytes of GPU memory a trainer rank takes: about half of `total`, all bytes of
+    the GPU (41 of 80 GB in the recorded runs), for sequences of up to 8192 tokens, and more in
+    proportion for a longer `seq_len`.
     """
     return int(total * 0.52 * max(1.0, seq_len / 8192))
 
@@ -91,10 +93,12 @@ def _start_ticks(pid: int | str) -> int | None:
 
 
 class Memory:
-    """Memory of one GPU (`size` bytes) that this process holds until it ends."""
+    """Memory of a GPU that this process holds until it ends or `release` is called: `size` bytes of
+    the GPU with the number `gpu`.
+    """
 
     def __init__(self, gpu: int, size: int) -> None:
-        """Raises OutOfMemoryError when less than `size` bytes are free."""
+        """Take the memory. Raises OutOfMemoryError if fewer than `size` bytes are free."""
         self._entry: int | None = None
         self._file: Path | None = None
         self._device: int | None = None
@@ -130,8 +134,8 @@ class Memory:
         self._entry = self._device = self._file = None
 
     def busy(self, seconds: float, percent: int) -> None:
-        """Let the GPU look busy at `percent` for `seconds` from now on. A process that is stopped
-        soon looks idle.
+        """Let the GPU look `percent` percent busy for the next `seconds`. If the process is stopped
+        and does not call this again, the GPU looks idle after that time.
         """
         now = time.monotonic()
         if self._entry is None or now < self._renew_at:
@@ -142,8 +146,8 @@ class Memory:
 
 
 def forget_own_entries() -> None:
-    """Delete the files that stand for GPU memory that this process holds, before a clean exit.
-    After any other end the driver no longer counts them.
+    """Give back all GPU memory of this process before it exits, by deleting the files that stand
+    for it. After a kill that is not needed, because the driver ignores files of dead processes.
     """
     root = _root()
     if root is not None:

@@ -22,16 +22,20 @@ _SHELL = "/bin/sh"
 
 
 class HarnessError(Exception):
-    """Raised when the program of a rollout did not start, or ended by itself and not well."""
+    """Raised when the program that runs beside a rollout could not be started, or ended with an
+    error.
+    """
 
 
 class Harness:
-    """Starts the programs of one environment worker: one program for each rollout, as verifiers
+    """Starts a program beside each rollout of one environment worker, as the library verifiers
     does.
     """
 
     def __init__(self) -> None:
-        """Write the program to where the real one lies, and listen where its proxy would."""
+        """Write the program's script to the place where verifiers has it, and listen on the port
+        that stands for verifiers' proxy.
+        """
         digest = hashlib.sha256(_PROGRAM.encode()).hexdigest()
         cache = Path.home() / ".cache"
         self._python = str(cache / "uv" / "environments-v2" / digest[:16] / "bin" / "python3")
@@ -45,9 +49,9 @@ class Harness:
 
     @contextlib.contextmanager
     def program(self, model: str, question: str) -> Iterator[None]:
-        """Run the program of one rollout for as long as the block lasts. `model` and `question` are
-        in its command line. Leaving the block closes the program's input and waits for its end.
-        Raises HarnessError if it does not start or does not end well.
+        """Run the program of one rollout while the block lasts. `model` and `question` are shown in
+        its command line. When the block ends, its input is closed and its end waited for. Raises
+        HarnessError if it cannot be started or ends with an error.
         """
         words = [
             self._python,

@@ -47,9 +47,10 @@ class LocalEntryNotFoundError(FileNotFoundError):
 
 
 def load_config(model: str) -> dict[str, Any]:
-    """Return the `config.json` of a model: of a directory, the hub's cache or the hub itself, which
-    is then cached. Raises OSError in the libraries' words if it cannot be had, and ValueError for
-    an architecture that nobody knows.
+    """Return the `config.json` of a model. `model` is a directory, or a name on the model hub; then
+    the file comes from the hub's cache, or from the hub and is cached. Raises OSError, with the
+    message of huggingface_hub or transformers, if it cannot be had, and ValueError if the model's
+    architecture is not known.
     """
     config: dict[str, Any] = json.loads(_config_file(model).read_text())
     kind = config.get("model_type", "")
@@ -66,7 +67,9 @@ def load_config(model: str) -> dict[str, Any]:
 
 
 def cache(model: str) -> Path:
-    """Return the directory in the hub's cache that a download of the model fills."""
+    """Return the directory in the hub's cache in which the files of the model with the name `model`
+    lie once it was downloaded.
+    """
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return home / "hub" / f"models--{model.replace('/', '--')}" / "snapshots" / "main"
 

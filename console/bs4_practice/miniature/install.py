@@ -57,9 +57,10 @@ CLASSES = {
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
-    """Create `project/.venv` with the commands of `generation` and an environment to train in, and
-    `uv/bin/uv`. `python` is the interpreter both are made from. Raises RuntimeError if setproctitle
-    cannot be imported.
+    """Create a training environment in `project/.venv`, with the commands of prime-rl and the
+    environment "reverse-text", and a uv as `uv/bin/uv`. `generation` is "2026-01" or "current".
+    `python` is the path of the interpreter of both. Raises RuntimeError if setproctitle cannot be
+    imported.
     """
     install_training(project, python, generation)
     install_environment(_site_packages(project / ".venv"), ENVIRONMENT)
@@ -67,9 +68,9 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
 
 
 def install_training(project: Path, python: str, generation: str) -> None:
-    """Create `project/.venv` as `uv sync` leaves it: the commands and packages of the training
-    environment, and no environment to train in. Raises RuntimeError if setproctitle cannot be
-    imported.
+    """Create a training environment in `project/.venv` as `uv sync` leaves it, with the commands of
+    prime-rl but without an environment to train in. `python` is the path of its interpreter, and
+    `generation` is "2026-01" or "current". Raises RuntimeError if setproctitle cannot be imported.
     """
     base = Path(python).resolve()
     venv = project / ".venv"
@@ -95,8 +96,9 @@ def install_training(project: Path, python: str, generation: str) -> None:
 
 
 def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
-    """Create `project/.venv` as an image with verl has it, where `python3 -m verl.trainer.main_ppo
-    key=value` works. Raises RuntimeError if setproctitle cannot be imported.
+    """Create a training environment in `project/.venv` in which `python3 -m verl.trainer.main_ppo
+    key=value` runs. `python` is the path of its interpreter, and `version` the version of verl that
+    it shows. Raises RuntimeError if setproctitle cannot be imported.
     """
     venv = project / ".venv"
     _environment(venv, Path(python).resolve(), "python3")
@@ -128,8 +130,9 @@ def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
 
 
 def install_uv(uv: Path, python: str) -> None:
-    """Create the environment `uv` whose `bin/uv` is the interpreter under that name, with the
-    miniature's uv behind it.
+    """Create a virtual environment in the directory `uv`, whose `bin/uv` is the miniature's uv.
+    `python` is the path of the interpreter that runs it. Raises RuntimeError if setproctitle cannot
+    be imported.
     """
     _environment(uv, Path(python).resolve(), "uv")
     # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any
@@ -149,8 +152,9 @@ ENVIRONMENT = """def score(prompt, answer):
 def install_environment(
     packages: Path, source: str, version: str = "0.1.0", name: str = "reverse-text"
 ) -> None:
-    """Install an environment to train in as `prime env install` leaves it: a package with its
-    metadata in `packages`. `source` is its Python code, which must define `score(prompt, answer)`.
+    """Install an environment to train in, as `prime env install` does: a package and its metadata
+    in the directory `packages`. `name` and `version` are those of the package, and `source` is its
+    Python code, which must define `score(prompt, answer)`, the reward.
     """
     module = packages / name.replace("-", "_")
     module.mkdir(parents=True, exist_ok=True)
@@ -170,7 +174,7 @@ def _metadata(packages: Path, name: str, version: str) -> None:
 
 
 def site_packages(project: Path) -> Path:
-    """Return the site-packages directory of the training environment of `project`."""
+    """Return the site-packages directory of the training environment `project/.venv`."""
     return _site_packages(project / ".venv")
 
 

@@ -18,8 +18,8 @@ class Closed(ConnectionError):
 
 
 class Lines:
-    """One end of a connection that carries JSON messages, one a line. Any thread may send; only one
-    may receive.
+    """One end of a connection that carries JSON messages, one on each line. Several threads may
+    send, but only one may receive.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -30,7 +30,9 @@ class Lines:
 
     @classmethod
     def pair(cls) -> tuple[Lines, Lines]:
-        """Return the two ends of a new connection within this machine."""
+        """Return both ends of a new connection, which a process can share with a child that it
+        forks.
+        """
         left, right = socket.socketpair()
         return cls(left), cls(right)
 
@@ -68,13 +70,13 @@ class Lines:
         self._ready += [json.loads(line) for line in lines]
 
     def close(self) -> None:
-        """Close this end."""
+        """Close this end of the connection."""
         self.sock.close()
 
 
 def wait(*channels: Lines, timeout: float | None = None) -> bool:
-    """Wait until one of the channels has something to read or has ended. Return True, or False if
-    `timeout` seconds passed first; None waits for ever.
+    """Wait until one of `channels` has a message or its other end is gone, and return True. Returns
+    False if `timeout` seconds passed before that; with None it waits without limit.
     """
     if any(channel._ready for channel in channels):
         return True

@@ -26,8 +26,9 @@ _RANK = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERR
 
 
 class Logger:
-    """Writes prime-rl's log lines to standard output and, if given, to `file`, which replaces what
-    an earlier process left there. With `json_lines` each line is a JSON object.
+    """Writes prime-rl's log lines to standard output and, if `file` is given, to that file, which
+    is emptied first. `level` is the lowest level that is written, such as "info". With `json_lines`
+    each line is a JSON object.
     """
 
     def __init__(
@@ -42,43 +43,46 @@ class Logger:
             self._outputs.append(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
 
     def debug(self, message: str, at: str = "") -> None:
-        """Write a line of level DEBUG, or nothing if the logger's level is above. `at` is where the
-        real line comes from ("rl.py::539").
+        """Write a line of level DEBUG, if the logger writes that level. `at` is the place in
+        prime-rl's code that writes this line, such as "rl.py::539", or "" if it is not known.
         """
         self._log("DEBUG", message, at)
 
     def info(self, message: str, at: str = "") -> None:
-        """Write a line of level INFO, or nothing if the logger's level is above. `at` is where the
-        real line comes from ("rl.py::539").
+        """Write a line of level INFO, if the logger writes that level. `at` is the place in
+        prime-rl's code that writes this line, such as "rl.py::539", or "" if it is not known.
         """
         self._log("INFO", message, at)
 
     def success(self, message: str, at: str = "") -> None:
-        """Write a line of level SUCCESS, or nothing if the logger's level is above. `at` is where
-        the real line comes from ("rl.py::539").
+        """Write a line of level SUCCESS, if the logger writes that level. `at` is the place in
+        prime-rl's code that writes this line, such as "rl.py::539", or "" if it is not known.
         """
         self._log("SUCCESS", message, at)
 
     def warning(self, message: str, at: str = "") -> None:
-        """Write a line of level WARNING, or nothing if the logger's level is above. `at` is where
-        the real line comes from ("rl.py::539").
+        """Write a line of level WARNING, if the logger writes that level. `at` is the place in
+        prime-rl's code that writes this line, such as "rl.py::539", or "" if it is not known.
         """
         self._log("WARNING", message, at)
 
     def error(self, message: str, at: str = "") -> None:
-        """Write a line of level ERROR. `at` is where the real line comes from ("rl.py::539")."""
+        """Write a line of level ERROR. `at` is the place in prime-rl's code that writes this line,
+        such as "rl.py::539", or "" if it is not known.
+        """
         self._log("ERROR", message, at)
 
     def failure(self, message: str, error: BaseException, at: str = "") -> None:
-        """Write a line of level ERROR with the traceback of `error`: below the line, or in the
-        `exception` field of a JSON line. `at` is where the real line comes from ("rl.py::539").
+        """Write a line of level ERROR, and the traceback of `error` below it, or in the field
+        "exception" of a JSON line. `at` is the place in prime-rl's code that writes this line, such
+        as "rl.py::539", or "" if it is not known.
         """
         self._log("ERROR", message, at, "".join(traceback.format_exception(error)))
 
     def progress(self, desc: str, current: int, total: int, step: int) -> None:
-        """Write a progress report as a JSON line (`current` of `total` done in `step`). Without
-        JSON lines nothing is written: tqdm then draws its bar on standard error, which no log of a
-        run keeps in order.
+        """Write a JSON line that `current` of `total` pieces of the work `desc` are done in the
+        step `step`. Writes nothing if the logger does not write JSON lines; a progress bar is then
+        drawn on standard error instead (see Bar).
         """
         if self.json_lines:
             entry = {
@@ -148,8 +152,9 @@ def duration(seconds: float) -> str:
 
 
 class Bar:
-    """tqdm's progress bar on standard error, as it looks in a file: it uses carriage returns, and
-    log lines are glued to it until `close` ends its line.
+    """A progress bar on standard error as tqdm draws it: each new state follows a carriage return,
+    and the line ends only with `close`. `desc` is the text in front and `total` the number of
+    items.
     """
 
     def __init__(self, desc: str, total: int) -> None:

@@ -32,16 +32,17 @@ def rank() -> None:
 
 
 def uv() -> None:
-    """Run uv, which is the interpreter itself under that name (see install.py), and exit with its
-    code.
+    """Run the miniature's uv with the command line of this process, and exit with its code. This
+    process is a Python interpreter under the name uv.
     """
     run("uv", sys.orig_argv[1:])
 
 
 def run(name: str, arguments: list[str]) -> None:
-    """Run the component `name` of the generation that BS4_MINIATURE_GENERATION says, and end the
-    process with its exit code. Never returns. The process ends at once, so that threads that hang
-    in a request do not hold it up.
+    """Run the program `name` (such as "rl", "orchestrator" or "train") with the words `arguments`
+    of a command line, and end this process with its exit code. Never returns.
+    BS4_MINIATURE_GENERATION says which generation of prime-rl runs. The process ends at once, so
+    that threads that hang in a request do not hold it up.
     """
     generation = os.environ.get("BS4_MINIATURE_GENERATION", "current")
     package = {"2026-01": "v2026_01", "current": "current"}[generation]

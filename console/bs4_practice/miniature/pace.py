@@ -40,15 +40,19 @@ does not set the speed.
 
 
 def paced(seconds: float) -> float:
-    """Return how many seconds `seconds` of the real program last here."""
+    """Return how many seconds a wait lasts here that lasts `seconds` in the real program: `seconds`
+    times BS4_MINIATURE_PACE.
+    """
     return seconds * PACE
 
 
 def nap(seconds: float) -> None:
-    """Sleep for `seconds` of the real program, as long as they last here."""
+    """Sleep as long as a wait lasts here that lasts `seconds` in the real program (see `paced`)."""
     time.sleep(paced(seconds))
 
 
 def poll() -> None:
-    """Sleep for the time between two polls for a file."""
+    """Sleep once between two looks for a file: a twentieth of a training step, but between 0.02 and
+    1 seconds.
+    """
     time.sleep(POLL_SECONDS)

@@ -23,8 +23,8 @@ _BEST_SKILL = 0.96
 
 
 def write_weights(directory: Path, skill: float) -> None:
-    """Write the policy's weights to `directory/model.safetensors`. `skill` is the chance that the
-    policy gets a character right.
+    """Write the model's weights to `directory/model.safetensors`. They hold `skill`, the chance
+    from 0 to 1 that the model gets a character right. The directory is made if it is missing.
     """
     directory.mkdir(parents=True, exist_ok=True)
     header = json.dumps(
@@ -39,8 +39,8 @@ def write_weights(directory: Path, skill: float) -> None:
 
 
 def read_weights(directory: Path) -> float:
-    """Return the skill stored in `directory/model.safetensors`. Raises OSError if there is no such
-    file, and ValueError if it is not a complete safetensors file.
+    """Return the skill, a chance from 0 to 1, that `directory/model.safetensors` holds. Raises
+    OSError if the file cannot be read, and ValueError if it is not complete.
     """
     raw = (directory / "model.safetensors").read_bytes()
     if len(raw) < 8 + _SIZE * 8:
@@ -53,8 +53,9 @@ def read_weights(directory: Path) -> float:
 
 
 def generate(prompt: str, skill: float, done: int, count: int, rng: random.Random) -> str:
-    """Return the next `count` characters of an answer of which `done` exist: the reversed last word
-    of the prompt, each character right with the chance `skill`.
+    """Return the next `count` characters of an answer of which `done` characters exist. The right
+    answer is the last word of the prompt, reversed; each character is right with the chance
+    `skill`. `rng` makes the random choices.
     """
     word = prompt.split()[-1] if prompt.split() else "a"
     target = word[::-1]
@@ -73,7 +74,9 @@ def score(prompt: str, answer: str) -> float:
 
 @dataclass
 class Update:
-    """What one optimizer step reports."""
+    """What one optimizer step reports: the training metrics loss, entropy, mismatch KL and gradient
+    norm.
+    """
 
     loss: float
     entropy: float
@@ -88,13 +91,13 @@ _USUAL_RATE = 3e-6
 def learn(
     skill: float, rewards: Sequence[float], lag: int, rng: random.Random, rate: float = _USUAL_RATE
 ) -> tuple[float, Update]:
-    """Make one policy-gradient step, and return the new skill and what the step reports. `rewards`
-    are those of the batch, `rate` is the learning rate, and `lag` is how many policies old the
-    generating policy is.
+    """Make one training step. Returns the new skill, and what the step reports. `skill` is the
+    present one, `rewards` are those of the batch, and `rate` is the learning rate. `lag` is how
+    many steps the policy that generated the batch is behind the one that is trained. `rng` adds
+    noise.
 
-    A batch without spread teaches nothing, and too long a step overshoots as far as it likes. How
-    far the policy that is trained has gone from the one that generated shows in the reported
-    mismatch.
+    Equal rewards teach nothing, and too high a learning rate overshoots without limit. How far the
+    step has gone shows in the mismatch KL that it reports.
     """
     mean = sum(rewards) / len(rewards)
     spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))
@@ -113,7 +116,7 @@ def learn(
 
 
 def padding() -> bytes:
-    """Return the bytes that make a checkpoint weigh something; BS4_MINIATURE_CHECKPOINT_BYTES says
-    how many.
+    """Return the zero bytes that give a checkpoint's file its size. BS4_MINIATURE_CHECKPOINT_BYTES
+    says how many; the default is 65536.
     """
     return b"\0" * int(os.environ.get("BS4_MINIATURE_CHECKPOINT_BYTES") or 65536)

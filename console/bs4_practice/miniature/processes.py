@@ -17,18 +17,17 @@ PREFIX = "PRIME-RL"
 
 
 def set_title(title: str) -> None:
-    """Give this process the title `title` in place of its whole command line, and remove its
-    environment from /proc, as the real library does.
+    """Give this process the title `title`, which /proc and ps then show instead of its command
+    line. Its environment variables can no longer be seen there either.
     """
     setproctitle.setproctitle(title)
 
 
 class Children:
-    """The launcher's children in the order of their start, each watched by a thread that notes the
-    child's end.
-
-    A child that ends with another code than 0 puts its error into `errors`; a child that ends with
-    0 does not. That holds for the inference server too, in both generations (prime-rl.md 1.2).
+    """The child processes of a launcher, each watched by a thread until it ends. `processes` has
+    them in the order of their start. `errors` has a line of text for each that ended with another
+    exit code than 0. A child that ends with 0 leaves no error, not even the inference server, as in
+    prime-rl (prime-rl.md 1.2).
     """
 
     def __init__(self) -> None:
@@ -54,26 +53,27 @@ class Children:
         self._ended[key].set()
 
     def ended(self, *keys: str) -> bool:
-        """Return True if every child of `keys` has ended."""
+        """Return True if all children with these keys have ended."""
         return all(self._ended[key].is_set() for key in keys)
 
     def join(self) -> None:
-        """Wait for each child's thread for up to 5 s, one after the other. This is most of the 23
-        to 26 s that an end by error takes.
+        """Wait for the end of each child, one after the other and for up to 5 seconds each. In
+        prime-rl these waits are most of the 23 to 26 seconds that a run takes to end after an
+        error. Here the seconds are multiplied by the miniature's pace (see pace.py).
         """
         for thread in self._threads:
             thread.join(timeout=pace.paced(5))
 
 
 def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
+    """Return the number of a port on which nothing on this machine listens."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the process ids of everything below `pid`, from the parents in /proc."""
+    """Return the process ids of all descendants of the process `pid`, as /proc shows them."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -17,14 +17,17 @@ _GROUP_SECONDS = 1800
 
 
 class DistStoreError(RuntimeError):
-    """Raised by the first rank when another rank did not join in time."""
+    """Raised by the first rank when another rank did not join in time. It stands for torch's error
+    of this name.
+    """
 
     __module__ = "torch.distributed"
 
 
 class World:
-    """This process's place among the trainer ranks, from torchrun's environment. The constructor
-    connects to the other ranks, and raises DistStoreError or RuntimeError in torch's words if a
+    """This process's place among the trainer's ranks, as torchrun's environment variables give it:
+    `rank` is its number from 0 on, and `size` the number of ranks. The constructor connects the
+    ranks with each other. It raises DistStoreError or RuntimeError, with torch's own messages, if a
     rank does not come in time.
     """
 
@@ -72,8 +75,8 @@ class World:
             ) from None
 
     def barrier(self) -> None:
-        """Wait until every rank has come here. Raises RuntimeError in gloo's words if a rank dies
-        or does not come in time.
+        """Wait until every rank has called this. Raises RuntimeError, with the message of the
+        library gloo, if another rank dies or does not come in time.
         """
         if self.is_master:
             for peer in self._peers:

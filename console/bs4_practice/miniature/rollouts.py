@@ -48,13 +48,17 @@ _STATUS = {
 
 
 def prompt(index: int) -> str:
-    """Return example `index` of the data set: reverse a word."""
+    """Return the prompt of the data set's example with the number `index`: a request to reverse a
+    word.
+    """
     return f"Reverse the text character-by-character: {_WORDS[index % len(_WORDS)]}{index % 97:02d}"
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Where and how to request a completion. `timeout` is how many seconds one request may take."""
+    """How completions are requested: the base URL of the inference server, the model's name, the
+    most tokens of an answer, and in `timeout` how many seconds one request may take.
+    """
 
     base_url: str
     model: str
@@ -83,9 +87,11 @@ def work(
     report: Callable[[str, str], None] = _say_nothing,
     program: Program = _no_program,
 ) -> bool:
-    """Serve the groups that come from `channel`, each a number of answers to one prompt. Return
-    True if the other side says stop, and False if it vanished. `report(kind, text)` is called for
-    each rollout that ends in an error, and `program` gives the block that each rollout runs in.
+    """Generate and score the groups that are requested over `channel`. A group is a number of
+    rollouts (answers) for one prompt. `score(prompt, answer)` gives the reward. `report(kind,
+    text)` is called for each rollout that fails, and `program(model, prompt)` gives a context
+    manager that is entered around each. Returns True if the other end says stop, and False if it is
+    gone.
     """
     connections: dict[str, Connection] = {}
     jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -181,8 +187,9 @@ class _Group:
 
 
 class Groups:
-    """The orchestrator's side of an environment worker: groups are submitted, and the finished ones
-    come in `results` as (id, rollouts).
+    """The orchestrator's side of the connection `channel` to an environment worker, which generates
+    groups of rollouts. Finished groups come into the queue `results` as (id, rollouts). `sampling`
+    says how the worker requests completions.
     """
 
     def __init__(self, channel: Lines, sampling: Sampling) -> None:
@@ -192,8 +199,9 @@ class Groups:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def submit(self, identity: str, index: int, count: int) -> None:
-        """Send the worker the group `identity`: `count` answers to the example `index`. A group for
-        a worker that died is lost without a word, as in the real queues.
+        """Have the worker generate a group with the id `identity`: `count` rollouts for the data
+        set's example with the number `index`. If the worker is dead, the group is lost without an
+        error, as in prime-rl.
         """
         with contextlib.suppress(Closed):
             self._channel.send(
@@ -215,11 +223,12 @@ class Groups:
 
 
 def fork_worker(score: Score) -> Lines:
-    """Fork the environment's worker, as 2026-01's orchestrator does, and return the channel to the
-    worker. The worker keeps the orchestrator's command line. Call this before any thread starts.
+    """Fork a process that generates and scores rollouts, as the orchestrator of January's prime-rl
+    does, and return the connection to it. `score(prompt, answer)` gives the reward. The process
+    shows the orchestrator's command line. This must be called before any thread is started.
 
-    The worker ends when `Groups.stop` or `end_workers` is called. An orchestrator that is killed
-    calls neither: the worker then stays, as the real one does.
+    The process ends by `Groups.stop` or `end_workers`. If the orchestrator is killed, which calls
+    neither, it lives on, as the real one does.
     """
     ours, theirs = Lines.pair()
     pid = os.fork()
@@ -236,8 +245,8 @@ def fork_worker(score: Score) -> Lines:
 
 
 def end_workers() -> None:
-    """Terminate the forked workers and wait for their end, as multiprocessing does with its daemons
-    when a program ends by itself, be it by an error.
+    """Terminate the processes that `fork_worker` has started, and wait for their end. An
+    orchestrator calls this when it ends by itself, also after an error.
     """
     while _WORKERS:
         pid = _WORKERS.pop()
@@ -261,8 +270,8 @@ def _report_aborted(kind: str, text: str) -> None:
 
 
 def connect(address: str) -> Lines:
-    """Return a connection to the env server at `address` (tcp://host:port). It is tried again until
-    the server is there, for ever if need be.
+    """Return a connection to the environment server at `address` ("tcp://HOST:PORT"). While the
+    server refuses the connection it is tried again, without limit.
     """
     host, _, port = address.removeprefix("tcp://").rpartition(":")
     while True:
@@ -273,8 +282,8 @@ def connect(address: str) -> Lines:
 
 
 def serve(listener: socket.socket, number: int, score: Score) -> None:
-    """Run worker `number` of an env server: serve every connection to `listener` in a thread. Never
-    returns.
+    """Serve all connections to `listener` as the environment server's worker with the number
+    `number`, each in a thread. `score(prompt, answer)` gives the reward. Never returns.
     """
     processes.set_title(f"Verifiers::EnvWorker{number}")
     harness = Harness()
@@ -286,13 +295,17 @@ def serve(listener: socket.socket, number: int, score: Score) -> None:
 
 
 def advantages(rewards: list[float]) -> list[float]:
-    """Return a group's rewards minus their mean."""
+    """Return the advantage of each rollout of a group: its reward minus the mean of the group's
+    `rewards`.
+    """
     mean = sum(rewards) / len(rewards)
     return [reward - mean for reward in rewards]
 
 
 def statistics(rollouts: list[Message]) -> dict[str, Any]:
-    """Return the mean reward, the sum of tokens and the mean length in tokens of the rollouts."""
+    """Return the mean of the rewards ("reward"), the sum of the tokens ("tokens") and the mean
+    number of tokens ("seq_len") of `rollouts`, which must not be empty.
+    """
     rewards = [rollout["reward"] for rollout in rollouts]
     tokens = [rollout["tokens"] for rollout in rollouts]
     return {

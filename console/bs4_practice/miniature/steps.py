@@ -11,26 +11,28 @@ from . import pace
 
 
 def step_path(root: Path, step: int) -> Path:
-    """Return the directory of `step` below `root`."""
+    """Return `root/step_N`, the directory of the step N given as `step`."""
     return root / f"step_{step}"
 
 
 def all_steps(root: Path) -> list[int]:
-    """Return every step that has a directory below `root`, complete or not, in ascending order."""
+    """Return the numbers of all steps that have a directory `root/step_N`, complete or not, the
+    lowest first.
+    """
     return sorted(int(path.name.split("_")[-1]) for path in root.glob("step_*"))
 
 
 def latest_step(root: Path) -> int | None:
-    """Return the largest step that has a directory below `root`, or None if there is none. Neither
-    generation looks whether that directory is complete.
+    """Return the highest step that has a directory `root/step_N`, complete or not, or None if there
+    is none. prime-rl does not check that the directory is complete either.
     """
     steps = all_steps(root)
     return steps[-1] if steps else None
 
 
 def latest_stable(root: Path) -> int | None:
-    """Return the largest step below `root` whose STABLE marker was written, or None if there is
-    none.
+    """Return the highest step whose directory `root/step_N` has the file STABLE, which the trainer
+    writes when the directory is complete. Returns None if there is none.
     """
     return next(
         (step for step in reversed(all_steps(root)) if (step_path(root, step) / "STABLE").exists()),
@@ -39,7 +41,9 @@ def latest_stable(root: Path) -> int | None:
 
 
 def remove_steps_above(root: Path, step: int) -> list[int]:
-    """Delete the directories of the steps above `step`, and return their numbers."""
+    """Delete the directories `root/step_N` of all steps above `step`, and return the numbers of
+    these steps.
+    """
     gone = [found for found in all_steps(root) if found > step]
     for found in gone:
         shutil.rmtree(step_path(root, found))
@@ -47,9 +51,9 @@ def remove_steps_above(root: Path, step: int) -> list[int]:
 
 
 def wait_for(path: Path, report: Callable[[str], None]) -> None:
-    """Wait until `path` exists, for ever if need be: neither generation has a timeout here.
-    `report` is called with a line at the start, every ten seconds of the real program and at the
-    end.
+    """Wait without limit until `path` exists; prime-rl has no timeout here either. `report` is
+    called with a line for the log at the beginning, then every ten seconds (times the miniature's
+    pace), and at the end.
     """
     report(f"Waiting for path `{path}`")
     started = time.monotonic()

@@ -22,8 +22,9 @@ _TAIL_SECONDS = 0.05  # torch's tail of the redirected files sleeps 0.1 s
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the ranks that the words `arguments` of torchrun's command line describe, and wait for
-    them. Return 0 if every rank ended with 0, else 1 after torch's report on standard error.
+    """Start the trainer's ranks as torchrun does, and wait for their end. `arguments` are the words
+    of torchrun's command line. Returns 0 if every rank ended with 0. Otherwise writes torch's
+    report to standard error and returns 1.
     """
     options = dict(
         word.removeprefix("--").partition("=")[::2] for word in arguments if word.startswith("--")
@@ -60,8 +61,8 @@ class _Rank:
 
 
 def environment_of(rank: int, world: int) -> dict[str, str]:
-    """Return the environment of a rank: this process's own with the rank's place among `world`
-    ranks.
+    """Return the environment variables for the rank with the number `rank` of `world` ranks: those
+    of this process, and those by which torch finds its place.
     """
     told = {
         "RANK": rank,
@@ -116,15 +117,15 @@ class _Tail:
 
 
 class Ran(Protocol):
-    """A trainer rank as the agent that waits for it needs it: the rank's number and its process."""
+    """A trainer rank, as Agent needs it: its number and its process."""
 
     number: int
     process: subprocess.Popen[bytes]
 
 
 class Agent:
-    """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them.
-    `module` is what they run.
+    """The part of torchrun that waits for the ranks. If a rank fails, or torchrun gets a signal, it
+    ends all other ranks. `module` is the name of the Python module that the ranks run.
     """
 
     def __init__(self, ranks: Sequence[Ran], module: str) -> None:

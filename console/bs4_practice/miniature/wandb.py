@@ -31,15 +31,13 @@ class CommError(RuntimeError):
 
 
 def init(directory: Path, *, offline: bool, identity: str | None = None) -> None:
-    """Start reporting to W&B as wandb.init does, and write the run's files to `directory/wandb`. An
-    `offline` run needs neither a key nor a server; WANDB_MODE overrides that, and "disabled" does
-    nothing.
+    """Begin to report to W&B as wandb.init does, and write the run's files to `directory/wandb`.
+    With `offline` only the files are written, and neither key nor server is needed. The environment
+    variable WANDB_MODE wins over `offline`; "disabled" does nothing at all. `identity` is the run's
+    id; None takes that of WANDB_RUN_ID, or a new one.
 
-    `identity` is the run's id from the config; without it and without WANDB_RUN_ID a new one is
-    made.
-
-    Raises UsageError without a key, and CommError if the server cannot be reached, after 90 seconds
-    of the real program.
+    Raises UsageError if there is no key, and CommError if the server cannot be reached; that takes
+    90 seconds, times the miniature's pace.
     """
     mode = os.environ.get("WANDB_MODE", "offline" if offline else "online")
     if mode == "disabled":

@@ -11,7 +11,8 @@ NAME = "h100-c"
 
 
 def directory() -> Path:
-    """Return the directory of the recorded incident, in the layout of the console's local copy of a
-    pod: the streams of one 2026-01 pod whose vLLM engine was killed in the middle of a generation.
+    """Return the directory of the recorded incident. It has the layout of the console's local copy
+    of a pod, and holds the logs, steps, telemetry and journal of a pod with prime-rl of January
+    2026 whose vLLM engine was killed while it generated.
     """
     return Path(__file__).with_name("pod")

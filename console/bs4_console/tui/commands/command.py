@@ -62,12 +62,13 @@ _KEY_TEXT = {
 class Command:
     """One command of the console. `id` names it in code and keys.toml. `names` may be typed after
     `:`. `keys` are Textual's names of its keys; the screen shows the first. `title` is its name in
-    the key bar and the palette, and `help` the sentence that explains it. `where` are the screens
-    on which it works.
+    the key bar and the palette, and `help` the sentence that explains it. `where` are the names of
+    the screens on which it works.
 
-    `needs` are the keys of NEEDS that must be met. `hint` is its place in the key bar, or 0 if it
-    is not shown there. `args` says in the help what may follow the name. `completes` is the kind of
-    values that Tab offers as argument, such as "pods", or "" for none.
+    `needs` is what must be there for it: "pod", "run", "incident", "plan", or "write" (the console
+    and the pod are not read-only). `hint` is its place in the key bar, or 0 if it is not shown
+    there. `args` says in the help what may follow the name. `completes` is the kind of values that
+    Tab offers for that, such as "pods", or "" for none.
     """
 
     id: str

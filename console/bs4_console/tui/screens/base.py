@@ -35,8 +35,8 @@ NOTE: PromptKind = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run that a command given now is about. Each is None if the screen, or the row
-    under its cursor, has none.
+    """The pod and the run that a command is about if it is given now. Each is None if the screen,
+    or the row under its cursor, has none.
     """
 
     pod: PodState | None = None
@@ -99,8 +99,8 @@ class ConsoleScreen(Screen[None]):
         return (self.place,)
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command given now is about. Both are None unless a
-        subclass overrides this.
+        """Return the pod and the run that a command is about if it is given now. Both are None
+        unless a subclass overrides this.
         """
         return Subject()
 
@@ -127,8 +127,9 @@ class ConsoleScreen(Screen[None]):
         return False
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command lacks something that it needs. `need` says what,
-        and is a key of commands.NEEDS: "pod", "run", "incident", "plan" or "write".
+        """Return the sentence to show if something is missing that a command needs. `need` is what
+        is missing: "pod", "run", "incident", "plan", or "write" (the console or the pod is
+        read-only).
         """
         return commands.NEEDS[need]
 
@@ -309,8 +310,8 @@ class ConsoleScreen(Screen[None]):
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the pod that a command given now is about. Returns None without a
-        pod or session.
+        """Return the session with the pod that a command is about if it is given now. Returns None
+        if there is no pod, or no session with it.
         """
         pod = self.subject().pod
         if pod:
@@ -422,9 +423,9 @@ class ConsoleScreen(Screen[None]):
         self.console_app.say(f"Noted for {run} on {session.state.name}.")
 
     def do_merge(self, args: str) -> None:
-        """Have the agent plan the merge of a verl run's checkpoint into a Hugging Face directory on
-        its pod, and ask the person to confirm the plan. `args` is a step, or "" for the newest
-        complete checkpoint.
+        """Have the pod's agent plan the merge of a verl run's checkpoint, which is saved in parts,
+        into one Hugging Face directory on the pod, and ask the person to confirm the plan. `args`
+        is the checkpoint's step, or "" for the newest complete checkpoint.
         """
         from bs4_console.tui import merging
 

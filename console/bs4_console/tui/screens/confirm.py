@@ -142,15 +142,16 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """The dialog that asks before `plan` is carried out on `pod`. The person confirms a plan that
-    changes nothing, or only restarts the run, with `y`. Any other plan, and one that demands it, is
-    confirmed by typing the run's name. `beside` are lines that the question shows besides the
-    steps, if no page behind it shows the plan; otherwise it is None.
+    """The dialog that asks before `plan` is carried out on `pod`. A plan that changes nothing, or
+    only restarts the run, is confirmed with `y`, unless the plan itself demands the run's name. All
+    others are confirmed by typing that name. `beside` is None if a page behind the dialog shows the
+    plan; otherwise it has the lines that the dialog shows in addition to the steps, which may be
+    none.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
-        """Make the question for a plan. `beside` is what a person should know besides the steps, if
-        no page behind the question shows the plan.
+        """Make the dialog for a plan. `beside` are lines to show in addition to the steps, or None
+        if a page behind the dialog shows the plan.
         """
         super().__init__(
             plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None
@@ -183,9 +184,10 @@ class ConfirmScreen(Confirmation):
 
 
 def touched(step: dict[str, Any]) -> str:
-    """Return what a step of a plan touches, as a phrase: its title, behind it the size of the
-    directories that it moves or the number of processes that it acts on. `step` is the step's entry
-    in the plan.
+    """Return in a phrase what a step of a plan touches: the step's title, followed by the total
+    size of the directories that it moves or by the number of processes that it acts on. `step` is
+    the step as the plan's record has it, with the title under "title" and what it touches under
+    "shown" and "targets".
     """
     shown = step.get("shown") or {}
     processes = shown.get("processes") or step.get("targets") or []

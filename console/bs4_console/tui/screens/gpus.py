@@ -92,9 +92,9 @@ class GpusScreen(MomentCommands, TableScreen):
         self.query_one("#note", Panel).show(note)
 
     def moment_end(self) -> float:
-        """Return the newest moment at which the time cursor can be, in seconds since the epoch by
-        this machine's clock. It is that of all pods, whichever row is under the cursor: now, or, if
-        all of them are recordings, the end of the latest one.
+        """Return the newest moment to which the time cursor (the past moment that all screens show)
+        can be set, in seconds since the epoch by this machine's clock. That is now, or, if all pods
+        are recordings, the end of the one that ends last. The row under the cursor does not matter.
         """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
 

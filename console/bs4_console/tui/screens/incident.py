@@ -73,17 +73,17 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def playbook_id(self) -> str | None:
-        """Return the id of the playbook that is shown or that repairs the incident, or None if no
-        playbook does.
+        """Return the id of the playbook that the page shows, or that repairs the page's incident.
+        Returns None if no playbook repairs it.
         """
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """Return the newest plan of the playbook that is shown, for the page's run. The agent's
-        refusal to make one counts as a plan too (its `refused` says why). Returns None if there is
-        neither. After a plan was requested on this page, only the answer to that request counts,
-        and None is returned until it has come.
+        """Return the newest plan that the agent has made of this page's playbook for its run. If
+        the agent refused to make one, that is returned too, with the reason in its field `refused`.
+        Returns None if there is neither. Once a plan was requested on this page, only the answer to
+        that request is returned, and None until it has come.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
@@ -94,9 +94,9 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def action(self) -> ActionView | None:
-        """Return the newest action that carries out, or has carried out, this page's playbook or
-        the repair of its incident for this run. Returns None if there is none, or if it has ended
-        and a plan was made after that.
+        """Return the newest action that carries out this page's playbook, or another repair of its
+        incident, for its run, whether under way or ended. Returns None if there is none, or if it
+        has ended and a new plan was made after that.
         """
         found = [
             a
@@ -240,10 +240,10 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """Set the time cursor to the time or step in `args`, or, if `args` is empty, to the time
-        when the incident was opened. Then close this page and go to the run's screen, which shows
-        that moment. On the page of a playbook, without `args`, a message says that there is no such
-        time.
+        """Set the time cursor (the past moment that all screens show) to the time or step in
+        `args`, or, if `args` is empty, to the time when the incident was opened. Then close this
+        page and go to the run's screen, which shows that moment. On the page of a playbook, without
+        `args`, a message says that there is no such time.
         """
         if args:
             self.go_to_moment(args)
@@ -255,8 +255,8 @@ class IncidentScreen(MomentCommands, PageScreen):
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
     def moment_moved(self) -> None:
-        """Close this page and go to the run's screen, which shows the moment of the time cursor.
-        Does nothing if the pod does not know the run.
+        """Close this page and go to the run's screen, which shows the moment of the time cursor
+        (the past moment that all screens show). Does nothing if the pod does not know the run.
         """
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")

@@ -368,11 +368,11 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """Return the values with which the form of the launch dialog begins, as {field: text}; the
-    fields are those of FIELDS. `args` is "CONFIG", "CONFIG RUN" or "". Config and run name that
-    `args` does not give, further arguments and the container come from `run`, the run under the
-    cursor, if there is one. Trainer and directories come from that run, or else from the newest run
-    of `pod`.
+    """Return the values with which the form of the launch dialog begins, as {field: text}. The
+    fields are config, run, trainer, cwd, output, resume, container and overrides (see FIELDS).
+    `args` is "CONFIG RUN", "CONFIG" or "", and `run` the run under the cursor, or None. Config and
+    run name come from `args`, and what it does not give from `run`. Container and further arguments
+    come from `run`. Trainer and directories come from `run`, or else from the newest run of `pod`.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

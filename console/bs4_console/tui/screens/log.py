@@ -21,8 +21,9 @@ WITHIN_S = 0.99
 
 class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     """The log of the run with the name `run` on `pod`, on the whole screen. `source` is the source
-    that is shown, for example "trainer"; None merges all sources. `at` is the cursor (a place in
-    the log) at which the source is opened; None opens its end.
+    that is shown, for example "trainer"; None merges all sources. `at` is the place in the source's
+    log at which it is opened, as the cursor "GENERATION:OFFSET" (the number of the log file, and a
+    byte in it); None opens its end.
     """
 
     place: ClassVar[str] = commands.LOG
@@ -76,10 +77,10 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- the time cursor
 
     def moment_start(self) -> float | None:
-        """Begin to find out from the pod when the current line (the one pointed at, or else the
-        last on the screen) was written. Always returns None, because that is not known yet. The
-        time cursor is set to that time when the pod has answered; if the time cannot be told, a
-        message says so.
+        """Begin to find out from the pod when the current line was written (the line pointed at, or
+        else the last on the screen). Always returns None, because that is not known yet. When the
+        pod has answered, the time cursor (the past moment that all screens show) is set to that
+        time; if the time cannot be told, a message says so.
         """
         self.console_app.spawn("time of the line", self._start_here())
         return None
@@ -110,8 +111,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         )
 
     def moment_moved(self) -> None:
-        """Show the lines around the moment of the time cursor, or the end of the log if the screens
-        show now.
+        """Show the lines around the moment of the time cursor (the past moment that all screens
+        show), or the end of the log if the screens show the present.
         """
         t = self.cursor.of(self.pod)
         if t is None:
@@ -156,8 +157,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
 
 class FilePane(LogPane):
-    """A log widget that shows the file with the path `path` on `pod`. The path takes the place of a
-    run's name and of a source.
+    """A log widget that shows a file instead of the log of a run: the file with the path `path` on
+    `pod`. Where the log widget has a run's name and a source, this one has the path.
     """
 
     NOUN = "file"
@@ -166,13 +167,15 @@ class FilePane(LogPane):
         super().__init__(pod, path, path)
 
     def stream_of(self, source: str) -> str:
-        """Return the name of the stream by which the pod's agent sends the content of a file.
-        `source` is the file's path.
+        """Return the name under which the pod's agent sends the content of the file with the path
+        `source`.
         """
         return file_stream(source)
 
     def streams(self) -> list[str]:
-        """Return the name of the file's stream, as the only one in a list."""
+        """Return a list with one entry: the name under which the pod's agent sends the content of
+        the file.
+        """
         return [file_stream(self.run)]
 
 

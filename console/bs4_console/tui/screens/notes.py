@@ -33,7 +33,7 @@ class NotesScreen(PageScreen):
         return ("fleet", self.pod.name, self._run.name, "notes")
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the notes. If the run was removed from the pod, it is
+        """Return the pod and the run of the notes. If the run was removed from the pod, the run is
         returned as it was last.
         """
         self._run = self.pod.runs.get(self._run.name, self._run)

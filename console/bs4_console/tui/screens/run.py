@@ -236,8 +236,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """Return the newest step that had ended at the moment of the time cursor, or None if the
-        screens show now. Before the end of the first step, return that step's number minus 1.
+        """Return the newest step that had ended at the moment of the time cursor (the past moment
+        that all screens show), or None if the screens show the present. For a moment before the end
+        of the first step, return the number of that step minus 1.
         """
         t = self.cursor.of(self.pod)
         if t is None:
@@ -259,8 +260,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self._step_times[1]
 
     def moment_start(self) -> float | None:
-        """Return where the time cursor begins: at the end of the newest step, in seconds since the
-        epoch by this machine's clock. If no step has ended, return None and show a message.
+        """Return where the time cursor (the past moment that all screens show) is put first: at the
+        end of the newest step, in seconds since the epoch by this machine's clock. If no step has
+        ended, return None and show a message.
         """
         times = self.step_times()
         if times:
@@ -273,8 +275,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Show everything at the new moment of the time cursor. Only the log follows later,
-        LOG_DELAY_S seconds after the last move, because it has to query the pod for that moment.
+        """Show everything at the new moment of the time cursor (the past moment that all screens
+        show). Only the log follows later, LOG_DELAY_S (0.25) seconds after the last move, because
+        the pod has to be queried for it.
         """
         if self._log_timer is not None:
             self._log_timer.stop()
@@ -293,9 +296,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """Move the time cursor by `count` steps, backwards if negative, and at most to the first or
-        the newest step. If the cursor stands between the ends of two steps, the first of these
-        moves goes to the nearest end of a step in that direction.
+        """Move the time cursor (the past moment that all screens show) by `count` training steps,
+        backwards if negative, and at most to the end of the first or the newest step. If the cursor
+        is between the ends of two steps, the first of these moves goes to the nearest end of a step
+        in that direction.
         """
         steps = sorted(self.step_times())
         if not steps:

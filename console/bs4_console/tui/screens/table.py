@@ -16,8 +16,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 class TableScreen(ConsoleScreen):
     """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`.
-    The key of each row is a pair: the name of the pod that the row is about, and what the row shows
-    of that pod, for example the name of a run.
+    The key of each row is (pod's name, what the row shows of that pod), for example with the name
+    of a run as the second part.
     """
 
     filter_text = ""

@@ -34,8 +34,10 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[ActionView]:
-    """Yield those of `actions` that have not ended and that do work, for the given run or for all
-    runs if `run` is None. Plans, notes and the actions of retention do not count as work.
+    """Yield those of `actions` that have not ended and that work on the given run, or on any run if
+    `run` is None. Plans and notes do not count as work, nor do two kinds of actions that happen by
+    themselves: "rotate", which deletes old checkpoints, and "release", with which a console says
+    how much of the journal it has copied.
     """
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):

@@ -55,13 +55,14 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a table. `key` identifies it; in the fleet it is (pod, run), with "" as the run for
-    the pod itself. `cells` has the styled text of each column, and `values` what sorting compares,
-    both by the column's id. `rank` is how much the row needs a person: 4 critical, 3 unknown, 2
-    warning, 1 notice, 0 nothing.
+    """A row of a table. `key` identifies it; in the fleet's table it is (pod's name, run's name),
+    with "" as the run for the pod itself. `cells` has the styled text of each column, and `values`
+    what sorting compares, both by the column's id. `rank` is how much the row needs a person: 4
+    critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
 
     `trouble` is the worst problem, or "". `old` is True for a run that ended more than a day ago,
-    `running` for one that trains. `banner` is the text of a group's heading; other rows have None.
+    `running` for a run that is training. `banner` is the text of a row that is the heading of a
+    group, and None for other rows.
     """
 
     key: tuple[str, str]
@@ -117,7 +118,7 @@ def arrange(
     """Return `rows` sorted and grouped. `sort` is the id of a column, with `-` in front for the
     reverse order, or "" for the rows that need a person first. `group` is "pod", "state" or
     "trainer", or "" or "none" for no groups. Each group begins with a row that is its heading, and
-    the group with the worst row comes first. Of the groups whose names are in `folded` only the
+    the groups are in the order of their worst rows. If a group's name is in `folded`, only its
     heading is returned.
     """
     rows = ordered(rows, sort or "need")
@@ -180,10 +181,10 @@ _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Return True if `text` matches the filter `wanted`, a regular expression for which upper and
-    lower case are the same: the expression occurs in the text, or, if `wanted` begins with `!`, the
-    expression behind the `!` does not occur. An invalid expression is searched as plain text. A
-    filter of "" matches everything.
+    """Return True if `text` matches the filter `wanted`, a regular expression that does not tell
+    upper from lower case: the expression must occur in the text. If `wanted` begins with `!`, the
+    expression that follows must not occur in it. An expression that is not valid is searched as
+    plain text. A filter of "" matches everything.
     """
     if not wanted:
         return True
@@ -223,8 +224,9 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Return a row for each run of the pod. A pod without runs, with old runs only, or with an
-    incident of its own also has a row for itself, as the last one.
+    """Return a row for each run of the pod. The pod itself also gets a row, as the last one, if it
+    has no runs, only runs that ended more than a day ago, or an incident that belongs to none of
+    its runs.
     """
     made = [_row(pod, run, clock) for run in _shown(pod)]
     if status.incidents_of(pod, None) or all(row.old for row in made):

@@ -101,9 +101,9 @@ def would_do(
     text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
 ) -> list[Line]:
     """Return, in lines of at most `width` cells, how the incident can be repaired: the steps of its
-    playbook, or advice for a person if no playbook repairs it. It is shown as long as there is no
-    plan. `text` is what the file of the playbook (or of the failure, if no playbook repairs it)
-    says, or None if this console has no such file. `keys` maps command ids to keys.
+    playbook, or advice for a person if no playbook repairs it. The page shows this as long as there
+    is no plan. `text` is what the file of the playbook (or of the failure, if there is no playbook)
+    says, or None if this console has no such file. `keys` maps the ids of commands to their keys.
     """
     if incident.playbook is None:
         return [cut(line, width) for line in _by_hand(text, width)]

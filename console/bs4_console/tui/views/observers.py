@@ -31,9 +31,9 @@ NAME = 10
 def lines(
     pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
 ) -> list[Line]:
-    """Return what the external observers say of the pod, in lines of at most `width` cells: W&B for
-    each of `runs`, the provider of the pod, and, with `link`, the link. If an observer was not
-    polled, its line says why.
+    """Return what is known of the pod from outside it, in lines of at most `width` cells: what W&B
+    reports for each of `runs`, what the provider's API says of the machine, and, with `link`, how
+    the connection to it is. If one of these was not polled, its line says why.
     """
     found: list[Line] = [
         [

@@ -41,30 +41,30 @@ MOST = 40
 
 
 def danger(plan: dict[str, Any]) -> tuple[str, str]:
-    """Return (what the plan does to the run in words, the role of the style in which that is
-    drawn), for example ("restarts the run", "warn"). `plan` is the body of a plan; its word
-    `danger` decides.
+    """Return (what the plan does to the run in words, the role of the style for these words), for
+    example ("restarts the run", "warn"). `plan` is the content of the plan's record; its entry
+    "danger" decides.
     """
     word = str(plan.get("danger", "unknown"))
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def must_type(plan: dict[str, Any]) -> bool:
-    """Return True if a person has to type the run's name to confirm a plan. Returns False if one
-    key is enough: for a plan that changes nothing or only restarts the run, unless it demands the
-    name (`typed_name`). `plan` is the body of the plan.
+    """Return True if a person has to type the run's name to confirm a plan. Returns False if the
+    key `y` is enough: the plan changes nothing or only restarts the run, and does not itself demand
+    the name. `plan` is the content of the plan's record, in which "danger" and "typed_name" decide.
     """
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Return in how many seconds the plan expires; after that the agent refuses it. Returns 0 if it
-    has expired or the pod has rebooted since it was made, and None as long as no telemetry of the
-    pod has arrived.
+    """Return in how many seconds the plan expires; after that the agent refuses to carry it out.
+    Returns 0 if it has expired or the pod has rebooted since it was made, and None as long as no
+    telemetry of the pod has arrived.
 
-    Plans expire by the pod's monotonic clock. What that clock shows now is estimated from the
-    newest telemetry record: its time plus the time since it arrived here. The record was under way
-    for a moment, so the estimate is slightly behind the pod's clock, and never ahead of it.
+    A plan expires by the pod's monotonic clock. What that clock shows now is estimated as the time
+    of the newest telemetry record plus the time since the record arrived here. The estimate is
+    slightly too early, because a record takes a moment to arrive, but never too late.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -78,9 +78,10 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
 def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
-    """Return the latest plan for the run with the name `run`. The agent's refusal to make a plan
-    counts as one. Only plans of the playbook with the id `playbook`, and of the attempt with the
-    number `attempt`, are searched; None allows any. Returns None if there is no such plan.
+    """Return the latest plan for the run with the name `run`. If the agent's latest answer was a
+    refusal to make a plan, that is returned. `playbook` is the id of the playbook of the plan, and
+    `attempt` the number of the run's attempt; None allows any. Returns None if there is no such
+    plan.
     """
     found = [
         p
@@ -183,9 +184,9 @@ def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iter
 
 
 def verify_words(verify: dict[str, Any]) -> str:
-    """Return in words how it is verified that a plan or playbook has repaired the run. `verify` is
-    the entry of this name in its body, as {what is verified: how}. If it is empty, the words say
-    that no verification is named.
+    """Return in words how it is verified that the run was repaired. `verify` is the entry "verify"
+    of a plan or playbook, as {what is verified: how}. If it is empty, the words say that no
+    verification is named.
     """
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}
@@ -245,8 +246,8 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Return, in lines of at most `width` cells, whether the action has repaired the run and why or
-    why not. While the action is under way, return what it waits for.
+    """Return, in lines of at most `width` cells, whether the action has repaired the run, and the
+    reason. While the action is under way, return what it is waiting for.
     """
     waits: Line = [("… ", "accent bold")]
     if action.state == "verifying":

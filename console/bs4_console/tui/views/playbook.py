@@ -19,10 +19,10 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
-    """What a playbook's file says to a person: its `id`, `title` and `explanation`, the `steps` of
-    its fix in sentences, and in `verify` how success is verified. `danger` is its danger in one
-    word, such as "restart". `advice` is what a person can do by hand. `leads_to` is the id of
-    another playbook that helps, or None.
+    """What a playbook's file says to a person. `id` and `title` name it, and `explanation` says
+    what goes wrong. `steps` are the steps of its fix in sentences, and `verify` says how success is
+    verified. `danger` is one word for what the fix does to the run, such as "restart". `advice` is
+    what a person can do by hand. `leads_to` is the id of another playbook that helps, or None.
     """
 
     id: str

@@ -360,9 +360,9 @@ def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str,
 
 
 def sources(pod: PodState, run: str) -> list[str]:
-    """Return the names ("log/RUN/SOURCE") of the log streams that the pod has of the run with the
-    name `run`: orchestrator, trainer and inference first, the launcher after them, then the others
-    sorted by name.
+    """Return the names of the run's log streams on the pod, for example "log/math-7b/trainer" for
+    the trainer of the run math-7b. Orchestrator, trainer and inference come first, then the
+    launcher, then the others sorted by name. `run` is the run's name.
     """
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]

@@ -21,8 +21,8 @@ BAR = 10
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
     """Return one line of at most `width` cells about the copy of the run's checkpoints in an object
     store: the last step that was verified there, the upload under way, and why the last upload
-    failed. `run` is the run's name; with `named` it stands in front. Returns [] if no sync of the
-    run was ever ordered.
+    failed. `run` is the run's name, which is also shown if `named` is True. Returns [] if nobody
+    has ever ordered that this run's checkpoints are copied there.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:
@@ -68,8 +68,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
 
 
 def wrong(pod: PodState, run: str) -> bool:
-    """Return True if the last upload of the run to the object store has failed. The line about the
-    store is then shown on a small screen too.
+    """Return True if the last upload of the run's checkpoints to the object store has failed. A
+    small screen shows the line about the store only then. `run` is the run's name.
     """
     view = pod.ledger.syncs.get(run)
     return view is not None and view.failed is not None

@@ -79,9 +79,9 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """Return how many of `rows`, the rows of the fleet, are critical, unknown or warnings, how many
-    pods there are and how many runs are running, as a styled line. With `short` the words and the
-    number of running runs are left out.
+    """Return, as a styled line, how many of `rows`, the rows of the fleet's table, are critical,
+    unknown or warnings, how many pods there are, and how many runs are running. With `short` only
+    the numbers of pods and of rows that need a person are given, with signs in place of words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)

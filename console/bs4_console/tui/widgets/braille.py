@@ -28,9 +28,9 @@ Column = tuple[float | None, float | None, bool] | None
 
 @dataclass(frozen=True)
 class Overlay:
-    """A curve that is drawn over another one to compare the two. `dash` is the index in DASHES of
-    the pattern with which it is drawn. `letter` is the sign at its end. `points` are (step, value)
-    in the order of the steps.
+    """A curve that is drawn over another one to compare the two. `dash` is the index of its pattern
+    of dashes in DASHES. `letter` stands at its end. `points` are (step, value), in the order of the
+    steps.
     """
 
     letter: str
@@ -63,12 +63,12 @@ def plot(
 ) -> list[Line]:
     """Return a curve drawn in braille dots, as `height` lines of `width` cells, for the steps
     `first` to `last`. `found` are its points (step, value). `others` are further curves, drawn in
-    dashes. At least one of all these values must be finite, and with `log` above 0.
+    dashes. With `log` the height is the decimal logarithm of the value. At least one value must be
+    a finite number, and with `log` one that is above 0.
 
     Where several steps share a column, the column reaches from their least to their greatest value.
-    If `mean`, the points of a running mean, is given, it is drawn as the curve and `found` as dim
-    dots behind it. `log` draws decimal logarithms. `at` is a step whose column is highlighted, or
-    None.
+    If `mean`, the points of a running mean, is given, it is drawn as the curve, and `found` as dim
+    dots around it. `at` is a step whose column is highlighted, or None.
     """
     count = width * 2
     drawn = [found, *(overlay.points for overlay in others)]
@@ -114,8 +114,8 @@ def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
-    """Return those of `values` that are neither NaN nor infinite. If all are finite, `values`
-    itself may be returned, because a look at their sum is much quicker than a look at each.
+    """Return those of `values` that are neither NaN nor infinite. If all are finite, the result may
+    be `values` itself and not a copy.
     """
     if math.isfinite(sum(values)):
         return values

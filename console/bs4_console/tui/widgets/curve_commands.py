@@ -22,10 +22,10 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 
 
 class CurveCommands:
-    """The commands of the training curves, for a screen that shows curves. The screen inherits from
-    this class and from ConsoleScreen, and gives the run as `run_state` and the newest step at the
-    time cursor as `moment`. `compared` says what the curves are compared with: "2" for attempt 2 of
-    the run itself, "pod/run" for another run.
+    """The commands of the training curves. A screen that shows curves inherits from this class and
+    from ConsoleScreen, and has two properties: `run_state`, the run, and `moment`, the newest step
+    at the time cursor (the past moment that all screens show) or None. `compared` says what the
+    curves are compared with: "2" for attempt 2 of the run itself, "POD/RUN" for another run.
     """
 
     curve_view = CurveView()
@@ -107,13 +107,12 @@ class CurveCommands:
 
     def do_compare(self, args: str) -> None:
         """Compare the run's curves with what `args` names: another run ("RUN" or "POD/RUN"), or an
-        earlier attempt of this run (its number). If `args` is compared already, end that
-        comparison. "none" and "off" end all comparisons. If there is no such run or attempt, a
-        message says so.
+        earlier attempt of this run (its number). If that is compared already, end the comparison.
+        "none" and "off" end all comparisons. If there is no such run or attempt, a message says so.
 
-        An empty `args` ends all comparisons if there are any. Otherwise it compares with those
-        earlier attempts of this run of which a later attempt did steps again; if there are none,
-        the `:` prompt opens for the name of a run.
+        An empty `args` ends all comparisons, if there are any. Otherwise it compares with each
+        earlier attempt of this run that did steps which a later attempt did again; if there is
+        none, the `:` prompt opens for the name of a run.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()

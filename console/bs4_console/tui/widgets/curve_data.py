@@ -64,10 +64,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """A run whose curves are compared with those of the run that is shown. If `attempt` is given,
-    `run` is the shown run itself, and only those steps of this attempt count that a later attempt
-    did again. `name` is what the legend calls it, `letter` stands at the ends of its curves, and
-    `dash` is the index in DASHES of the pattern with which they are drawn.
+    """A run whose curves are compared with those of the run that is shown. With `attempt`, the
+    number of an attempt, `run` is the shown run itself, and only those steps of that attempt count
+    that a later attempt did again. `name` is what the legend calls it. `letter` stands at the ends
+    of its curves, and `dash` is the index of their pattern of dashes in DASHES.
     """
 
     letter: str
@@ -77,9 +77,9 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
-        """Return the curve of the metric `key`, for example "reward", to be drawn over the shown
-        run's own. With `orchestrator` it is made of the step records of the orchestrator, otherwise
-        of those of the trainer.
+        """Return the curve of the metric with the name `key`, for example "reward", as it is drawn
+        over the shown run's own curve. It is made from the step records of the orchestrator if
+        `orchestrator` is True, otherwise from those of the trainer.
         """
         rows = rows_of(self.run, orchestrator=orchestrator)
         if self.attempt is None:
@@ -122,9 +122,10 @@ def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """Return (step, value) of the metric `key`, for example "reward", for those of the step records
-    `rows` that count (see `lineage`), in the order of the steps. Records without the metric are
-    left out. A value that is a text (nan, inf or -inf) becomes NaN.
+    """Return (step, value) of the metric with the name `key`, for example "reward", in the order of
+    the steps. `rows` are step records. Records without the metric are left out, and so are those of
+    earlier attempts whose steps a later attempt did again (see `lineage`). A value that is a text
+    (nan, inf or -inf) becomes NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
@@ -177,10 +178,11 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
-    """Return (step, value) of the metric `key` for the steps that the attempt with the number
-    `attempt` did and a later attempt did again, in the order of the steps. `rows` are the step
-    records of all attempts. The step before these is included, so that the curve begins where it
-    leaves the other one. Empty if no later attempt did steps of it again.
+    """Return the curve of an attempt where a later attempt did its steps again, as (step, value) in
+    the order of the steps. `attempt` is the number of the attempt, `key` the name of the metric,
+    and `rows` are the step records of all attempts. The step before the first of these is included
+    too, because there the curves of both attempts part. Empty if no later attempt did any of its
+    steps again.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
@@ -269,18 +271,19 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
-    """Return (time, step) for each step of the run that counts (see `lineage`), in the order of
-    time. The time is when the step ended, in seconds since the epoch by the pod's clock.
+    """Return (time, step) for each step of the run, in the order of time. The time is when the step
+    ended, in seconds since the epoch by the pod's clock. If a later attempt began again at a step,
+    what earlier attempts did from that step on is left out.
     """
     counted = lineage(run.trainer_steps)
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
 
 
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """Return the curves of GPUs and host, such as the utilisation, over the run's steps. The value
-    at a step is the mean over those of the telemetry records `telemetry` that are from the time of
-    that step. Records from after the newest step's end count for the step after it. If no step has
-    ended the curves have no points.
+    """Return the curves of the pod's GPUs and host, such as their utilisation, over the run's
+    training steps. `telemetry` are the pod's telemetry records. The value at a step is the mean of
+    the records from the time of that step. Records from after the end of the newest step count for
+    the step that follows. If no step has ended, the curves have no points.
     """
     ends = step_ends(run)
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}

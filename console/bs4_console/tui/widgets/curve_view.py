@@ -17,9 +17,9 @@ _LEAST = 8
 
 @dataclass(frozen=True)
 class CurveView:
-    """How curves are shown. `log` is True for a logarithmic scale. `weight` is the weight of the
-    running mean, 0 for no mean. `steps` is how many steps are shown, None for all. `end` is the
-    last step shown; None follows the newest step.
+    """How curves are shown. `log` is True for a logarithmic scale. `weight`, from 0 to less than 1,
+    is the weight of earlier values in the running mean; 0 shows no mean. `steps` is how many steps
+    are shown, None for all. `end` is the last step shown; None follows the newest step.
     """
 
     log: bool = False
@@ -34,8 +34,8 @@ class CurveView:
 
     def window(self, first: int, last: int, at: int | None = None) -> tuple[int, int]:
         """Return the first and the last step to show. `first` and `last` are the first and the last
-        step that the run has. `at` is the step at the time cursor, which is always among those
-        shown, or None.
+        step that the run has. `at` is the step at the past moment that the screens show, or None
+        for the present; it is always among the steps returned.
         """
         if self.steps is None or self.steps > last - first:
             return first, last
@@ -47,10 +47,10 @@ class CurveView:
         return end - self.steps + 1, end
 
     def zoomed(self, first: int, last: int, at: int | None, factor: float) -> CurveView:
-        """Return a view that shows `factor` times as many steps: around `at`, the step at the time
-        cursor, or, if that is None, up to the last step that is shown now. `first` and `last` are
-        the first and the last step that the run has. If the run has no more steps than that, the
-        view shows all.
+        """Return a view that shows `factor` times as many steps. They are around `at`, the step at
+        the time cursor (the past moment that all screens show), or, if that is None, end with the
+        last step that is shown now. `first` and `last` are the first and the last step of the run.
+        If the run has no more steps than would be shown, the view shows all.
         """
         begin, end = self.window(first, last, at)
         count = max(_LEAST, round((end - begin + 1) * factor))
@@ -61,10 +61,11 @@ class CurveView:
         return replace(self, steps=count, end=None if end >= last else max(end, first + count - 1))
 
     def panned(self, first: int, last: int, at: int | None, share: float) -> CurveView:
-        """Return a view that is moved to later steps, or to earlier ones if `share` is negative, by
-        this share of the number of steps shown. `first` and `last` are the first and the last step
-        that the run has, and `at` is the step at the time cursor or None. A view that reaches the
-        newest step follows the run from then on. A view that shows all steps is returned as it is.
+        """Return a view that is moved by `share` times the number of steps shown: to later steps,
+        or to earlier ones if `share` is negative. `first` and `last` are the first and the last
+        step of the run, and `at` is the step at the time cursor (the past moment that all screens
+        show), or None. A view that reaches the newest step follows the run from then on. A view of
+        all steps is returned unchanged.
         """
         if self.steps is None:
             return self
@@ -88,9 +89,9 @@ class CurveView:
 
 def smoothed(points: Sequence[Point], weight: float) -> list[Point]:
     """Return `points` (step, value) with the exponential running mean as values. `weight`, from 0
-    to less than 1, is the share that the earlier values keep at each step. The first values are
-    corrected for having few before them. A value that is NaN or infinite becomes NaN and does not
-    affect later ones.
+    to less than 1, is the share that the earlier values keep at each step. The mean does not start
+    at 0: it is divided by the weight of the values so far. A value that is NaN or infinite becomes
+    NaN and does not affect later ones.
     """
     made: list[Point] = []
     mean = total = 0.0

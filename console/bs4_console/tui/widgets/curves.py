@@ -76,10 +76,10 @@ def chart(
 ) -> list[Line]:
     """Return one curve as `height` lines of `width` cells: a title with its newest value, the curve
     in dots, and a line with the range of its values. `first` and `last` are the first and the last
-    step shown. `view` says how it is drawn: scale and running mean.
+    step shown. `view` says how the curve is drawn: scale and running mean.
 
-    `at` is the step at the time cursor, or None; with a step the title shows the value of that
-    step. A bar on the left marks the healthy range, if the curve has one.
+    `at` is the step at the past moment that the screens show, whose value is then in the title, or
+    None for the present. A bar on the left marks the healthy range, if the curve has one.
     """
     shown = between(curve.points, first, last)
     smooth = smoothed(curve.points, view.weight) if view.weight else []
@@ -230,9 +230,9 @@ def charts(
 ) -> list[Line]:
     """Return the run's four main curves in lines of at most `width` cells: side by side, or two by
     two if `width` is less than 76. `height` is the number of lines for all of them together. `at`
-    is the step at the time cursor, or None. `view` says which steps are shown and how. `bands` are
-    the healthy ranges as {metric: (least, greatest)}. `others` are the runs and attempts whose
-    curves are drawn over them to compare.
+    is the step at the past moment that the screens show, or None for the present. `view` says which
+    steps are shown and how. `bands` are the healthy ranges as {metric: (least, greatest)}. `others`
+    are the runs and attempts whose curves are drawn over them to compare.
     """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
@@ -258,9 +258,9 @@ def large(
     curve to show, or "" for all.
 
     `telemetry` are the pod's telemetry records, from which the curves of GPUs and host are made.
-    `at` is the step at the time cursor, or None. `view` says which steps are shown and how. `bands`
-    are the healthy ranges as {metric: (least, greatest)}. `others` are the runs and attempts to
-    compare with.
+    `at` is the step at the past moment that the screens show, or None for the present. `view` says
+    which steps are shown and how. `bands` are the healthy ranges as {metric: (least, greatest)}.
+    `others` are the runs and attempts to compare with.
     """
     of_steps, of_machine = (
         curves(run, bands, more=True, others=others),
@@ -332,8 +332,8 @@ def grid(
 ) -> list[Line]:
     """Return the curves `found` as charts in lines of at most `width` cells, with `per_row` charts
     beside each other and `tall` lines for each. `axis` is (first step, last step), the same for
-    all. `at` is the step at the time cursor, or None. `view` says how they are drawn: scale and
-    running mean.
+    all. `at` is the step at the past moment that the screens show, or None for the present. `view`
+    says how they are drawn: scale and running mean.
     """
     first, last = axis
     each = (width - 2 * (per_row - 1)) // per_row

@@ -79,8 +79,8 @@ class LogCanvas(Widget):
 
     @property
     def marks(self) -> log_lines.Marks:
-        """Return the patterns (of find, filter and highlights) whose matches are marked within the
-        lines now.
+        """Return the regular expressions whose matches are marked within the lines now: those of
+        find or filter, and those of the highlights.
         """
         return self._marks
 
@@ -111,8 +111,8 @@ class LogCanvas(Widget):
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Draw all lines again now, because something else than the growth of the log has changed,
-        such as a filter.
+        """Draw all lines again now. For changes that concern lines that are drawn already, such as
+        another filter; for new lines of the log see `tick`.
         """
         self._cache.clear()
         self._shown = []

@@ -31,10 +31,10 @@ class LogCommands:
         return cast("ConsoleApp", self.pane.app)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter, find or highlight `text` in the log, or go to the place that it names. `kind`
-        says which: it is what the prompt was opened with, such as "/" or "find ". Called at every
-        change of the text with `final` False, and with `final` True on Enter, and on Esc with "" as
-        the text. Going to a place waits for Enter.
+        """Use `text`, which was typed in a prompt: `kind` "/" filters the log by it, "hide " hides
+        lines that match it, "find " goes to it, "highlight " marks it, and "go " goes to the place
+        that it names. Called at every change of the text with `final` False. Called with `final`
+        True on Enter, and on Esc with "" as the text. Going to a place waits for Enter.
         """
         pane = self.pane
         if kind == "/":
@@ -51,27 +51,29 @@ class LogCommands:
         pane.pulse()
 
     def do_filter(self, args: str) -> None:
-        """Show only the lines of the log that match the pattern in `args`. If `args` is empty, open
-        the prompt in which a pattern is typed.
+        """Show only the lines of the log that match `args`: one or more regular expressions,
+        separated by " && ", all of which must match. An expression that begins with `!` hides the
+        lines that match it. If `args` is empty, open the prompt in which a filter is typed.
         """
         self._give("/", args, self.pane.view.filter_text)
 
     def do_hide(self, args: str) -> None:
-        """Leave out the lines of the log that match the pattern in `args`, in addition to the
-        filter that is set. If `args` is empty, open the prompt in which a pattern is typed.
+        """Hide the lines of the log that match the regular expression in `args`, in addition to the
+        filter that is set. If `args` is empty, open the prompt in which an expression is typed.
         """
         self._before = self.pane.view.filter_text
         self._give("hide ", args, "")
 
     def do_find(self, args: str) -> None:
-        """Go to the nearest line of the log that contains the text in `args`, and mark all places
-        where it occurs. If `args` is empty, open the prompt in which the text is typed.
+        """Go to the nearest line of the log that matches the regular expression in `args`, and mark
+        all its matches. A text that is not a valid expression is searched as it is. If `args` is
+        empty, open the prompt in which it is typed.
         """
         self._give("find ", args, self.pane.view.find_text)
 
     def do_highlight(self, args: str) -> None:
-        """Keep the words in `args` marked in the log; several are separated by " && ". If `args` is
-        empty, open the prompt in which they are typed.
+        """Keep all matches of the regular expressions in `args` marked in the log; several are
+        separated by " && ". If `args` is empty, open the prompt in which they are typed.
         """
         self._give("highlight ", args, AND.join(self.pane.view.highlights))
 

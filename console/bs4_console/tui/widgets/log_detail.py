@@ -30,12 +30,12 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 class LogDetail(Question[None]):
     """The dialog with one entry of a log: a line with its traceback or its JSON. `title` is the
-    dialog's heading, `lines` are the entry's text, and `marks` the patterns whose matches are
-    marked in it.
+    dialog's heading, `lines` are the entry's text, and `marks` has the regular expressions whose
+    matches are marked in it.
 
-    For a very long line of `size` bytes, `fetch` reads a part from the pod (see `Fetch`). `lines`
-    is then the part from byte `begin` on, and the keys `n` and `p` show the next and the previous
-    part. Otherwise `fetch` is None.
+    `fetch` is None, unless the entry is a very long line, of `size` bytes. Then `fetch(offset)`
+    reads bytes of the line from that offset on from the pod, `lines` is the part of it that begins
+    at byte `begin`, and the keys `n` and `p` show the next and the previous part.
     """
 
     DEFAULT_CSS = """
@@ -171,7 +171,7 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Return `data`, a part of a very long line, as text. The part may begin or end in the middle
-    of a character.
+    """Return `data`, the bytes of a part of a very long line, as text. The part may begin or end in
+    the middle of a character.
     """
     return plain(clean(data), PAGE_BYTES)

@@ -16,8 +16,8 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """A log in which a text can be found. `search` is the LogSearch that counts all lines with the
-    text. It is None while no text is looked for, and after Enter until the first match was found.
+    """A log in which a regular expression can be found. `search` counts all lines that match. It is
+    None while nothing is looked for, and after Enter until the first match was found.
     """
 
     search: LogSearch | None = None
@@ -28,16 +28,16 @@ class LogFinding(LogWindow):
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count the matches of the text that is looked for again. Called when the lines in memory
-        were replaced by those of another part of the log.
+        """Count the matches of what is looked for anew. Called when the lines in memory were
+        replaced by those of another part of the log.
         """
         self._count_again()
 
     def find(self, text: str, *, final: bool) -> None:
-        """Mark all places in the log where `text` occurs, or none if it is "". With `final` (after
-        Enter) also go to the nearest line above that contains it, or else to the nearest below, and
-        begin to count all. The pod searches the lines that are not in memory. If the text occurs
-        nowhere, a message says so.
+        """Mark all matches of the regular expression `text` in the log, or none if it is "". With
+        `final` (after Enter) also go to the nearest line above that matches, or else to the nearest
+        below, and begin to count all matching lines. The pod searches the lines that are not in
+        memory. If no line matches, a message says so.
         """
         view = self.view
         view.set_find(text)
@@ -118,10 +118,10 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Have the pod search one whole line for `text`. Returns how many bytes of the line are
-        before the first match, or None if the line has no match. `place` is the line's place:
-        (index of its source in `feed.streams`, generation, byte offset). `feed` gives the link to
-        the pod.
+        """Have the pod search one whole line for the regular expression `text`. Returns how many
+        bytes of the line are before the first match, or None if the line has no match. `place` is
+        the line's place: (index of its source in `feed.streams`, number of the log file, byte
+        offset in it). `feed` reads the log from the pod.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"

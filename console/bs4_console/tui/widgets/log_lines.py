@@ -40,9 +40,9 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """Return `pattern` compiled for text as the screen shows it. `pattern` is a filter or find as a
-    person typed it; compiled for bytes it is searched in the lines of a log, and the result matches
-    the same words in their text.
+    """Return the regular expression in `pattern`, a filter or find as a person typed it, compiled
+    for text. The logs are searched as bytes; this expression finds the same matches in the text
+    that the screen shows. A pattern that is not a valid expression is taken as plain text.
     """
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
@@ -50,9 +50,9 @@ def for_text(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Marks:
-    """The patterns whose matches are marked within lines. `find` is the compiled pattern of find or
-    else of the filter, or None, and `role` is the style of its matches. `words` are the compiled
-    patterns of highlighted words, which have a style of their own.
+    """The regular expressions whose matches are marked within lines. `find` is that of find, or
+    else of the filter, or None, and `role` is the style of its matches. `words` are those of the
+    highlights, which have a style of their own.
     """
 
     find: re.Pattern[str] | None = None
@@ -80,8 +80,8 @@ class Marks:
 
 
 def gutter(*, pointed: bool, bookmarked: bool) -> Line:
-    """Return the sign in front of a line: one if the line is `pointed` at, another one if it is
-    `bookmarked`, a third one if it is both, and a blank if it is neither.
+    """Return the sign in front of a line of the log: ▸ if the line is pointed at, ◆ if it has a
+    bookmark, ◈ if both, and a blank if neither.
     """
     if pointed:
         return [(BOTH if bookmarked else POINTED, "accent bold")]
@@ -128,9 +128,9 @@ def clip(line: Line, begin: int, end: int) -> Line:
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
     """Return a log line as it is drawn, without its bookmark sign and the name of its source.
     `source` is the index of its source, or MARK for a line that the console itself put in, such as
-    about a gap. `raw` are its bytes, in which `marks` are marked. `folded` is how many further
-    similar lines it stands for. At most `reach` characters are returned; 0 takes as many as are
-    ever shown of a very long line.
+    about a gap in the log. `raw` is the line as bytes, and `marks` says what is marked in it.
+    `folded` is how many further similar lines it stands for. At most `reach` characters are
+    returned; with 0 as many as are ever shown of a line.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]

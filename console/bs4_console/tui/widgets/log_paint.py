@@ -17,13 +17,16 @@ STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """The bytes that may be spent on painting the log. They grow by `bytes_s` per second, up to
-    half of that; None means no limit. A paint is always complete: it may spend more than there is,
-    and the next paint then waits. `clock` returns monotonic seconds.
+    """The number of bytes that may be spent on painting the log, so that a slow link is not filled.
+    Every second `bytes_s` bytes are added, but never more than half of that is saved up. None sets
+    no limit. A row is always painted completely, even if that spends more than is left; the next
+    paint then waits. `clock` returns monotonic seconds.
     """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make the bucket. `bytes_s` is its rate in bytes per second, or None for no limit."""
+        """Start with the bytes of one second. `bytes_s` is how many bytes a second may be painted,
+        or None for no limit.
+        """
         self._bytes_s, self._clock = bytes_s, clock
         self._left, self._at = bytes_s or 0.0, clock()
 
@@ -45,7 +48,7 @@ class PaintBudget:
         return self._left >= 0
 
     def spend(self, strips: Sequence[Strip]) -> None:
-        """Take the bytes that painting the rows `strips` costs from the budget."""
+        """Subtract from the budget what it costs to paint the rows `strips`."""
         if self._bytes_s is not None:
             self._left -= sum(cost(strip) for strip in strips)
 

@@ -117,10 +117,10 @@ class LogPane(LogFinding):
         self._app.spawn(f"go in {self.run}", work(), self._failed)
 
     async def time_here(self, begin: float, end: float) -> float | None:
-        """Find out when the current line was written, and return that in seconds since the epoch by
-        the pod's clock, or None if it cannot be told. A line of a log has only a time of day;
-        `begin` and `end`, in the same seconds, are the earliest and the latest time at which the
-        line can have been written.
+        """Find out when the current line (the one pointed at, or else the last on the screen) was
+        written. Returns that in seconds since the epoch by the pod's clock, or None if it cannot be
+        told. A log line has only a time of day, so `begin` and `end` say, in the same seconds,
+        between which times it must have been written.
         """
         feed, place = self._feed, self.current_place()
         if feed is None or place is None:

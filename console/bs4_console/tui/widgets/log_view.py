@@ -116,23 +116,23 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def wanted(self) -> LogFilter:
-        """Return the filter that is set: its patterns, the lowest level, and whether similar lines
-        are folded.
+        """Return the filter that is set: its regular expressions, the lowest level that is shown,
+        and whether similar lines are folded.
         """
         return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
 
     @property
     def filtered_text(self) -> str:
-        """Return the first pattern of the filter that lines must match, or "" if there is none.
-        Patterns of lines to leave out do not count.
+        """Return the first regular expression of the filter that lines must match, or "" if there
+        is none. Expressions that hide lines do not count.
         """
         return next((term.text for term in self.wanted.terms if not term.out), "")
 
     # -- what the screen tells it
 
     def set_store(self, store: LogStore) -> None:
-        """Show the lines of another store, `store`, and follow their end. The filter with its
-        level, and the text that is looked for, stay as they are.
+        """Show the lines of `store` instead of those of the present store, and follow their end.
+        The filter, its level, and what is looked for stay as they are.
         """
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
@@ -143,10 +143,11 @@ class LogView(LogCanvas, can_focus=True):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change the filter. `text` is its pattern, `floor` the lowest level that is shown (a
-        number as in Python's logging; 0 shows all), and `fold` whether neighbouring similar lines
-        are shown as one. An argument of None leaves its part as it is. The line pointed at keeps
-        its row, so that removing a filter shows the surroundings of a line that was found with it.
+        """Change the filter. `text` has its regular expressions, separated by " && "; one that
+        begins with `!` hides the lines that match it. `floor` is the lowest level that is shown (a
+        number as in Python's logging; 0 shows all), and `fold` says whether neighbouring similar
+        lines are shown as one. None leaves a part as it is. The line pointed at keeps its row, so
+        that removing a filter shows the surroundings of a line that was found with it.
         """
         self._settle()
         self._hold_anchor()
@@ -168,15 +169,17 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
 
     def set_find(self, text: str) -> None:
-        """Mark all matches of this text in the log, or none if it is "". Nothing is scrolled."""
+        """Mark all matches of the regular expression `text` in the log, or none if it is "".
+        Nothing is scrolled.
+        """
         self.find_text = text
         self._find = compile_pattern(text) if text else None
         self._remark()
         self.forget()
 
     def set_highlights(self, words: Sequence[str]) -> None:
-        """Mark these words in the log, in a style of their own and in addition to the text that is
-        looked for. An empty sequence marks none.
+        """Mark all matches of these regular expressions in the log, in a style of their own and in
+        addition to what is looked for. An empty sequence marks none.
         """
         self.highlights = list(words)
         self._marks.words = [log_lines.for_text(word) for word in words]
@@ -189,9 +192,9 @@ class LogView(LogCanvas, can_focus=True):
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
-        """Point at the next line with the text that is looked for: below the line pointed at if
+        """Point at the next line that matches what is looked for: below the line pointed at if
         `direction` is 1, above it if it is -1. Returns False if no line in memory in that direction
-        has it.
+        matches.
         """
         if self._find is None:
             return False
@@ -201,8 +204,8 @@ class LogView(LogCanvas, can_focus=True):
         )
 
     def find_back(self) -> bool:
-        """Point at the nearest line with the text that is looked for, from the last line on the
-        screen upwards. Returns False if no line in memory there has it.
+        """Point at the nearest line that matches what is looked for, from the last line on the
+        screen upwards. Returns False if no line in memory there matches.
         """
         if self._find is None:
             return False
@@ -219,8 +222,8 @@ class LogView(LogCanvas, can_focus=True):
 
     def show_match(self) -> bool:
         """Scroll sideways so that the match in the line pointed at can be seen. Returns False if
-        the match is in a part of the line that is not in memory. Returns True otherwise, also if no
-        text is looked for or no line is pointed at.
+        the match is in a part of the line that is not in memory, otherwise True, also if nothing is
+        looked for or no line is pointed at.
         """
         find, spot = self._marks.find, self.spot
         if not self.find_text or find is None or spot is None or not self.held(spot):
@@ -363,12 +366,12 @@ class LogView(LogCanvas, can_focus=True):
         self._to_column(0)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Scroll up by WHEEL_LINES lines."""
+        """Scroll up by WHEEL_LINES (3) lines."""
         event.stop()
         self._scroll(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Scroll down by WHEEL_LINES lines."""
+        """Scroll down by WHEEL_LINES (3) lines."""
         event.stop()
         self._scroll(WHEEL_LINES)
 
@@ -377,12 +380,12 @@ class LogView(LogCanvas, can_focus=True):
         self._go(self._top + by)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
-        """Scroll to the left by SIDE_STEP columns."""
+        """Scroll to the left by SIDE_STEP (16) columns."""
         event.stop()
         self.action_side(-1)
 
     def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
-        """Scroll to the right by SIDE_STEP columns."""
+        """Scroll to the right by SIDE_STEP (16) columns."""
         event.stop()
         self.action_side(1)
 
@@ -422,9 +425,9 @@ class LogView(LogCanvas, can_focus=True):
         return min(max(self.lens.position(self.spot), self._top), bottom)
 
     def from_here(self, direction: int) -> int:
-        """Return the position, among the lines that the filter shows, from which the next match is
-        looked for: that of the line pointed at, or else just above the screen if `direction` is 1,
-        and just below it if -1.
+        """Return the position, counted among the lines that the filter shows, from which the next
+        match is looked for: that of the line pointed at. If no line is pointed at, it is just above
+        the screen if `direction` is 1 (down), and just below the screen if it is -1 (up).
         """
         if self.spot is not None:
             return self.lens.position(self.spot)

@@ -33,11 +33,11 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 class LogWindow(Vertical):
     """A log of the run with the name `run` on `pod`, with its title line. Only a part of the log's
     lines, the window, is in memory. `source` is the source that is shown; None merges all sources
-    of the run. `at` is the cursor (a place in the log, of a piece of evidence) at which the source
-    is opened; None opens its end.
+    of the run. `at` is the place in the source's log at which it is opened, as the cursor
+    "GENERATION:OFFSET" (the number of the log file, and a byte in it); None opens its end.
 
-    When the window has to move so far that the lines in memory are not next to it, they are
-    replaced and `moved` is called.
+    If the lines to show are not next to those in memory, the lines in memory are replaced, and
+    `moved` is called.
     """
 
     DEFAULT_CSS = """
@@ -89,8 +89,8 @@ class LogWindow(Vertical):
         self._store.clear()
 
     def moved(self) -> None:
-        """Called after the lines in memory were replaced by those of another part of the log. Does
-        nothing here; a subclass overrides it.
+        """Do nothing. A subclass overrides this to learn that the lines in memory were replaced by
+        those of another part of the log.
         """
 
     def pulse(self) -> None:
@@ -111,8 +111,9 @@ class LogWindow(Vertical):
 
     def open(self, source: str | None, at: str | None = None) -> None:
         """Show the log of `source`, or of all sources merged if it is None, in place of the present
-        lines. `at` is the cursor (a place in the log) to begin at; None shows the end and follows
-        it. If there is no session with the pod, only the reading of the present lines stops.
+        lines. `at` is the place to begin at, as the cursor "GENERATION:OFFSET" (the number of the
+        log file, and a byte in it); None shows the end and follows it. If there is no session with
+        the pod, the present lines stay, but no more are read.
         """
         self._stop()
         self.source, self._at, self._moment = source, at, None
@@ -149,9 +150,10 @@ class LogWindow(Vertical):
             self._start(self._look_at(self._new_feed(self._session), t))
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """Show the lines from the cursors in `places`, which is {stream: cursor}, on, and pause
-        there. `spot` is the place (source, generation, byte offset) of the line to point at; None
-        points at the first of these lines.
+        """Show the log from certain places on, and pause there. `places` gives for each log stream,
+        such as "log/math-7b/trainer", the cursor "GENERATION:OFFSET" (the number of the log file,
+        and a byte in it) of its first line. `spot` is the place of the line to point at, as (index
+        of its source, number of the log file, byte offset); None points at the first line.
         """
         self._stop()
         self._moment = None
@@ -213,8 +215,8 @@ class LogWindow(Vertical):
 
     def current_place(self) -> Place | None:
         """Return the place of the current line (the one pointed at, or else the last on the screen)
-        as (index of its source, generation, byte offset). Returns None if there is no line or its
-        place is not known.
+        as (index of its source, number of the log file, byte offset in it). Returns None if there
+        is no line or its place is not known.
         """
         number = self.view.current
         if number is None:
@@ -326,10 +328,11 @@ class LogWindow(Vertical):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change the filter. `text` is its pattern, `floor` the lowest level that is shown (a
-        number as in Python's logging; 0 shows all), and `fold` whether neighbouring similar lines
-        are shown as one. An argument of None leaves its part as it is. The lines in memory are
-        filtered at once; lines that are read later are filtered on the pod.
+        """Change the filter. `text` has its regular expressions, separated by " && "; one that
+        begins with `!` hides the lines that match it. `floor` is the lowest level that is shown (a
+        number as in Python's logging; 0 shows all), and `fold` says whether neighbouring similar
+        lines are shown as one. None leaves a part as it is. The lines in memory are filtered at
+        once; lines that are read later are filtered on the pod.
         """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)

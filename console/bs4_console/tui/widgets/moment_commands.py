@@ -47,9 +47,10 @@ class MomentCommands(Beside):
     # -- what a screen may say otherwise
 
     def moment_start(self) -> float | None:
-        """Return where the time cursor is put if the person names no time, in seconds since the
-        epoch by this machine's clock. Here that is the newest moment. A subclass returns None if
-        the cursor cannot be put anywhere at once, and shows a message or sets it later.
+        """Return where the time cursor (the past moment that all screens show) is put if the person
+        names no time, in seconds since the epoch by this machine's clock. Here that is the newest
+        moment. An override returns None if there is no such place at once; it then shows a message,
+        or sets the cursor later.
         """
         return self.moment_end()
 
@@ -78,8 +79,9 @@ class MomentCommands(Beside):
     # -- the cursor
 
     def moment_end(self) -> float:
-        """Return the newest moment at which the time cursor can be, in seconds since the epoch by
-        this machine's clock. That is now, or, if the screen shows a recording, the recording's end.
+        """Return the newest moment to which the time cursor (the past moment that all screens show)
+        can be set, in seconds since the epoch by this machine's clock. That is now, or the end of
+        the recording if the screen shows one.
         """
         pod = self.subject().pod
         pods = self.console_app.fleet.pods if pod is None else [pod]
@@ -115,9 +117,10 @@ class MomentCommands(Beside):
             )
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Set the time cursor to the time or step `text` that was typed in the prompt for it, once
-        Enter was pressed (`final`). `kind` is what the prompt was opened with; the texts of other
-        prompts are passed on to the screen.
+        """Set the time cursor (the past moment that all screens show) to `text`, the time or step
+        that was typed in the prompt for it, once Enter was pressed (`final`). `kind` is what the
+        prompt was opened for. If it is another prompt, the call is passed on to the screen's next
+        base class.
         """
         if kind != AT:
             super().prompted(kind, text, final=final)

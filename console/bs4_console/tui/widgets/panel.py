@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Panel(Widget):
-    """A widget that shows the styled lines given to `show`. With the CSS `height: auto` it has as
-    many rows as there are lines. `fill` is the role of its background, or "". `id` and `classes`
-    are Textual's.
+    """A widget that shows styled lines, each a list of (text, style role). With the CSS `height:
+    auto` it has as many rows as there are lines. `fill` is the role of its background, or "". `id`
+    and `classes` are Textual's.
     """
 
     DEFAULT_CSS = "Panel { height: auto; }"
@@ -39,7 +39,9 @@ class Panel(Widget):
 
     @property
     def ink(self) -> RoleStyles:
-        """Return the converter from roles to Rich styles that the whole app uses."""
+        """Return the converter from style roles (such as "bad bold") to Rich styles, which the
+        whole app shares.
+        """
         return cast("ConsoleApp", self.app).ink
 
     @property

@@ -174,8 +174,9 @@ class Prompt(Vertical):
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """Complete the text again, because the pod has answered the query that the last Tab began.
-        `complaint` says why the pod could not answer, and is shown instead; "" means that it could.
+        """Complete the text again, because the pod has answered the query that was made when Tab
+        was pressed. If the pod could not answer, `complaint` says why and is shown instead;
+        otherwise it is "".
         """
         if complaint:
             self.complain(complaint)

@@ -20,9 +20,9 @@ _MAX_ZERO_OUTPUT = 10
 
 @dataclass
 class Batch:
-    """A batch that is being collected. `effective` holds the episodes that are trained on;
-    `arrived` and `errors` count all episodes that came back for the batch, and those among them
-    that failed.
+    """A training batch that is being collected. `effective` has the episodes that the trainer is to
+    train on. `arrived` is how many episodes came back for it, and `errors` how many of them had
+    failed.
     """
 
     effective: list[Message] = field(default_factory=list)
@@ -31,9 +31,12 @@ class Batch:
 
 
 class Dispatcher:
-    """Keeps groups of episodes under way and makes batches of them. `sources` maps the name of an
-    environment to its groups, `batch_size` and `max_inflight` are in episodes, and groups are
-    started only while `gate` is set. `examples` counts the groups that were started.
+    """Has groups of episodes (answers to one prompt) generated, and makes training batches of them.
+    `sources` maps the name of an environment to the object that sends groups to it. A group has
+    `group_size` episodes, and a batch `batch_size`; at most `max_inflight` episodes are under way.
+    With `filter_zero_advantages` a batch in which all advantages are 0 is dropped.
+
+    New groups are begun only while the event `gate` is set. `examples` is how many were begun.
     """
 
     def __init__(
@@ -71,8 +74,8 @@ class Dispatcher:
             self._arrived.put(groups.results.get())
 
     def fill(self, version: int) -> None:
-        """Start groups up to the limit, for policy `version`. Do nothing while the gate is closed
-        or after `close`.
+        """Begin as many groups as may be under way. `version` is the number of the policy that
+        generates them. Does nothing while `gate` is not set, and after `close`.
         """
         while (
             self.gate.is_set()
@@ -86,8 +89,9 @@ class Dispatcher:
             self.examples += 1
 
     def next_episodes(self, seconds: float) -> list[Message]:
-        """Wait up to `seconds` for a finished group and return its episodes, each with its
-        environment and the policy it started from. The list is empty if none came.
+        """Wait up to `seconds` for a group that is finished, and return its episodes. Each gets the
+        keys "group" (the group's id), "env" (the environment's name) and "policy" (the number of
+        the policy when the group was begun). Returns [] if no group has come.
         """
         try:
             identity, group = self._arrived.get(timeout=seconds)
@@ -105,11 +109,12 @@ class Dispatcher:
         return group
 
     def add(self, group: list[Message], step: int) -> Batch | None:
-        """Take a finished group. Return the batch if it is full now, or None if it is not. `step`
-        is the step that the batch is for.
+        """Add a finished group to the batch that is being collected. Returns the batch if it is
+        full now, otherwise None. `step` is the step for which the batch is collected, and is used
+        in messages.
 
-        Raises RuntimeError after ten batches' worth of groups without one good episode, and after
-        ten batches without any advantage.
+        Raises RuntimeError if so many groups in a row had only failed episodes that they would have
+        filled ten batches, or if ten batches in a row had no advantages.
         """
         good = [episode for episode in group if "error" not in episode]
         self._pending.arrived += len(group)
@@ -172,7 +177,9 @@ class Dispatcher:
             raise RuntimeError(text)
 
     def view(self) -> str:
-        """Return the line that is logged every `log.interval` seconds."""
+        """Return the line about the batch and the episodes under way that is written to the log at
+        regular intervals.
+        """
         have, inflight = len(self._pending.effective), len(self._inflight) * self._group_size
         share = have / self._batch_size
         return (
@@ -190,5 +197,7 @@ class Dispatcher:
         return cancelled
 
     def state(self) -> dict[str, Any]:
-        """Return what the orchestrator's checkpoint keeps of the data set."""
+        """Return what the orchestrator's checkpoint keeps of the data set: {"examples": how many
+        groups were begun}.
+        """
         return {"examples": self.examples}

@@ -13,8 +13,9 @@ from ..log import Logger
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the env server until one of its workers ends, and return 1. Also returns 1, after a line
-    on standard error, if its address is taken.
+    """Run an environment server until one of its workers ends. `arguments` are the words of its
+    command line. Always returns the exit code 1, also if the server's address is taken, which it
+    says on standard error.
     """
     processes.set_title("PRIME-RL::EnvServer")
     config = parse_or_exit(arguments, {})

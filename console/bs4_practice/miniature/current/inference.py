@@ -17,8 +17,8 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the inference server with its router until the end, and return the server's exit code.
-    The router is ended with the server.
+    """Run the inference server and its router until the server ends, and return the server's exit
+    code. `arguments` are the words of its command line. The router ends with the server.
     """
     processes.set_title("PRIME-RL::Inference")
     config = parse_or_exit(arguments, {})

@@ -39,9 +39,10 @@ _INFERENCE = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the launcher of a run until the run has ended, and return 0 if the training finished,
-    else 1. Raises FileExistsError if the run's directory is in use, and ValueError if there are too
-    few GPUs or a port does not match.
+    """Run the launcher until its run has ended. `arguments` are the words of its command line.
+    Returns the exit code: 0 if the training has finished, else 1. Raises FileExistsError if the
+    run's directory holds another run's files, and ValueError if there are too few GPUs or the ports
+    in the config do not match.
     """
     processes.set_title("PRIME-RL::Launcher")
     config = parse_or_exit(arguments, settings.KNOWN)

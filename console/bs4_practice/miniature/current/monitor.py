@@ -25,7 +25,9 @@ class FileMonitor:
         self._fd = os.open(run / "metrics.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def log(self, metrics: dict[str, Any], step: int) -> None:
-        """Append one row to `metrics.jsonl`. Numbers that are not finite are left out."""
+        """Append a row with the metrics of `step`, and the time in seconds since the epoch, to
+        `metrics.jsonl`. Metrics that are NaN or infinite are left out.
+        """
         finite = {
             key: value
             for key, value in metrics.items()
@@ -36,8 +38,8 @@ class FileMonitor:
         )
 
     def traces(self, episodes: list[dict[str, Any]], step: int, subset: str) -> None:
-        """Append episodes to a file of `step`. `subset` is "all" for those that arrived, or
-        "effective" for those that were sent to the trainer.
+        """Append episodes of `step` to `rollouts/step_N/train/SUBSET/traces.jsonl`. `subset` is
+        "all" for the episodes that came back, or "effective" for those that the trainer gets.
         """
         path = step_path(self._run / "rollouts", step) / "train" / subset / "traces.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,12 +14,13 @@ _LAUNCHER_FILES = ("configs", "rl.sbatch", "sft.sbatch")
 
 
 def prepare(config: Config, run: Path, log: Logger) -> int | None:
-    """Prepare the run's directory for a start, and return the step to resume from, or None to begin
-    anew. The whole directory is deleted if the config says `clean`. Rollouts and broadcasts of
-    later steps than the returned one are deleted; all of them if that is None.
+    """Prepare `run`, the run's directory, for a start, and return the step to resume from, or None
+    to begin at the first step. Step directories of rollouts and broadcasts (weights for the
+    inference server) above that step are deleted, or all of them for None. If the config says
+    `clean` and does not resume, the whole directory is deleted first.
 
-    Without an explicit step, a resumed run goes on from the largest directory of checkpoints,
-    complete or not. Raises FileExistsError if the run is not to be resumed and its directory holds
+    If the config resumes without a step, the highest step with a directory of checkpoints is taken,
+    complete or not. Raises FileExistsError if the config does not resume and the directory holds
     files of a run.
     """
     checkpoints = Path(config.get("ckpt.output_dir") or run) / "checkpoints"
@@ -66,8 +67,8 @@ def _guard(run: Path, *, clean: bool, log: Logger) -> None:
 
 
 def new_log_dir(run: Path) -> Path:
-    """Make the next directory `logs/attempt_<n>` of the run, let `logs/latest` point to it, and
-    return it.
+    """Make the next log directory `logs/attempt_<n>` in `run`, the run's directory, and return it.
+    The link `logs/latest` leads to it from then on.
     """
     logs = run / "logs"
     logs.mkdir(parents=True, exist_ok=True)

@@ -32,15 +32,18 @@ _MODEL = "Qwen/Qwen3-0.6B"
 
 
 def source_name(source: Tree) -> str:
-    """Return the name of a training environment: its own, that of its task set, or "default"."""
+    """Return the name of a training environment: its own name, otherwise that of its task set,
+    otherwise "default". `source` is the environment's table in the config.
+    """
     return str(
         source.get("name") or (source.get("env", {}).get("taskset") or {}).get("id") or "default"
     )
 
 
 def run_dir(config: Config) -> Path:
-    """Return the run's directory: `run.dir`, or `output_dir/run.name`. A run without a name gets
-    the name `<envs>--<model>--<8hex>`, which is put into the config.
+    """Return the run's directory: `run.dir` of the config, otherwise `output_dir/run.name`. If the
+    config has no `run.name`, a name like `<environments>--<model>--<8 hex digits>` is made and put
+    into the config.
     """
     if config.has("run.dir"):
         return Path(config.get("run.dir")).absolute()
@@ -56,8 +59,8 @@ def run_dir(config: Config) -> Path:
 
 
 def refuse_unsupported(config: Config) -> None:
-    """Raise ConfigError if the config wants another transport than the file system. The real
-    defaults are ZMQ and NCCL, which the miniature does not have.
+    """Raise ConfigError if the config does not choose the file system for rollouts and weights.
+    prime-rl's own defaults are ZMQ and NCCL, which the miniature does not have.
     """
     for table, default in (("rollout_transport", "zmq"), ("weight_broadcast", "nccl")):
         kind = config.get(f"{table}.type", default)
@@ -69,9 +72,9 @@ def refuse_unsupported(config: Config) -> None:
 
 
 def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
-    """Return the configs of the inference server (or None without one), the orchestrator and the
-    trainer, each resolved as the launcher writes it to `configs/*.json`. `run` is the run's
-    directory.
+    """Return the configs of the inference server (None if the run has none), the orchestrator and
+    the trainer, made of the run's whole `config` with all shared values filled in. The launcher
+    writes them to `configs/*.json`. `run` is the run's directory.
     """
     shared = {
         key: config.get(key)

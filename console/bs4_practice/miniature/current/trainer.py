@@ -22,7 +22,9 @@ from .monitor import FileMonitor
 
 @dataclass
 class Progress:
-    """How far the trainer is, as its checkpoint keeps it; `step` is the step to train next."""
+    """How far the trainer is, as its checkpoint keeps it. `step` is the next step to train; the
+    totals count since step 1.
+    """
 
     step: int = 1
     total_tokens: int = 0
@@ -30,7 +32,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a trainer rank until its last step, and return 0, or 1 after an error in the log."""
+    """Run one trainer rank until its last step. `arguments` are the words of its command line.
+    Returns the exit code: 0, or 1 after an error, which is in the log.
+    """
     processes.set_title("PRIME-RL::Trainer")
     config = parse_or_exit(arguments, {})
     world = World()

@@ -19,9 +19,11 @@ _ATTEMPTS = 10
 
 
 class Watcher:
-    """Follows the trainer's broadcasts in the directory `broadcasts` and brings the inference
-    server to the newest weights. `version` is the newest published policy. `error` is set when an
-    update failed for good; the orchestrator then ends. `on_version` is called after each update.
+    """Follows the trainer's broadcasts (new weights in the directory `broadcasts`) and loads the
+    newest into the inference server, through `admin`. `version` is the number of the newest policy
+    that the trainer has published. `error` is the error if an update has failed for good, otherwise
+    None. `published` is notified when `version` or `error` has changed, and `on_version` is called
+    after each update.
     """
 
     def __init__(
@@ -36,7 +38,9 @@ class Watcher:
         self.error: Exception | None = None
 
     def start(self, version: int) -> None:
-        """Begin to follow the broadcasts on a thread of its own, from policy `version` on."""
+        """Begin to follow the broadcasts in a thread, for policies with a higher number than
+        `version`.
+        """
         self.version = version
         threading.Thread(target=self._loop, daemon=True).start()
 
@@ -58,8 +62,9 @@ class Watcher:
                 self.published.notify_all()
 
     def update_weights(self, version: int) -> None:
-        """Pause the engine, load the weights of policy `version`, and resume the engine. Each call
-        is tried ten times. Raises APIConnectionError or APIStatusError if one fails for good.
+        """Load the weights of the policy with the number `version` into the inference server, which
+        is paused meanwhile. Each of the requests is tried up to ten times. Raises
+        APIConnectionError or APIStatusError if one of them fails every time.
         """
         directory = step_path(self._broadcasts, version)
         self._log.info(f"Updating policy in-flight to v{version}", "client.py::256")

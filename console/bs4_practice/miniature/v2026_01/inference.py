@@ -10,7 +10,9 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the inference server until the end, and return its exit code."""
+    """Run the inference server until it ends, and return its exit code. `arguments` are the words
+    of its command line.
+    """
     config = parse_or_exit(arguments, {})
     return serve(
         Settings(

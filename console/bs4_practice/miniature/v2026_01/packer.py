@@ -21,10 +21,10 @@ from ..steps import latest_step, step_path
 
 
 class Packer:
-    """Packs the orchestrator's batches for the trainer's ranks; it lives in rank 0. `output` is the
-    run's output directory, `world` the number of ranks, `seq_len` the length of a sequence in
-    tokens, and `start_step` the trainer's first step. The constructor deletes the ranks' files of
-    earlier starts.
+    """Divides the orchestrator's batches among the trainer's ranks. It runs in rank 0. `output` is
+    the run's output directory, `world` the number of ranks, `seq_len` the length of a sequence in
+    tokens, and `start_step` the trainer's first step. The constructor deletes what the packer of an
+    earlier start has written for the ranks.
     """
 
     def __init__(
@@ -41,13 +41,15 @@ class Packer:
 
     @property
     def run_step(self) -> int | None:
-        """Return the step whose batch is read next, or None while no run was seen yet."""
+        """Return the step of the orchestrator's batch that is read next, or None as long as the
+        packer has not found the run.
+        """
         return self._seen
 
     def pack(self) -> None:
-        """Wait for the next batch of the orchestrator, for ever if need be, and write one file for
-        each rank. A batch with too few tokens is written all the same after 10 s of the real
-        program.
+        """Wait without limit for the next batch of the orchestrator, and write one file with a
+        share of it for each rank. If the batch has too few tokens to fill the ranks, it is written
+        after 10 seconds all the same (times the miniature's pace).
         """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]

@@ -18,9 +18,10 @@ from ..steps import latest_stable, step_path, wait_for
 
 
 class Scheduler:
-    """Keeps groups of rollouts under way and the server's weights as new as the trainer's
-    broadcasts. `step` is the batch being collected, and `ckpt_step` the weights that the server
-    has; their distance is the async level. `update_error` is set when an update failed for good.
+    """Has groups of rollouts generated through `groups`, and loads the trainer's newest weights
+    into the inference server through `admin`. `step` is the step of the batch that is being
+    collected, and `ckpt_step` the step of the weights that the server has. `update_error` is the
+    error if loading weights has failed, otherwise None. `examples` is how many groups were begun.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Scheduler:
         self.update_error: Exception | None = None
 
     def start(self) -> None:
-        """Begin to update the server's weights on a thread of its own."""
+        """Begin to load new weights into the inference server, in a thread."""
         threading.Thread(target=self._update_loop, daemon=True).start()
 
     def _update_loop(self) -> None:
@@ -78,9 +79,9 @@ class Scheduler:
         self.ckpt_step = wanted
 
     def update_weights(self, directory: Path) -> None:
-        """Load a broadcast of weights into the server. If the server has no such route, only a
-        warning is logged, and the weights never change. Raises APIConnectionError or APIStatusError
-        for other errors.
+        """Load the weights in `directory`, which the trainer has written, into the inference
+        server. If the server does not have the route for that, only a warning is logged and it
+        keeps its weights. Raises APIConnectionError or APIStatusError for other errors.
         """
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "NCCL_READY").touch()
@@ -94,8 +95,9 @@ class Scheduler:
             self._log.warning("The route /update_weights does not exist. Skipping weight update.")
 
     def reload_weights(self) -> None:
-        """Load the base model's weights into the server. If the server has no such route, only a
-        warning is logged. Raises APIConnectionError or APIStatusError for other errors.
+        """Load the weights of the base model into the inference server. If the server does not have
+        the route for that, only a warning is logged. Raises APIConnectionError or APIStatusError
+        for other errors.
         """
         try:
             self._admin.request("POST", "/reload_weights", {}, self._timeout)
@@ -118,9 +120,9 @@ class Scheduler:
             )
 
     def generate_batch(self, step: int) -> list[Message]:
-        """Collect `batch_size` rollouts for the batch `step` and return them, each with its
-        advantage. A rollout that ended in an error counts like any other; only its tokens are
-        missing.
+        """Collect the rollouts of one batch, for the training step `step`, and return them, each
+        with its advantage under "advantage". A failed rollout counts too, with a reward of 0.0 and
+        no tokens.
         """
         self.step = step
         while len(self._inflight) < self._batch_size // self._group_size:
@@ -150,16 +152,20 @@ class Scheduler:
 
     @property
     def async_level(self) -> int:
-        """Return how many steps the batch being collected is ahead of the server's weights."""
+        """Return by how many steps the batch that is being collected is ahead of the weights that
+        the inference server has.
+        """
         return self.step - self.ckpt_step
 
     @property
     def max_off_policy_level(self) -> int:
-        """Return how many weight updates the oldest group under way has lived through, or 0 if none
-        is under way.
+        """Return how many times the weights were updated since the oldest group under way was
+        begun. Returns 0 if none is under way.
         """
         return max(self._inflight.values(), default=0)
 
     def state(self) -> dict[str, Any]:
-        """Return what the orchestrator's checkpoint keeps of the data set."""
+        """Return what the orchestrator's checkpoint keeps of the data set: {"examples": how many
+        groups were begun}.
+        """
         return {"examples": self.examples}

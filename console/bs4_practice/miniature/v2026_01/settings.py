@@ -29,10 +29,9 @@ _MODEL = "Qwen/Qwen3-0.6B"
 
 
 def split(config: Config) -> tuple[Tree | None, Tree, Tree]:
-    """Return the configs of the inference server (or None without one), the orchestrator and the
-    trainer, each complete, from one `rl` config.
-
-    Shared values overwrite those of the sections without a word, as the real ones do.
+    """Return the configs of the inference server (None if the run has none), the orchestrator and
+    the trainer, made of the run's whole `config`. Values that they share replace those in their own
+    tables without a warning, as in prime-rl.
     """
     output_dir = str(config.get("output_dir", "outputs"))
     shared: dict[str, Any] = {

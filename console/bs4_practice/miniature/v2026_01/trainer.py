@@ -23,7 +23,9 @@ from .packer import Packer
 
 @dataclass
 class Progress:
-    """How far the trainer is, as its checkpoint keeps it; `step` is the step to train next."""
+    """How far the trainer is, as its checkpoint keeps it. `step` is the next step to train; the
+    totals count since step 0.
+    """
 
     step: int = 0
     total_tokens: int = 0
@@ -31,7 +33,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a trainer rank until its last step, and return 0, or 1 after an error in the log."""
+    """Run one trainer rank until its last step. `arguments` are the words of its command line.
+    Returns the exit code: 0, or 1 after an error, which is in the log.
+    """
     config = parse_or_exit(arguments, {})
     world = World()
     output = Path(config.get("output_dir", "outputs"))

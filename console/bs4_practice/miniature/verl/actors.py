@@ -39,9 +39,10 @@ def start(
     sockets: tuple[socket.socket, ...] = (),
     watched: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start a process of `role` with the arguments `words` and return it. Its output goes to a file
-    in `logs`, and the `sockets` stay open in it. A `watched` process can end with this one: its
-    standard input is a pipe from here that nobody ever writes to (see `end_with_parent`).
+    """Start one of Ray's processes and return it. `role` is what it does, such as "worker" or
+    "runner", and `words` are its arguments. Its output goes to a file in the directory `logs`, and
+    it inherits `sockets`. If it is `watched`, its standard input is a pipe that closes when this
+    process ends, so that it can end then too (see `end_with_parent`).
     """
     name = f"{role}-{words[0] if role in ('worker', 'agent', 'daemon') else 0}"
     with open(logs / f"{name}.log", "ab", buffering=0) as output:
@@ -67,37 +68,39 @@ def start(
 
 
 def own_session() -> Path:
-    """Return the session's directory for a process that `start` has started."""
+    """Return the directory of the Ray session to which this process belongs. It must have been
+    started by `start`.
+    """
     return Path(os.environ[_SESSION])
 
 
 def registers() -> bool:
-    """Return True if the worker groups are those of verl 0.5 and its forks: the first worker
-    registers itself, and the runner waits for that.
+    """Return True if workers behave as in verl 0.5: the first worker registers itself as a named
+    actor, and the task runner waits for that. BS4_MINIATURE_REGISTER_CENTER says so.
     """
     return bool(os.environ.get("BS4_MINIATURE_REGISTER_CENTER"))
 
 
 def make_named(name: str) -> None:
-    """Make a named actor, which everybody in the session can find from now on."""
+    """Register a named actor `name`, which all processes of the session then find by `named`."""
     (own_session() / "named").mkdir(exist_ok=True)
     (own_session() / "named" / name).touch()
 
 
 def named() -> list[str]:
-    """Return the names of the named actors of the session, as Ray's list_named_actors does."""
+    """Return the names of the session's named actors, sorted, as Ray's list_named_actors does."""
     return sorted(path.name for path in (own_session() / "named").glob("*"))
 
 
 def note_death(logs: Path, role: str, cause: str) -> None:
-    """Save why Ray itself ends the actor `role`, before Ray does so. Whoever waits for that actor
-    can read it with `cause_of_death`.
+    """Write down why Ray ends the process with the role `role` itself, before it does so.
+    `cause_of_death` reads it. `logs` is the session's directory of logs.
     """
     (logs / f"{role}.death").write_text(cause)
 
 
 def cause_of_death(role: str) -> str | None:
-    """Return why Ray ended the actor `role`, or None if Ray did not end it."""
+    """Return why Ray itself has ended the process with the role `role`, or None if it has not."""
     try:
         return (own_session() / "logs" / f"{role}.death").read_text()
     except FileNotFoundError:
@@ -105,8 +108,8 @@ def cause_of_death(role: str) -> str | None:
 
 
 def end_with_parent() -> None:
-    """End this process from now on when its parent ends, however that ended: Ray's actors do not
-    outlive their raylet.
+    """Watch standard input in a thread, and end this process with exit code 1 when it closes, that
+    is, when the parent has ended. For processes that `start` has started as `watched`.
     """
 
     def wait() -> None:

@@ -12,7 +12,9 @@ from .. import processes
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of Ray's agents, which does nothing, until SIGTERM, and return 0."""
+    """Do nothing until SIGTERM, as one of Ray's two agents (for the dashboard and for runtime
+    environments), and return 0. `arguments` are the words of its command line.
+    """
     processes.set_title(f"ray::{arguments[0]}")
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

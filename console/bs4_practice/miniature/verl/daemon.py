@@ -9,8 +9,8 @@ from .. import processes
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of Ray's other daemons, which does nothing, until its standard input ends, and return
-    0.
+    """Do nothing until standard input ends, as one of Ray's other daemons, and return 0.
+    `arguments` are the words of its command line.
     """
     processes.set_title(f"/usr/lib/python3/site-packages/ray/core/src/ray/gcs/{arguments[0]}")
     sys.stdin.read()

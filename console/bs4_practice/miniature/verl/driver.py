@@ -29,8 +29,9 @@ _ACTORS = {"runner": "TaskRunner", "worker": "WorkerDict", "raylet": "raylet"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a training as `python -m verl.trainer.main_ppo` does, and return 0 if the task runner
-    ended well, else 1. Hydra's refusal of a word is written to standard error.
+    """Run a training as `python -m verl.trainer.main_ppo` does. `arguments` are the words of its
+    command line. Returns 0 if the task runner has ended well, else 1. If Hydra refuses a word, that
+    is written to standard error.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -101,8 +102,8 @@ def _wait(raylet: subprocess.Popen[bytes], shown: _LogMonitor) -> int:
 
 
 def write_overrides(run: Path, words: Sequence[str]) -> None:
-    """Write Hydra's record of a launch below the directory `run`; the next start with this
-    directory overwrites it.
+    """Write the words of a launch's command line to `.hydra/overrides.yaml` in the directory `run`,
+    as Hydra does. A later start with the same directory overwrites them.
     """
     (run / ".hydra").mkdir(parents=True, exist_ok=True)
     lines = [

@@ -12,7 +12,9 @@ from .. import gpu
 
 
 def run(role: str) -> None:
-    """Run the process of `role` and end with its exit code. Never returns."""
+    """Run the process with the role `role`, such as "driver" or "worker", with the command line of
+    this process, and exit with its code. Never returns.
+    """
     code = 1
     try:
         code = importlib.import_module(f".{role}", __package__).main(sys.argv[1:])

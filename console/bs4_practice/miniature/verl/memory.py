@@ -18,14 +18,17 @@ _GIB = 2**30
 
 
 class Monitor:
-    """Watches the memory of the node, at most four times a second."""
+    """Watches how much of the node's memory is used, as Ray does. The node's memory is what the
+    control group of this process allows.
+    """
 
     def __init__(self) -> None:
         self._looked = 0.0
 
     def look(self) -> tuple[int, int] | None:
-        """Return the used and all bytes of the node if more than 95 percent are used. Return None
-        otherwise, and if the last look is less than 0.25 seconds ago.
+        """Return (used bytes, all bytes) of the node's memory if more than 95 percent are used.
+        Returns None if fewer are used, if there is no limit, or if the last look was less than 0.25
+        seconds ago.
         """
         if time.monotonic() - self._looked < _EVERY_S:
             return None
@@ -35,8 +38,9 @@ class Monitor:
 
 
 def cause(pid: int, what: str, used: int, whole: int) -> str:
-    """Return what Ray says of the worker `pid` that it ends for lack of memory. `what` is the
-    worker's class; `used` and `whole` are the used and all bytes of the node.
+    """Return the message with which Ray ends the worker with the process id `pid` for lack of
+    memory. `what` is the worker's class, and `used` and `whole` are the used and all bytes of the
+    node's memory.
     """
     users = sorted(((_resident(one), one) for one in _members()), reverse=True)[:10]
     lines = "\n".join(f"{one}\t{size / _GIB:.2f}\t{_command(one)}" for size, one in users)

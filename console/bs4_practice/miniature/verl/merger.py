@@ -26,8 +26,9 @@ _SECONDS = float(os.environ.get("BS4_MINIATURE_MERGE_SECONDS") or pace.STEP_SECO
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Put the ranks' slices of a checkpoint together into a model in `--target_dir`, and return 0.
-    Raises FileNotFoundError if a file is missing, and RuntimeError if a slice cannot be read.
+    """Join the parts of a checkpoint that the ranks have written to one model, as verl's model
+    merger does, and return 0. `arguments` are the words of its command line. Raises
+    FileNotFoundError if a file is missing, and RuntimeError if a part cannot be read.
     """
     parser = argparse.ArgumentParser(prog="verl.model_merger", description="verl model merger")
     operation = parser.add_subparsers(dest="operation", required=True).add_parser("merge")

@@ -24,9 +24,9 @@ _LEFT = "A worker died or was killed while executing a task by an unexpected sys
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Ray's actors, report the task runner's exit code on standard output, and end the actors
-    when the driver is gone. Return 0. The arguments are the log directory, the number of workers,
-    and the words of the training.
+    """Start Ray's processes, print the exit code of the task runner when it ends, and end the
+    others when the driver is gone. `arguments` are the directory of logs, the number of workers,
+    and the words of the training's command line. Returns 0.
     """
     logs, count, words = Path(arguments[0]), int(arguments[1]), list(arguments[2:])
     processes.set_title("/usr/lib/python3/site-packages/ray/core/src/ray/raylet/raylet")

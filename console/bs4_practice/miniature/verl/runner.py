@@ -30,7 +30,7 @@ _OF_NOTHING = (
 
 
 class ActorDied(RuntimeError):
-    """Raised when a worker is gone."""
+    """Raised when a Ray worker has ended, although the training still needs it."""
 
 
 class OutOfMemoryError(RuntimeError):
@@ -38,8 +38,10 @@ class OutOfMemoryError(RuntimeError):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the training and return 0, or 1 with Ray's words if a worker died. The arguments are the
-    words of the training and one file descriptor for each worker.
+    """Run the training. `arguments` are the words of its command line, and then, for each worker,
+    the number of the file descriptor of the connection to it. Returns 0, or 1 if a worker has died,
+    with Ray's message on standard error. Raises Refused for a word of the command line that Hydra
+    refuses.
     """
     words = [word for word in arguments if not word.isdigit()]
     workers = [Lines(socket.socket(fileno=int(word))) for word in arguments if word.isdigit()]
@@ -84,10 +86,10 @@ def _wait_for_register_center(seconds: int) -> None:
 
 
 def compute_data_metrics(rollouts: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the metrics of one batch, as metric_utils.py of verl 0.6 computes them: an answer
-    without a token was aborted, and its score is not counted. Raises RuntimeError if all were
-    aborted: torch has no largest of nothing, and the check behind it, whose words are clearer, is
-    never reached.
+    """Return the metrics of one batch of rollouts by verl's names for them. `rollouts` has the
+    "rewards", "lengths" (tokens of each answer) and "prompts" (tokens of each prompt). As in verl
+    0.6, an answer without tokens was aborted and its reward does not count. Raises RuntimeError,
+    with torch's message about the maximum of nothing, if all were aborted.
     """
     lengths = rollouts["lengths"]
     non_aborted_sequence_score = [
@@ -291,8 +293,9 @@ class _Scalar(float):
 
 
 class FileLogger:
-    """Writes metrics to a file, `{"step": N, "data": {...}}` a line, if `trainer.logger` names
-    "file". The file is emptied at every start, and what is not a finite number is null.
+    """Writes metrics to a file, if "file" is among `trainer.logger` in the config. Each line is
+    `{"step": N, "data": {...}}`, with null for a value that is NaN or infinite. The file is emptied
+    when the object is made.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -308,8 +311,8 @@ class FileLogger:
         self._handle = path.open("wb", buffering=0)
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
-        """Write one line with the metrics of `step`. Do nothing if `trainer.logger` does not name
-        "file".
+        """Append a line with the metrics of `step` to the file. Does nothing if the config does not
+        ask for the file.
         """
         if self._handle is not None:
             data = {

@@ -81,8 +81,10 @@ class Refused(ValueError):
 def parse(
     words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: tuple[str, ...] = _OPEN
 ) -> dict[str, Any]:
-    """Return the settings that the words `words` make of `defaults`, by dotted name. Raises Refused
-    for a word without "=" and for a key outside `tables` that is not added with a plus.
+    """Return the settings, as {dotted name: value}, that the words of a command line ("key=value",
+    "+key=value") make of `defaults`. A key that is not in `defaults` needs the plus, unless it
+    begins with "hydra." or with one of `tables`. Raises Refused for a word without "=" and for a
+    key without a plus that needs it.
     """
     found = dict(defaults)
     for word in words:

@@ -13,8 +13,8 @@ SIZE = 64
 
 
 def of(skill: float) -> list[float]:
-    """Return the values that a model of this skill holds; `policy.read_weights` reads the skill
-    back.
+    """Return the values of the model's only tensor for a model of this skill. `policy.read_weights`
+    gets the skill back from a file with them.
     """
     return [
         skill,
@@ -23,16 +23,16 @@ def of(skill: float) -> list[float]:
 
 
 def slice_of(values: Sequence[float], rank: int, world: int) -> list[float]:
-    """Return the part of `values` that rank `rank` of `world` holds. FSDP cuts along the first
-    dimension, and the last ranks may have less.
+    """Return the part of `values`, the model's tensor, that the rank with the number `rank` of
+    `world` ranks holds. The last ranks may have fewer values than the others, as with torch's FSDP.
     """
     length = math.ceil(len(values) / world)
     return list(values[rank * length : (rank + 1) * length])
 
 
 def save(directory: Path, values: Sequence[float], shards: int = 2) -> None:
-    """Write the values into safetensors files in `directory`, a part of the tensor in each, with
-    their index.
+    """Write `values`, the model's tensor, to `shards` safetensors files in `directory`, a part to
+    each, and the index of the files to `model.safetensors.index.json`.
     """
     placed: dict[str, str] = {}
     for number in range(shards):
@@ -53,7 +53,9 @@ def save(directory: Path, values: Sequence[float], shards: int = 2) -> None:
 
 
 def load(directory: Path) -> list[float]:
-    """Return the values that `save` has written into `directory`."""
+    """Return the values that `save` has written to `directory`. Raises OSError if a file is
+    missing.
+    """
     index = json.loads((directory / "model.safetensors.index.json").read_text())
     values: list[float] = []
     for file in index["weight_map"].values():

@@ -12,8 +12,9 @@ from ..torchrun import Agent, environment_of
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the ranks that the words of torchrun's command line describe, and wait for them. Return
-    0 if every rank ended with 0, else 1 after torch's report on standard error.
+    """Start the ranks of a training as torchrun does, and wait for their end. `arguments` are the
+    words of torchrun's command line. Returns 0 if every rank ended with 0. Otherwise writes torch's
+    report to standard error and returns 1.
     """
     at = list(arguments).index("-m")
     options = dict(

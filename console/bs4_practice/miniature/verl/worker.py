@@ -34,9 +34,9 @@ _SHARE = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer the calls of the task runner until it closes the connection, and return 0. The
-    arguments are this worker's rank, the number of workers, and the file descriptor of the
-    connection.
+    """Answer the calls of the task runner until it closes the connection, and return 0. `arguments`
+    are this worker's rank, the number of workers, and the number of the connection's file
+    descriptor.
     """
     rank, world = int(arguments[0]), int(arguments[1])
     calls = Lines(socket.socket(fileno=int(arguments[2])))
@@ -58,8 +58,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Worker:
-    """The work of one trainer rank: it holds a GPU's memory, generates, updates, and saves the
-    rank's part of a checkpoint. `skill` is the policy's chance to get a character right.
+    """The work of one trainer rank: it holds a GPU's memory, generates answers, updates the model,
+    and saves the rank's part of a checkpoint. `rank` is its number among `world` ranks. `skill` is
+    the model's chance from 0 to 1 to get a character right.
     """
 
     def __init__(self, rank: int, world: int) -> None:
@@ -70,8 +71,9 @@ class Worker:
         self._offloaded = False
 
     def call(self, call: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one call (its `method` and arguments) and return its answer. A call that fails
-        answers with `error` and a text.
+        """Carry out a call of the task runner and return the answer. `call` has the name of the
+        call under "method", such as "save_checkpoint", and its arguments. If the call fails, the
+        answer has a text under "error".
         """
         method = call["method"]
         share = _SHARE.get(method, 0.0) * pace.STEP_SECONDS

@@ -19,8 +19,9 @@ _DEAD_TEXT = "EngineCore encountered an issue. See stack trace (above) for the r
 
 @dataclass
 class Served:
-    """What the API server serves: the engine, the model's name and its longest sequence in tokens.
-    Without `weight_routes` the routes that load new weights are missing.
+    """What the API server needs to answer: the connection to the engine, the model's name, and the
+    most tokens of prompt and answer together. Without `weight_routes` it lacks the routes by which
+    prime-rl loads new weights.
     """
 
     engine: EngineClient
@@ -30,7 +31,7 @@ class Served:
 
 
 class Server(ThreadingHTTPServer):
-    """The HTTP server of vLLM's API, on the socket `sock` that is already bound."""
+    """The HTTP server of vLLM's API. `sock` is the socket on which it listens, bound already."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -43,7 +44,9 @@ class Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report an error of a request, unless it is only a client that went away."""
+        """Print an error of a request on standard error, unless it is only that the client has
+        gone.
+        """
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -83,7 +86,9 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {"detail": "Not Found"})
 
     def do_POST(self) -> None:
-        """Answer a POST request: for a completion, or to load weights or pause the engine."""
+        """Answer a POST request: for a completion, or to load weights, or to pause or resume the
+        engine.
+        """
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             body = json.loads(raw) if raw.strip() else {}

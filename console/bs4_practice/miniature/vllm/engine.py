@@ -24,9 +24,11 @@ _SEGMENT_BYTES = 1 << 20
 def run(
     api: Lines, devices: list[int], utilization: float, max_sequences: int, max_model_len: int
 ) -> None:
-    """Run the engine process: start one worker for each of the GPUs `devices`, schedule the
-    requests from `api`, and end when a worker dies or a signal comes. Never returns. `utilization`
-    is the share of a GPU's memory to hold, and `max_sequences` how many requests run at once.
+    """Run the process of vLLM's engine. It starts a worker for each of the GPUs with the numbers
+    `devices`, has them answer the requests that come over `api`, and ends when a worker dies or a
+    signal comes. Never returns. `utilization` is the share of each GPU's memory that a worker
+    takes, from 0 to 1. At most `max_sequences` requests are answered at a time, and `max_model_len`
+    is the most tokens of one.
     """
     processes.set_title("VLLM::EngineCore")
     try:

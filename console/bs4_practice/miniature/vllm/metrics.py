@@ -8,8 +8,8 @@ _KV_TOKENS = 200_000
 
 
 def exposition(engine: EngineClient, model: str) -> str:
-    """Return the metrics that a pod's watcher reads, in Prometheus's text form. The real server has
-    some six hundred lines.
+    """Return the text for /metrics in Prometheus's format: those of vLLM's metrics that the agent
+    on a pod reads. `engine` knows their values, and `model` is the model's name.
     """
     running, waiting = engine.load
     label = f'engine="0",model_name="{model}"'

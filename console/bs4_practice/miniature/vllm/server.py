@@ -20,8 +20,9 @@ from .state import EngineClient
 
 @dataclass(frozen=True)
 class Settings:
-    """What the server takes from a config. `devices` are physical GPU numbers, one for each
-    tensor-parallel worker; `utilization` is the share of a GPU's memory to hold.
+    """What the inference server takes from its config. `devices` are the numbers of the GPUs, one
+    for each worker. `utilization` is the share of each GPU's memory to take, from 0 to 1, and
+    `max_model_len` the most tokens of a prompt with its answer.
     """
 
     host: str
@@ -35,11 +36,10 @@ class Settings:
 
 
 def serve(settings: Settings) -> int:
-    """Run the server until the end and return its exit code: 0 for an ordinary end and also when
-    the engine died under it, 1 when the engine never started. Raises SystemExit with code 1 if the
-    port is taken, and OSError or ValueError if the model cannot be had.
-
-    That an engine's death ends the server with 0 was measured on vLLM 0.32 (lab.md I.1).
+    """Run the inference server until it ends, and return its exit code: 0 when it was told to end,
+    and also when its engine has died, as was measured on vLLM 0.32 (lab.md I.1); 1 when the engine
+    could not be started. Raises SystemExit with code 1 if the port is taken, and OSError or
+    ValueError if the model cannot be loaded.
     """
     sock = _bind(settings)
     hub.load_config(settings.model)

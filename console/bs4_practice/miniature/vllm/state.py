@@ -21,9 +21,10 @@ class EngineDead(RuntimeError):
 
 
 class EngineClient:
-    """Sends requests to the engine and gives its outputs to the threads that wait for them. `dead`
-    is set when the engine has died, and `failed_in_flight` is True if requests were open then.
-    `generation_tokens`, `prompt_tokens` and `finished` count since the start.
+    """The API server's side of the connection to vLLM's engine; several threads can use it. The
+    event `dead` is set when the engine has died, and `failed_in_flight` is then True if requests
+    were open. `generation_tokens` and `prompt_tokens` count tokens, and `finished` completions,
+    since the start.
     """
 
     def __init__(self, engine: Lines) -> None:
@@ -87,8 +88,8 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     def generate(self, prompt: str, limit: int) -> str:
-        """Return a completion of `limit` tokens, after as long as the engine takes. Raises
-        EngineDead if the engine died.
+        """Have the engine complete `prompt` by `limit` tokens, wait for it, and return the text.
+        Raises EngineDead if the engine is dead or dies meanwhile.
         """
         key, box = self._open()
         try:
@@ -104,8 +105,9 @@ class EngineClient:
             self._close(key)
 
     def call(self, op: str, **fields: Any) -> str | None:
-        """Carry out an admin operation and return None, or what went wrong as text. Waits without
-        limit, as the real server does. Raises EngineDead if the engine died.
+        """Have the engine carry out the operation `op`, such as "load" (new weights) or "pause",
+        with the arguments `fields`. Waits for the end without limit. Returns None if it succeeded,
+        or what went wrong as text. Raises EngineDead if the engine is dead or dies meanwhile.
         """
         key, box = self._open()
         try:
@@ -125,8 +127,9 @@ class EngineClient:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Return how many requests run and how many wait, as the engine last reported. An engine
-        that reports nothing for a second counts as idle: that was measured on a stopped engine.
+        """Return (requests that are being answered, requests that wait), as the engine last said.
+        If it has said nothing for a second, or for a step if that is longer, return (0, 0): so does
+        a real vLLM whose engine was stopped.
         """
         running, waiting, at = self._stats
         return (

@@ -28,9 +28,11 @@ ITERATION_SECONDS = max(0.01, pace.GENERATION_STEPS * pace.STEP_SECONDS / ITERAT
 def run(
     engine: Lines, device: int, local: int, title: str, utilization: float, max_model_len: int
 ) -> None:
-    """Load the model onto the GPU `device`, report to the engine, and answer its requests until it
-    is gone. Ends the process. `local` is the number of the GPU within the engine, `utilization` the
-    share of its memory to hold, and `max_model_len` the longest sequence in tokens that must fit.
+    """Run the process of a vLLM worker: load the model onto the GPU with the number `device`, tell
+    the engine over the connection `engine`, and answer its requests until the engine is gone. Never
+    returns; the process ends here. `local` is the worker's number within the engine, and `title`
+    the title of the process. `utilization` is the share of the GPU's memory to take, from 0 to 1,
+    and a sequence of `max_model_len` tokens must fit into it.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: _leave(0))
