@@ -133,11 +133,13 @@ def dated(line: LogLine) -> bool:
 
 
 def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
-    """Yield (text, level, logger) for each line that a plain log would have for this record.
+    """Yield (text, level, logger) for each line that a plain log would have for this line. A line
+    of a plain log yields itself.
 
-    A JSON record holds all lines of its message and of the traceback after it. Only the first of
-    them gets the record's level and logger, and the others get "". In a record that reports no
-    failure (its level is, for example, INFO) all lines get them, because they are quoted text.
+    A JSON record holds all lines of its message and of the traceback after it. Of a record that
+    reports a failure, only the first line gets the record's level and logger, and the others get
+    "", as in a plain log. Of any other record, for example at the level INFO, each line gets both,
+    so that text which the record only quotes is not taken for a failure.
     """
     level, logger = line.level, line.logger
     for part in line.text.split("\n"):

@@ -117,9 +117,11 @@ class PodActions(Protocol):
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
         """Return the newest checkpoint that could be restored from the run's object store, as a
-        dictionary: `step`, `identity` (the hash of its manifest), `asked` (the request), `aside`
-        (directories to move away), `finals` (final directories), `bytes`, `missing` (bytes to
-        fetch) and `skipped` (steps not taken, with reasons). Return None if no store of the run is
+        dictionary: `step`, `identity` (the hash of its manifest), `asked` (the
+        request for the restore, as a table for its journal), `aside` (directories to move away),
+        `finals` (directories of the run that will hold the checkpoint), `bytes` (its size),
+        `missing` (how many of these bytes have to be fetched) and `skipped` (newer steps that
+        cannot be restored, with reasons). Return None if no store of the run is
         known.
 
         Raises NotApplicable if the store has no complete checkpoint, and StepFailed if it does not

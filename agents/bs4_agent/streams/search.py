@@ -142,9 +142,9 @@ def count(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 ) -> tuple[list[Stretch], Cursor, bool]:
     """Count the lines of the files `pieces` of a stream that contain `needle`, from the place
-    `start` on. Return three things: a list of stretches [generation, begin, end, lines] (the parts
-    of files with such lines, and how many each has), the place up to which lines were counted, and
-    True if that is the end of the stream.
+    `start` on, until `budget` is used up. Return three things: a list of stretches [generation,
+    begin, end, lines], the parts of files with such lines, by byte offsets, and how many lines each
+    has; the place up to which lines were counted; and True if that is the end of the stream.
     """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must

@@ -22,7 +22,7 @@ _DISKS_STALE_S = 15.0
 class HostSampler:
     """Makes the value of `host` in telemetry records: CPU, memory, disks and network of the
     machine. In the first sample `cpu` and the rates in `net` are null, because they are computed
-    from two samples. The function `paths` returns the directories whose disks are measured.
+    from two samples. It calls `paths` to learn the directories whose disks are measured.
     """
 
     def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:

@@ -75,10 +75,12 @@ class RunLog:
 
     def import_text(self, text: str) -> Imported:
         """Merge a Markdown document into the run log, save it, and return which runs were new,
-        changed or the same. New parts are inserted at their place between the known parts.
+        changed or the same. What the run log does not have yet is inserted after what stands before
+        it in the document. Any text can be imported; text of no run is kept as it is.
 
-        If a run's section differs from the known version, the later version is used and the other
-        is kept with the run. A section with a final status is not replaced by one without. Raises
+        If the section of a run differs from the one that the run log has, the imported section
+        replaces that, and that is kept as an earlier one of the run. If only the section that the
+        run log has says how the run ended, it stays, and the imported one is the earlier. Raises
         UsageError if the file of the run log is damaged.
         """
         done = Imported()

@@ -261,8 +261,9 @@ class Restoring:
 
     def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
         """Fetch every missing file into the staging directory, verify it, and return a sentence
-        about the result. A failure that may pass by itself is retried. Raises StepFailed if the
-        files cannot be fetched; its message has the store's error.
+        about the result. `key` is the key of the action, and `say` is called with the progress. A
+        failure that may pass by itself is retried. Raises StepFailed if the files cannot be
+        fetched; its message has the store's error.
         """
         where, found = prepared.where, prepared.found
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)

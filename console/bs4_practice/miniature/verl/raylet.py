@@ -24,9 +24,10 @@ _LEFT = "A worker died or was killed while executing a task by an unexpected sys
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start Ray's processes, print the exit code of the task runner when it ends, and end the
-    others when the driver is gone. `arguments` are the directory of logs, the number of workers,
-    and the words of the training's command line. Returns 0.
+    """Imitate Ray's daemon: start the imitations of Ray's processes, one of which is the task
+    runner, and print the exit code of the task runner when it ends. When the program that started
+    this one (the driver) is gone, end all of them. `arguments` are the directory of logs, the
+    number of workers, and the command line that the task runner trains with. Returns 0.
     """
     logs, count, words = Path(arguments[0]), int(arguments[1]), list(arguments[2:])
     processes.set_title("/usr/lib/python3/site-packages/ray/core/src/ray/raylet/raylet")
