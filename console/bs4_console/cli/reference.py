@@ -87,6 +87,15 @@ SHAPES = {
         "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
         "file or directory is the evidence."
     ),
+    "docs": (
+        "`topic`, `corrected` (the name that was searched instead, or null), `unknown` [words that "
+        "occur nowhere], `hits` [{`kind` (failure, xid, rule, parameter, command, word, key, "
+        "page), `name`, `title`, `passage`, `text` (with --full, else null), `settings` "
+        "[{`trainer`, `component`, `type`, `has_default`, `default`, `required`, `when` [values of "
+        "a type in the same table], `table` (that is off by default, or null), `other_name` (in "
+        "the other prime-rl, or null), `set_by` [{`file`, `value`}]}] (of a parameter), `command` "
+        "(shows more)}] best first, `nearest` [name] (only where nothing is found)"
+    ),
     "incident": (
         "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), "
         "`action` (the key of the one that is watched; empty in `recover`). One object for each "
