@@ -294,7 +294,7 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 | where | what | instead |
 |---|---|---|
 | `~/.config/bs4-console` | `pods.toml`, the inventory; `keys.toml`, your keys | `BS4_CONFIG_DIR` |
-| `~/.local/share/bs4-console` | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
+| `~/.local/share/bs4-console` | `known_hosts`, run log, what pods told | `BS4_DATA_DIR` |
 | `~/.local/state/bs4-console` | `screen.json`: how the screen was left | `BS4_STATE_DIR` |
 """
 

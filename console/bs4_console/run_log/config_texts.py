@@ -49,7 +49,10 @@ class ConfigTexts:
         cannot be written.
         """
         path = self._path(digest)
-        data = text.encode()
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            return False  # half a character, which JSON can hold and no file
         if path is None or len(data) > CONFIG_BYTES or digest_of(text) != digest:
             return False
         if path.is_file():
@@ -74,14 +77,17 @@ def digest_of(text: str) -> str:
     data = parsed(text)
     if data is None:
         return ""
-    return History.digest(data)
+    try:
+        return History.digest(data)
+    except ValueError:
+        return ""  # a number with more digits than Python writes, which no trainer takes
 
 
 def parsed(text: str) -> dict[str, Any] | None:
     """Return the values of a config, or None if the text is no TOML."""
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 

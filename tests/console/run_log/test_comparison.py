@@ -140,6 +140,22 @@ def test_a_text_is_kept_only_under_its_digest(texts: ConfigTexts) -> None:
     assert texts.text(digest_of(ONE)) == ONE
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "9" * 5000,
+        "a = 0x" + "f" * 5000,
+        "a = " + "[" * 5000,
+        'a = "\ud800"',
+        "a = 1\na = 2",
+    ],
+)
+def test_a_text_that_is_no_config_is_not_kept(texts: ConfigTexts, text: str) -> None:
+    assert not texts.keep("0" * 16, text)
+    assert not texts.keep(digest_of(text), text)
+    assert not texts.directory.exists()
+
+
 def test_a_pod_cannot_fill_the_disk_with_configs(
     texts: ConfigTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
