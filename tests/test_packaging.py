@@ -123,6 +123,10 @@ def test_the_wheel_carries_the_data_and_nothing_of_the_checkout(wheel: Path) -> 
         }
         assert expected
         assert {name for name in names if name.startswith(f"bs4_console/_data/{kind}/")} == expected
+    assert {name for name in names if name.startswith("bs4_console/_data/docs/")} == {
+        "bs4_console/_data/docs/README.md",
+        *(f"bs4_console/_data/docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    }
     assert {name for name in names if name.startswith("bs4_console/_data/bundle/")} == {
         "bs4_console/_data/bundle/agent.json",
         "bs4_console/_data/bundle/agent.tar.gz",
@@ -179,5 +183,6 @@ def test_the_wheel_works_from_an_empty_environment(wheel: Path, tmp_path: Path) 
     for playbook in (path.stem for path in (ROOT / "playbooks").rglob("*.yaml")):
         assert playbook in say("playbook", "list")
     assert "step-desync" in say("demo", "--list")
+    assert "In prime-rl its name is orchestrator.group_size." in say("docs", "rollouts_per_example")
     report = json.loads(say("demo", "--scenario", "step-desync", "--headless", "--json"))
     assert {"recovered": True, "data_lost": 0}.items() <= report.items()

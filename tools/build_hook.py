@@ -1,7 +1,8 @@
-"""hatchling's build hook: puts the agent's bundle into a wheel, and what makes one offline into a
-source archive.
+"""hatchling's build hook: puts the agent's bundle and the pages of documentation into a wheel, and
+what makes a bundle offline into a source archive.
 
-An editable install gets neither: a checkout builds its bundle when a pod is deployed to.
+The pages are for `bs4-console docs`; their pictures, 3.5 MB, are left out. An editable install gets
+nothing: a checkout builds its bundle when a pod is deployed to, and has its pages.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class BundleHook(BuildHookInterface[Any]):
                 build_data["force_include"][str(path)] = (
                     f"{place}{path.relative_to(made).as_posix()}"
                 )
+        if self.target_name == "wheel":
+            root = Path(self.root)
+            for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+                build_data["force_include"][str(page)] = f"bs4_console/_data/docs/{page.name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the temporary directory."""

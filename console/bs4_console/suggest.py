@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+
+def nearest(word: str, known: Sequence[str], most: int = 1, alike: float = 0.6) -> list[str]:
+    """Return up to `most` of the names in `known` that are similar to `word`, the most similar
+    first. `alike` says how similar a name must be, from 0 (not at all) to 1 (equal).
+    """
+    return difflib.get_close_matches(word, known, n=most, cutoff=alike)
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 8) -> str:
@@ -11,7 +18,7 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 8) -> str:
     similar of the names in `known`, or, if none is similar, lists the first `most` of them.
     """
     names = list(known)
-    near = difflib.get_close_matches(word, names, n=1)
+    near = nearest(word, names)
     if near:
         return f"Did you mean {near[0]!r}?"
     return f"Known: {', '.join(names[:most])}{', ...' if len(names) > most else '.'}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.digest import sha256
+from bs4_agent.preflight.commit import checked_out
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 
@@ -74,8 +75,9 @@ def probe(
     interpreter: str | None = None,
 ) -> dict[str, Any]:
     """Return what is installed in the Python environment of a launch in `cwd`: `{"python": path,
-    "revision", "versions": {...}, "imports": {module: error or None}}`. `python` is None if there
-    is no environment, and `revision` a digest that changes when something is installed or removed.
+    "revision", "versions": {...}, "imports": {module: error or None}, "commit"}`. `python` is None
+    if there is no environment. `revision` is a digest that changes when something is installed or
+    removed. `commit` is None if `cwd` is in no checkout of git.
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
@@ -84,7 +86,8 @@ def probe(
     """
     python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
-        return {"python": None, "revision": "", "versions": {}, "imports": {}}
+        empty: dict[str, Any] = {"python": None, "revision": "", "versions": {}, "imports": {}}
+        return {**empty, "commit": checked_out(cwd)}
     at = revision(python)
     with _lock:
         known = _versions.get(at)
@@ -99,7 +102,13 @@ def probe(
         environment,
         lambda left: imports.probe(str(python), left, IMPORT_S, str(cwd), environment),
     )
-    return {"python": str(python), "revision": at[:16], "versions": known, "imports": found}
+    return {
+        "python": str(python),
+        "revision": at[:16],
+        "versions": known,
+        "imports": found,
+        "commit": checked_out(cwd),
+    }
 
 
 def look_inside(
@@ -131,6 +140,7 @@ def look_inside(
         "revision": "",
         "versions": known,
         "imports": found,
+        "commit": checked_out(cwd),
     }
 
 

@@ -197,10 +197,11 @@ async def _launch(
             looked = await guide.prepare(live, asked)
         if looked is not None and not _fit(options, looked) and not only_shown:
             return REFUSED
+        environment = {} if looked is None else looked.environment
         if phased is not None and phase is not None:
-            view = await phases.plan_of(live, phased, phase, pod.price)
+            view = await phases.plan_of(live, phased, phase, pod.price, environment)
         else:
-            view = await guide.plan(live, asked, price=pod.price)
+            view = await guide.plan(live, asked, price=pod.price, **environment)
         _show(options, live, pod, view, looked)
         if only_shown:
             return 0

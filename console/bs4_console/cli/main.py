@@ -45,6 +45,9 @@ COMMANDS = {
     "provision": (
         "find, rent, list and end machines of Vast.ai, RunPod, Prime Intellect, Lambda and Verda"
     ),
+    "docs": (
+        "find a parameter, failure, rule, command, Xid number or word in the documentation, offline"
+    ),
     "completions": "a script that completes this command line in bash, zsh or fish",
     "demo": "practice pods with runs that fail in the real ways",
 }

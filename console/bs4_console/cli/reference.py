@@ -87,6 +87,15 @@ SHAPES = {
         "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
         "file or directory is the evidence."
     ),
+    "docs": (
+        "`topic`, `corrected` (the name that was searched instead, or null), `unknown` [words that "
+        "occur nowhere], `hits` [{`kind` (failure, xid, rule, parameter, command, word, key, "
+        "page), `name`, `title`, `passage`, `text` (with --full, else null), `settings` "
+        "[{`trainer`, `component`, `type`, `has_default`, `default`, `required`, `when` [values of "
+        "a type in the same table], `table` (that is off by default, or null), `other_name` (in "
+        "the other prime-rl, or null), `set_by` [{`file`, `value`}]}] (of a parameter), `command` "
+        "(shows more)}] best first, `nearest` [name] (only where nothing is found)"
+    ),
     "incident": (
         "`pod`, `run`, `id`, `failure`, `title`, `severity`, `summary`, `playbook` (or null), "
         "`action` (the key of the one that is watched; empty in `recover`). One object for each "
@@ -185,15 +194,19 @@ SHAPES = {
         "were passed over; step -1: the pointer itself), `notes`, `bytes`, `missing` (bytes to "
         "fetch), `free`, `steps`, `launch` (what resumes it)"
     ),
-    "run": "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
-    "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
-    "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
-    "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), `attempts` "
-    "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`}], "
-    "`incidents` [{`title`, `text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, "
-    "`text`, `lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is "
-    "better), `best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, "
-    "unknown), `checkpoint_why`, `saved_step`, `saved` (best with a complete checkpoint)}]}",
+    "run": (
+        "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
+        "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
+        "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
+        "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), `attempts` "
+        "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
+        "`number`, `config_digest`, `config_version`, `versions` {package: version}, `hardware` "
+        "{name: text}, `commit`}], `hardware` {name: text} (as last seen), `incidents` [{`title`, "
+        "`text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, `text`, "
+        "`lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is "
+        "better), `best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, "
+        "unknown), `checkpoint_why`, `saved_step`, `saved` (best with a complete checkpoint)}]}"
+    ),
     "recovery": (
         "`run`, `outcome` (watching, plan, waiting, recovering, recovered, stopped, held, "
         "finishing, finished), `sentence`, `code`, `verdict` {`verdict` (fine, network-only, "
@@ -211,7 +224,11 @@ SHAPES = {
         "`verdicts` [{`step`, `points`, `word` (ahead, on-track, behind, worse, standstill, "
         "measured), `advice`, `archetypes` {name: change}}]"
     ),
-    "run-compare": "`runs` [name, name], `rows` [{`key`, `values`, `differs`}]",
+    "run-compare": (
+        "`runs` [name, name], `rows` [{`part` (run, settings, data, code, packages, hardware, "
+        "result), `key`, `values` (null: unknown; of a setting: the config has it not), `differs` "
+        "(null: unknown), `why` (it is unknown)}]"
+    ),
     "run-eta": (
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
         "`seconds`, `cost`}]"
@@ -232,6 +249,11 @@ SHAPES = {
         "`steps` [{`kind`, `title`, `command`, `parameters`, `targets`, `shown` {`now`, `done`}}]"
     ),
     "runs-export": "`markdown`, `runs` [name]",
+    "runs-rollback": (
+        "`run`, `attempt`, `version` (of the registry, or null), `digest` (of the config's "
+        "values), `file` (that was written), `changes` [line of a diff against the file that was "
+        "there, or the newest config], `redacted` (a secret is missing in it)"
+    ),
     "runs-import": "`added`, `changed`, `same`: [name] each",
     "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
     "runs": (
@@ -272,7 +294,7 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 | where | what | instead |
 |---|---|---|
 | `~/.config/bs4-console` | `pods.toml`, the inventory; `keys.toml`, your keys | `BS4_CONFIG_DIR` |
-| `~/.local/share/bs4-console` | `known_hosts`, what was read from each pod | `BS4_DATA_DIR` |
+| `~/.local/share/bs4-console` | `known_hosts`, run log, what pods told | `BS4_DATA_DIR` |
 | `~/.local/state/bs4-console` | `screen.json`: how the screen was left | `BS4_STATE_DIR` |
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_curves
+from bs4_console.cli import run_compare, run_curves
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -28,7 +28,7 @@ from bs4_console.errors import (
 )
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import RunState
-from bs4_console.run_log import eta, evals, record_fold, status_file, wandb_import
+from bs4_console.run_log import config_texts, eta, evals, record_fold, status_file, wandb_import
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import FINAL, RunRecord
 from bs4_console.secret import redacted
@@ -47,9 +47,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pod", metavar="NAME", help="only this pod (default: all, and the run log)"
     )
     show = verbs.add_parser("show", help="all that is recorded of one run")
-    compare = verbs.add_parser("compare", help="two runs of the record side by side")
+    compare = verbs.add_parser(
+        "compare",
+        help="two runs side by side: settings, data, code, packages, hardware, and what came of it",
+    )
     compare.add_argument("record", metavar="RUN", help="the one")
     compare.add_argument("other", metavar="OTHER", help="the other")
+    back = verbs.add_parser(
+        "rollback", help="write the config of an earlier version of a run again, as a file"
+    )
+    run_compare.configure_rollback(back)
     note = verbs.add_parser("note", help="write something down for a run")
     note.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
     note.add_argument("text", nargs="?", default="", metavar="TEXT", help="what to write down")
@@ -121,7 +128,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pid", type=int, help="its launcher; without it, all that are found are named"
     )
     adopt.add_argument("--run", dest="name", metavar="NAME", help="how to call it")
-    for verb in (show, until, status):
+    for verb in (show, back, until, status):
         verb.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
     for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -137,6 +144,7 @@ def run(options: argparse.Namespace) -> int:
     verbs = {
         "show": _show,
         "compare": _compare,
+        "rollback": _rollback,
         "note": _note,
         "import": _import,
         "export": _export,
@@ -282,8 +290,8 @@ async def _look_again(asked: Sequence[Pod]) -> None:
 
     async def look(pod: Pod) -> None:
         try:
-            async with linked(pod, deploy=False, timeout=_LOOK_S):
-                pass
+            async with linked(pod, deploy=False, timeout=_LOOK_S) as live:
+                await config_texts.keep_of(live)
         except ConsoleError as error:
             complain(
                 f"{pod.name} could not be asked, so its runs are as they were last seen: {error}"
@@ -340,38 +348,13 @@ def _show(options: argparse.Namespace) -> int:
 def _compare(options: argparse.Namespace) -> int:
     """Print two runs side by side, and return 0."""
     one, other = _record(options.record), _record(options.other)
-    keys = (
-        "status",
-        "model",
-        "config",
-        "version",
-        "lineage",
-        "phase",
-        "pod",
-        "price",
-        "trainer",
-        "start",
-        "end",
-        "step",
-        "max_steps",
-        "reward",
-        "pace_s",
-        "attempts",
-        "incidents",
-    )
-    objects, rows = [], []
-    for key in keys:
-        values = [getattr(one, key), getattr(other, key)]
-        if key in ("attempts", "incidents"):
-            values = [len(value) for value in values]
-        differs = values[0] != values[1]
-        objects.append({"key": key, "values": values, "differs": differs})
-        rows.append(["*" if differs else "", key, *map(_or_dash, values)])
-    if options.json:
-        emit("run-compare", runs=[one.name, other.name], rows=objects)
-    else:
-        table(rows, ["", "", one.name, other.name])
-    return 0
+    return run_compare.compare(one, other, as_json=options.json)
+
+
+def _rollback(options: argparse.Namespace) -> int:
+    """Write the config of an earlier version of a run, and return 0."""
+    _may_write(options)
+    return run_compare.rollback(_record(options.record), options)
 
 
 def _note(options: argparse.Namespace) -> int:

@@ -64,7 +64,8 @@ _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
 #: In the current generation an environment has its own class, and so has a judge. Their keys are
 #: known to their packages only.
 _OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
-_BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
+#: The schema's keys for bounds: (key, words for it, comparison that must hold).
+BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
     ("exclusiveMinimum", "more than", operator.gt),
     ("maximum", "at most", operator.le),
@@ -210,7 +211,7 @@ class Checker:
         tables = [schema for schema in schemas if schema.get("type") == "object"]
         if isinstance(value, dict) and len(tables) == 1:
             return self._value(others[schemas.index(tables[0])], value, path)
-        return self._refuse("type", path, " or ".join(map(_words, schemas)), value)
+        return self._refuse("type", path, " or ".join(map(in_words, schemas)), value)
 
     def _tagged(self, schema: Schema, value: Any, path: Path, default: Any) -> Any:
         key = schema["discriminator"]["propertyName"]
@@ -292,8 +293,8 @@ class Checker:
     def _scalar(self, schema: Schema, kind: str, value: Any, path: Path) -> Any:
         converted, ok = convert(kind, value)
         if not ok:
-            return self._refuse("type", path, _words(schema), value)
-        for name, text, holds in _BOUNDS:
+            return self._refuse("type", path, in_words(schema), value)
+        for name, text, holds in BOUNDS:
             if name in schema and not holds(converted, schema[name]):
                 self._refuse("bound", path, f"{text} {schema[name]:g}", value)
         return converted
@@ -368,8 +369,8 @@ def _same_type(schema: Schema, value: Any) -> bool:
     return isinstance(value, _TYPES.get(kind, ()))
 
 
-def _words(schema: Schema) -> str:
-    """Return the type of a schema in words."""
+def in_words(schema: Schema) -> str:
+    """Return the type that a schema asks for, in words, such as "a whole number"."""
     if "const" in schema:
         return f'"{schema["const"]}"'
     return _WORDS.get(schema.get("type", ""), "another value")

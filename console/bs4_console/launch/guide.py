@@ -16,6 +16,8 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
 from bs4_console.preflight.checks import VERL, Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
+from bs4_console.run_log.config_texts import keep_planned
+from bs4_console.run_log.hardware import seen
 
 #: What may be launched: the whole training, one component of it alone, or one of two separate
 #: programs (sft, eval).
@@ -116,6 +118,26 @@ class Looked:
     preflight: Preflight
 
     @property
+    def environment(self) -> dict[str, Any]:
+        """Return what the record of the launch keeps of the place where it runs: `versions` of the
+        installed packages, and the `commit` that is checked out. What the pod did not tell is not
+        in it.
+        """
+        stack = self.preflight.facts.get("stack")
+        kept: dict[str, Any] = {}
+        if not isinstance(stack, Mapping):
+            return kept
+        versions = stack.get("versions")
+        if isinstance(versions, Mapping) and versions:
+            kept["versions"] = {}
+            for name, version in versions.items():
+                if isinstance(version, str):
+                    kept["versions"][str(name)] = version
+        if isinstance(stack.get("commit"), str):
+            kept["commit"] = stack["commit"]
+        return kept
+
+    @property
     def blocking(self) -> Sequence[Check]:
         """Return the preflight checks that forbid the launch; empty if the run may be launched."""
         return self.preflight.blocking
@@ -192,12 +214,15 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
-    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values that
-    are stored with the launch and do not change the plan's hash: `price` in US dollars an hour, and
-    `phase`, the name of the run's phase. Values that are None are left out. Raises RefusedError or
-    NotApplicableError, with the agent's reason, if the agent makes no plan.
+    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values
+    (`price` in US dollars an hour, `phase`, and what `Looked.environment` has) that are stored with
+    the launch and do not change the plan's hash; values that are None are left out. The pod's
+    hardware is stored too, if its telemetry tells it. Raises RefusedError or NotApplicableError,
+    with the agent's reason, if the agent makes no plan.
     """
-    kept = {}
+    kept: dict[str, Any] = {}
+    if machine := seen(live.state):
+        kept["hardware"] = machine
     for name, value in record.items():
         if value is not None:
             kept[name] = value
@@ -213,9 +238,12 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
     """Submit the launch of a plan that a person has confirmed, and return the key of the action.
-    `confirmed` is True if the person typed the run's name, which is needed for some plans (those
+    `confirmed` is True if the person typed the run's name, which some plans need (those
     for which `must_type` returns True).
+    The text of the config is kept on this machine; if that is not possible, a note of the pod's
+    state says so, and the run is started all the same.
     """
+    await keep_planned(live, view.plan)
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
         "launch",

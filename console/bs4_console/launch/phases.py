@@ -258,14 +258,23 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
     return False, "it is switched by hand (--now)" if until.by_hand else "it is the last phase"
 
 
-async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
+async def plan_of(
+    live: PodSession,
+    wanted: Phases,
+    phase: Phase,
+    price: float | None,
+    environment: Mapping[str, Any] | None = None,
+) -> PlanView:
     """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
-    return the plan. `price` is in US dollars an hour, or None. Raises RefusedError if the phase
-    would train another adapter or model than the one before, or if there is no complete checkpoint
-    to continue from.
+    return the plan. `price` is in
+    US dollars an hour, or None; `environment` is what the preflight told of the place where it runs
+    (see `guide.Looked`), or None. Raises RefusedError if the phase would train another adapter or
+    model than the one before, or if there is no complete checkpoint to continue from.
     """
     before, theirs = launched(live.state, wanted)
-    view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)
+    view = await guide.plan(
+        live, wanted.asked(phase), price=price, phase=phase.name, **(environment or {})
+    )
     if before is None or before == phase:
         return view
     for key, what in (("lora_name", "adapter"), ("model", "model")):

@@ -34,6 +34,12 @@ class Attempt:
     observed the attempt: `good` is True if it ended well, `resume` the training step from which it
     resumed, `overrides` further arguments of its command, and `phase` its phase in a phased run.
     Times are wall seconds.
+
+    `number` is the agent's number of the attempt. The others are known only if it was launched from
+    a console: `config_digest` is the digest of its config's values, `config_version` the config's
+    version in the registry beside it, `versions` are those of the installed packages by name,
+    `hardware` are facts about the machine, and `commit` is the one that was checked out where the
+    trainer is. An unknown value is "", {} or None.
     """
 
     title: str
@@ -44,6 +50,12 @@ class Attempt:
     resume: int | None = None
     overrides: list[str] = field(default_factory=list)
     phase: str = ""
+    number: int | None = None
+    config_digest: str = ""
+    config_version: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
 
 
 @dataclass
@@ -63,6 +75,9 @@ class RunRecord:
     """What the run log knows of one run. `source` is "log" if the record comes from the imported
     document, or else the name of the pod whose journal it was made from. `start` and `end` are
     times as text; `started_t` and `ended_t` are wall seconds.
+
+    `hardware` are facts about the pod as it was last seen (gpus, driver, cores, memory), by name.
+    `rewards` are pairs (step, reward), oldest first.
 
     `version` is the config's version in the config registry, `lineage` names the version on which
     that config version is based, and `phase` is the present phase of a phased run. `price` is in US
@@ -100,6 +115,8 @@ class RunRecord:
     notes: list[Note] = field(default_factory=list)
     validation: list[Validation] = field(default_factory=list)
     """The curves of data that the run does not train on, the one with the most points first."""
+    hardware: dict[str, str] = field(default_factory=dict)
+    rewards: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def final(self) -> bool:
@@ -109,5 +126,9 @@ class RunRecord:
         return self.status in FINAL or bool(self.end)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields of the record as a dictionary, for JSON output."""
-        return asdict(self)
+        """Return the fields of the record as a dictionary, for JSON output. The rewards of single
+        steps, of which there are thousands, are left out.
+        """
+        fields = asdict(self)
+        del fields["rewards"]
+        return fields

@@ -5,7 +5,7 @@ the console has mirrored them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -17,8 +17,12 @@ from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.run_log import validation
+from bs4_console.run_log.hardware import seen
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
 from bs4_console.run_log.text import utc
+
+#: Of what a pod has kept for a launch: the most entries, and the longest text in characters.
+_ENTRIES, _LONGEST = 40, 120
 
 
 def mirrored() -> Iterator[PodState]:
@@ -42,8 +46,8 @@ def mirrored() -> Iterator[PodState]:
 def fold(pod: PodState, run: RunState) -> RunRecord:
     """Make the run log's record of the run `run` from the state of its pod."""
     view = run.view
-    launches = _launches(pod, view.name)
-    newest = launches[max(launches)] if launches else {}
+    plans = launches(pod, view.name)
+    newest = plans[max(plans)] if plans else {}
     attempts = [attempt for _, attempt in sorted(view.attempts.items())]
     rewards = run.series("reward")
     record = RunRecord(
@@ -63,6 +67,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         pace_s=run.step_seconds() if run.series("time_s") else None,
         source=pod.name,
         validation=validation.curves_of(run.eval_points),
+        hardware=seen(pod),
+        rewards=rewards,
     )
     if attempts:
         record.started_t = attempts[0].started_t
@@ -79,7 +85,8 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         if attempt.ended_t is not None:
             how = _how(attempt.good, attempt.code, attempt.signal)
             ended = f"ended {utc(attempt.ended_t)}, {how}"
-        launch = launches.get(attempt.number, {}).get("record", {})
+        plan = plans.get(attempt.number, {})
+        launch, config = _table(plan, "record"), _table(plan, "config")
         record.attempts.append(
             Attempt(
                 title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
@@ -90,6 +97,12 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
                 resume=attempt.resume,
                 overrides=list(attempt.overrides),
                 phase=str(launch.get("phase", "")),
+                number=attempt.number,
+                config_digest=str(config.get("values", "")),
+                config_version=str(config.get("version", "")),
+                versions=_texts(_table(launch, "versions")),
+                hardware=_texts(_table(launch, "hardware")),
+                commit=str(launch.get("commit", ""))[:_LONGEST],
             )
         )
     for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
@@ -98,9 +111,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     return record
 
 
-def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
-    """Return the plan that each attempt was launched by, by the attempt's number, if there was a
-    confirmed plan.
+def launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
+    """Return the plan that each attempt of the run was launched by, by the attempt's number.
+    Attempts without a confirmed plan (of an adopted run, or started by a playbook) are left out.
     """
     found: dict[int, dict[str, Any]] = {}
     for action in pod.ledger.actions.values():
@@ -112,6 +125,23 @@ def _launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
             and isinstance(attempt, int)
         ):
             found[attempt] = plan
+    return found
+
+
+def _table(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a table of a plan, or an empty one: a plan of an older agent has none."""
+    value = plan.get(name)
+    if isinstance(value, dict):
+        return value
+    return {}
+
+
+def _texts(table: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries of a table that a pod has kept whose values are texts."""
+    found = {}
+    for name, value in list(table.items())[:_ENTRIES]:
+        if isinstance(value, str):
+            found[name[:_LONGEST]] = value[:_LONGEST]
     return found
 
 

@@ -65,6 +65,7 @@ def test_no_environment_is_told_and_not_guessed(tmp_path: Path, asked: list[str]
         "revision": "",
         "versions": {},
         "imports": {},
+        "commit": None,
     }
     assert asked == []
 

@@ -145,4 +145,31 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert console.json("runs", "export")["markdown"] == text
     console("runs", "import", str(console.root / "runs.md"))
     rows = console.json("runs", "compare", "practice", "parrot-v1")["rows"]
-    assert {"key": "price", "values": [3.6, 1.25], "differs": True} in rows
+    (price,) = [row for row in rows if row["key"] == "price"]
+    assert (price["values"], price["differs"]) == ([3.6, 1.25], True)
+
+
+def test_what_is_not_recorded_is_unknown_in_a_comparison(console: Console) -> None:
+    """One run that a pod recorded, by an older version, and one that was written by hand."""
+    golden = Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "mirror"
+    shutil.copytree(golden, console.root / "data" / "pods" / "pod-g")
+    console("runs", "import", str(console.root / "runs.md"))
+    found = console.json("runs", "compare", "demo", "parrot-v1")["rows"]
+    rows = {(row["part"], row["key"]): row for row in found}
+    assert rows["hardware", "gpus"]["values"] == ["2 x NVIDIA H100 80GB HBM3", None]
+    assert rows["hardware", "gpus"]["differs"] is None
+    assert rows["result", "best reward"]["values"][0].endswith(tuple("0123456789"))
+    assert rows["result", "best reward"]["values"][1] is None
+    assert rows["settings", "of attempt"]["values"] == [1, None]
+    assert "was not kept" in rows["settings", "config values"]["why"]
+    assert "no agent observed one of the runs" in rows["settings", "config values"]["why"]
+    assert rows["code", "commit"]["differs"] is None
+    text = console("runs", "compare", "demo", "parrot-v1")
+    (neither,) = [line for line in text.splitlines() if line.startswith("Recorded of neither: ")]
+    assert "commit, versions" in neither
+    assert "unknown" in text
+    assert [row for row in found if row["differs"] is None and not row["why"]] == []
+    console("runs", "rollback", "parrot-v1", "--output", str(console.root / "x.toml"), code=2)
+    assert "No config of parrot-v1 is recorded." in console.err
+    console("runs", "rollback", "demo", "--to", "1", "--output", "x.toml", code=2)
+    assert "was not kept on this machine" in console.err

@@ -159,7 +159,8 @@ async def test_from_the_form_to_a_start_with_one_confirmation(looked: list[Check
             "configs/new.toml",
             "auto",
         )
-        assert asked["record"] == {"price": 2.5}
+        assert asked["record"]["price"] == 2.5
+        assert asked["record"]["hardware"]["gpus"] == "8 x NVIDIA H100 80GB HBM3"
         for text in (
             "Start fresh-1 afresh on h100-a?",
             "uv run rl @ c.toml",

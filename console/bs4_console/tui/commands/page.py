@@ -68,9 +68,11 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         where = ", ".join(sorted(command.where))
         if command.where == EVERYWHERE:
             where = "everywhere"
-        lines.append(
-            f"| `{command.id}` | {shown or '–'} | {typed or '–'} | {where} | {command.help} |"
-        )
+        row = []
+        for text in (f"`{command.id}`", shown or "–", typed or "–", where, command.help):
+            # A bar ends a cell, also inside code.
+            row.append(text.replace("|", "\\|"))
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -335,7 +335,7 @@ class LaunchScreen(Question[str]):
                 self._complaint = "Nothing was started: what is marked ✖ forbids it."
                 return
             self._price = guide.price_of(self.pod.name)
-            self.plan = await guide.plan(session, asked, price=self._price)
+            self.plan = await guide.plan(session, asked, price=self._price, **looked.environment)
         except ConsoleError as error:
             self._complaint = str(error)
         finally:

@@ -1,0 +1,180 @@
+"""The part of `runs` that compares two runs, and writes the config of an earlier version again."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bs4_console import files
+from bs4_console.cli.output import emit, table
+from bs4_console.errors import NotApplicableError, RefusedError, UsageError
+from bs4_console.run_log import comparison
+from bs4_console.run_log.config_texts import ConfigTexts, digest_of
+from bs4_console.run_log.record import Attempt, RunRecord
+
+#: What stands for a value that is not recorded.
+_UNKNOWN = "unknown"
+_LONGEST = 60
+
+
+def configure_rollback(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `runs rollback` to its parser, beside the run's name."""
+    parser.add_argument(
+        "--to",
+        default="",
+        metavar="VERSION",
+        help="a version of the registry (v3), the number of an attempt, or a config's digest "
+        "(default: the config before the newest one)",
+    )
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="FILE", help="where to write the config"
+    )
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def compare(one: RunRecord, other: RunRecord, *, as_json: bool) -> int:
+    """Print two runs side by side, and return 0."""
+    found = comparison.rows(one, other)
+    if as_json:
+        emit("run-compare", runs=[one.name, other.name], rows=[asdict(row) for row in found])
+        return 0
+    lines, reasons, neither = [], [], []
+    for row in found:
+        mark = {True: "*", False: "", None: "?"}[row.differs]
+        if row.why == comparison.NEITHER:
+            neither.append(row.key)
+            continue
+        if row.why not in ("", comparison.ONE):
+            reasons.append(f"{row.key}: {row.why}.")
+        values = [_shown(row, number) for number in (0, 1)]
+        lines.append([mark, row.part, row.key, *values])
+    table(lines, ["", "part", "", one.name, other.name])
+    print("\n* differs   ? unknown whether it does: not recorded of both")
+    if neither:
+        print(f"Recorded of neither: {', '.join(neither)}.")
+    for reason in reasons:
+        print(reason)
+    return 0
+
+
+def _shown(row: comparison.Row, number: int) -> str:
+    """Return a value for the table. In settings, None is a key that the config has not."""
+    value = row.values[number]
+    if value is None:
+        return "-" if row.differs else _UNKNOWN
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    if len(text) > _LONGEST:
+        return f"{text[: _LONGEST - 1]}…"
+    return text
+
+
+def rollback(record: RunRecord, options: argparse.Namespace) -> int:
+    """Write the config of an earlier version of a run, after showing what differs, and return 0.
+
+    Raises UsageError if the run has no such version, NotApplicableError if its text was not kept,
+    and RefusedError if the file exists and --force is not given.
+    """
+    versions = _versions(record)
+    chosen = _chosen(record, versions, options.to)
+    texts = ConfigTexts()
+    text = texts.text(chosen.config_digest)
+    if text is None:
+        raise NotApplicableError(
+            f"The text of config {chosen.config_digest} of {record.name} (attempt "
+            f"{chosen.number}) was not kept on this machine.",
+            "Only configs of runs that this console launched or saw while the file was unchanged "
+            "are kept.",
+        )
+    path = options.output
+    before, source = _present(path, versions, texts)
+    name = f"{record.name}, attempt {chosen.number}"
+    changes = list(
+        difflib.unified_diff(before.splitlines(), text.splitlines(), source, name, lineterm="")
+    )
+    if not options.json:
+        print("\n".join(changes) or f"Nothing differs from {source}.")
+    if path.exists() and not options.force:
+        raise RefusedError(f"{path} is there already.", "Write over it with --force.")
+    files.replace(path, text.encode())
+    is_redacted = digest_of(text) != chosen.config_digest
+    if options.json:
+        emit(
+            "runs-rollback",
+            run=record.name,
+            attempt=chosen.number,
+            version=chosen.config_version or None,
+            digest=chosen.config_digest,
+            file=str(path),
+            changes=changes,
+            redacted=is_redacted,
+        )
+        return 0
+    print(f"{path} has the config of {name} (digest {chosen.config_digest}).")
+    if chosen.overrides:
+        print(f"Its command line had more arguments: {' '.join(chosen.overrides)}")
+    if is_redacted:
+        print("A secret in it is [redacted]; fill it in before a launch.")
+    return 0
+
+
+def _versions(record: RunRecord) -> list[Attempt]:
+    """Return the newest attempt with each config, in the order of their last use. Raises
+    NotApplicableError if no config is recorded.
+    """
+    found: dict[str, Attempt] = {}
+    for attempt in record.attempts:
+        if attempt.config_digest:
+            found.pop(attempt.config_digest, None)
+            found[attempt.config_digest] = attempt
+    if not found:
+        raise NotApplicableError(
+            f"No config of {record.name} is recorded.",
+            "A config is recorded when a console launches the run.",
+        )
+    return list(found.values())
+
+
+def _chosen(record: RunRecord, versions: list[Attempt], wanted: str) -> Attempt:
+    """Return the attempt whose config is wanted. Raises UsageError if there is none."""
+    known = ", ".join(_named(attempt) for attempt in versions)
+    if not wanted:
+        if len(versions) < 2:
+            raise UsageError(
+                f"{record.name} has had one config only ({known}).",
+                "Name a version with --to to write it again.",
+            )
+        return versions[-2]
+    for attempt in reversed(record.attempts):
+        if attempt.config_digest and wanted in (attempt.config_version, str(attempt.number)):
+            return attempt
+    for attempt in versions:
+        # Eight digits, so that the number of an attempt is no digest.
+        if len(wanted) >= 8 and attempt.config_digest.startswith(wanted):
+            return attempt
+    raise UsageError(
+        f"No launch of {record.name} with config {wanted} is recorded.", f"Known: {known}."
+    )
+
+
+def _named(attempt: Attempt) -> str:
+    """Return a recorded config as a person can name it."""
+    version = f" {attempt.config_version}" if attempt.config_version else ""
+    return f"attempt {attempt.number}{version} ({attempt.config_digest})"
+
+
+def _present(path: Path, versions: list[Attempt], texts: ConfigTexts) -> tuple[str, str]:
+    """Return (text, name) of what the written config is compared with: the file that is there, or
+    the config of the newest attempt.
+    """
+    if path.exists():
+        return path.read_text(encoding="utf-8", errors="replace"), str(path)
+    newest: Any = versions[-1]
+    text = texts.text(newest.config_digest)
+    if text is None:
+        return "", f"attempt {newest.number} (its text was not kept)"
+    return text, f"attempt {newest.number}"

@@ -1,0 +1,1 @@
+"""Find a topic in the program's own documentation, offline."""

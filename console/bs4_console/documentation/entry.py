@@ -1,0 +1,56 @@
+"""One thing that the documentation says something about."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from bs4_console.documentation.parameters import Parameter
+
+EntryKind = Literal["failure", "xid", "rule", "parameter", "command", "word", "key", "page"]
+"""What an entry is about: a known failure, an Xid number of the GPU driver, a rule of `config
+lint`, a parameter of a training config, a command, a word of the glossary, a key of the screen, or
+a section of a page. Of several entries with one name the earlier kind comes first.
+"""
+KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One thing that the documentation says something about.
+
+    `names` are the names by which it can be asked for; the first one is shown and belongs to no
+    other entry. `title` is one line about it. `text` is all that is said about it, in Markdown.
+    `more` is the command that shows more, or "" for `docs --full` with the first name. `settings`
+    are a parameter's types and defaults, by trainer.
+    """
+
+    kind: EntryKind
+    names: tuple[str, ...]
+    title: str
+    text: str
+    more: str = ""
+    settings: tuple[Parameter, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """The command that shows more about the entry, as it is typed."""
+        return self.more or f"bs4-console docs --full {shlex.quote(self.names[0])}"
+
+
+@functools.cache
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a text or a name in lower case, so that "orchestrator.batch_size",
+    "Batch size" and "batch-size" can be compared. A plural counts as its singular.
+    """
+    found = []
+    for word in _WORD.findall(text.lower()):
+        if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+            word = word[:-1]
+        found.append(word)
+    return tuple(found)

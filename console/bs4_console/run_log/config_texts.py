@@ -1,0 +1,133 @@
+"""Keep the texts of configs that runs were launched with, so that two runs can be compared, and an
+earlier config can be had again after its file was changed.
+
+A launch's record has a digest of the config's values and no text. When a run is seen, the config is
+read from the pod, and kept only if it has that digest: a file that was changed since the launch is
+not what the run was launched with. The texts lie in `<data>/runlog/configs/DIGEST.toml`, mode 0600,
+with secrets redacted. A file is never written twice.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from bs4_console import files
+from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
+from bs4_console.configs.history import History
+from bs4_console.errors import RemoteError
+from bs4_console.locations import data_dir
+from bs4_console.pods.session import PodSession
+from bs4_console.run_log.record_fold import launches
+from bs4_console.secret import redacted
+
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+#: More configs are not read in one look at a pod.
+_MOST = 20
+
+
+class ConfigTexts:
+    """The kept texts, by the digest of their values."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or data_dir() / "runlog" / "configs"
+
+    def text(self, digest: str) -> str | None:
+        """Return the text of the config whose values have this digest, or None if none is kept.
+        Raises OSError if it cannot be read.
+        """
+        path = self._path(digest)
+        if path is None or not path.is_file():
+            return None
+        return path.read_text(encoding="utf-8")
+
+    def keep(self, digest: str, text: str) -> bool:
+        """Keep a text, redacted, if its values have this digest. Return False if they have another
+        one, if it is no TOML, or if there is no room (see docs/ceilings.md). Raises OSError if it
+        cannot be written.
+        """
+        path = self._path(digest)
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            return False  # half a character, which JSON can hold and no file
+        if path is None or len(data) > CONFIG_BYTES or digest_of(text) != digest:
+            return False
+        if path.is_file():
+            return True
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if sum(1 for _ in path.parent.iterdir()) >= CONFIGS:
+            return False
+        files.replace(path, redacted(text).encode())
+        return True
+
+    def _path(self, digest: str) -> Path | None:
+        """Return the file for a digest, or None if it is no digest: it may come from a pod."""
+        if _DIGEST.fullmatch(digest) is None:
+            return None
+        return self.directory / f"{digest}.toml"
+
+
+def digest_of(text: str) -> str:
+    """Return the digest of a config's values, as a launch records it, or "" if the text is no
+    TOML.
+    """
+    data = parsed(text)
+    if data is None:
+        return ""
+    try:
+        return History.digest(data)
+    except ValueError:
+        return ""  # a number with more digits than Python writes, which no trainer takes
+
+
+def parsed(text: str) -> dict[str, Any] | None:
+    """Return the values of a config, or None if the text is no TOML."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+async def keep_of(live: PodSession) -> None:
+    """Keep the config of the newest launch of each run on a pod that is connected, where it is not
+    kept yet. A config that cannot be read there any more, or not be written here, is left out and
+    a note of the pod's state says so. Raises LinkError if the link is lost.
+    """
+    kept = ConfigTexts()
+    wanted = []
+    for run in live.state.runs:
+        plans = launches(live.state, run)
+        if plans:
+            wanted.append(plans[max(plans)])
+    for plan in wanted[:_MOST]:
+        await keep_planned(live, plan, kept)
+
+
+async def keep_planned(
+    live: PodSession, plan: dict[str, Any], kept: ConfigTexts | None = None
+) -> None:
+    """Keep the config of one launch plan, as `keep_of` does for those of all runs."""
+    kept = kept or ConfigTexts()
+    config, spec = plan.get("config"), plan.get("spec")
+    if not isinstance(config, dict) or not isinstance(spec, dict):
+        return  # the plan of an older agent
+    digest = str(config.get("values", ""))
+    path, cwd = str(spec.get("config", "")), str(spec.get("cwd", ""))
+    try:
+        if kept.text(digest) is not None:
+            return
+        answer = await live.query("preflight", "config", config=path, cwd=cwd)
+        match answer.get("files"):
+            case [[_, str(text)], *_]:
+                if not kept.keep(digest, text):
+                    live.state.notes["config text"] = (
+                        f"{path} was not kept: it was changed since the launch, or is over a "
+                        "ceiling (docs/ceilings.md)."
+                    )
+    except RemoteError as error:
+        live.state.notes["config text"] = f"{path} was not kept: {error.message}"
+    except OSError as error:
+        live.state.notes["config text"] = f"{path} was not kept on this machine: {error}"

@@ -1,0 +1,43 @@
+"""Say what a machine is in a few words, from its telemetry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from bs4_console.pods.state import PodState
+
+_LONGEST = 120
+_GIB = 1 << 30
+
+
+def seen(pod: PodState) -> dict[str, str]:
+    """Return facts about a pod's machine by name: `gpus` (how many of which model), `driver`,
+    `cores` and `memory`. They are those of its newest telemetry; what that does not tell is not in
+    the result.
+    """
+    gpus, host = _table(pod.latest.get("gpus")), _table(pod.latest.get("host"))
+    found = {}
+    names: Counter[str] = Counter()
+    devices = gpus.get("devices")
+    for device in devices if isinstance(devices, list) else ():
+        if isinstance(device, Mapping):
+            names[str(device.get("name") or "GPU of unknown name")[:_LONGEST]] += 1
+    if names:
+        found["gpus"] = ", ".join(f"{count} x {name}" for name, count in sorted(names.items()))
+    if gpus.get("driver"):
+        found["driver"] = str(gpus["driver"])[:_LONGEST]
+    if host.get("cores"):
+        found["cores"] = str(host["cores"])[:_LONGEST]
+    total = host.get("mem_total")
+    if isinstance(total, int | float):
+        found["memory"] = f"{total / _GIB:.0f} GiB"
+    return found
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    """Return a table that a pod sent, or an empty one if it is none."""
+    if isinstance(value, Mapping):
+        return value
+    return {}

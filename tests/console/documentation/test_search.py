@@ -1,0 +1,160 @@
+"""A topic finds what it names: in the real pages, playbooks, rules and schemas."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from bs4_console.assets import find
+from bs4_console.cli.main import COMMANDS
+from bs4_console.configs.catalog import rules
+from bs4_console.documentation.catalog import catalog
+from bs4_console.documentation.entry import Entry
+from bs4_console.documentation.passage import LONGEST, blocks, passage
+from bs4_console.documentation.search import MOST, Found, Index, search
+from bs4_console.failures import nested_yaml
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return Index(catalog())
+
+
+def best(topic: str, index: Index) -> tuple[str, str]:
+    hit = search(topic, index).hits[0]
+    return hit.entry.kind, hit.entry.names[0]
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind", "name"),
+    [
+        ("orchestrator.rollouts_per_example", "parameter", "orchestrator.rollouts_per_example"),
+        ("rollouts_per_example", "parameter", "orchestrator.rollouts_per_example"),
+        ("rollouts per example", "parameter", "orchestrator.rollouts_per_example"),
+        ("keep_last", "parameter", "ckpt.keep_last"),
+        ("optim.lr", "parameter", "trainer.optim.lr"),
+        ("orchestrator.env.id", "parameter", "orchestrator.env[].id"),
+        ("trainer.save_freq", "parameter", "trainer.save_freq"),
+        ("R19", "rule", "R19"),
+        ("r19", "rule", "R19"),
+        ("step-desync", "failure", "step-desync"),
+        ("runs bench", "command", "runs bench"),
+        ("bs4-console runs bench", "command", "runs bench"),
+        ("stop", "command", "stop"),
+        ("Xid 79", "xid", "Xid 79"),
+        ("Xid(48)", "xid", "Xid 48"),
+        ("79", "xid", "Xid 79"),
+        ("external observer", "word", "word: external observer"),
+        ("time and money", "page", "runs: Time and money"),
+        ("sync.md", "page", "sync: Checkpoints in a bucket"),
+    ],
+)
+def test_a_name_finds_its_entry(topic: str, kind: str, name: str, index: Index) -> None:
+    found = search(topic, index)
+    assert (found.hits[0].entry.kind, found.hits[0].entry.names[0]) == (kind, name)
+    assert found.hits[0].is_named
+    assert (found.corrected, found.unknown) == ("", ())
+
+
+def test_everything_has_an_entry_that_its_name_finds(index: Index) -> None:
+    for path in find("playbooks").glob("*/*.yaml"):
+        assert best(path.stem, index) == ("failure", path.stem)
+    for rule in set(rules()) - {"schema", "toml", "yaml"}:
+        assert best(rule, index) == ("rule", rule)
+    shown = {entry.names[0] for entry in index.entries if entry.kind == "command"}
+    assert set(COMMANDS) <= shown
+    first = Counter(entry.names[0] for entry in index.entries)
+    assert [name for name, count in first.items() if count > 1] == [], "two entries of one name"
+
+
+@pytest.mark.parametrize(
+    ("number", "failure"),
+    [
+        (79, "gpu-off-bus"),
+        (31, "gpu-xid-app"),
+        (48, "gpu-xid-ecc"),
+        (119, "gpu-xid-gsp"),
+        (74, "gpu-xid-nvlink"),
+        (63, "gpu-row-remap-pending"),
+        (154, "gpu-recovery-action"),
+        (173, "gpu-xid-other"),
+    ],
+)
+def test_an_xid_is_the_failure_that_detection_would_name(
+    number: int, failure: str, index: Index
+) -> None:
+    hit = search(f"xid {number}", index).hits[0].entry
+    assert (hit.kind, hit.names[0]) == ("xid", f"Xid {number}")
+    assert hit.title.startswith(f"{failure}: ")
+    assert hit.more == f"bs4-console playbook show {failure}"
+
+
+def test_every_xid_of_every_playbook_is_found(index: Index) -> None:
+    count = 0
+    for path in find("playbooks").glob("gpu/*.yaml"):
+        if path.stem == "gpu-xid-other":
+            continue
+        playbook = nested_yaml.load(path.read_text())
+        for signature in playbook["detect"].get("logs", ()):
+            numbers = re.search(r"Xid .*?\(\?:(\d[\d|]+)\)", signature["pattern"])
+            for number in numbers[1].split("|") if numbers else ():
+                hit = search(f"xid {number}", index).hits[0].entry
+                assert hit.title.startswith(f"{path.stem}: "), number
+                count += 1
+    assert count > 30
+
+
+def test_a_bare_number_that_no_failure_names_is_no_xid(index: Index) -> None:
+    assert all(hit.entry.kind != "xid" for hit in search("404", index).hits)
+
+
+@pytest.mark.parametrize(
+    ("topic", "meant"),
+    [
+        ("rollouts_per_exmaple", "rollouts_per_example"),
+        ("stpe-desync", "step-desync"),
+        ("orchestrater.batch_size", "orchestrator.batch_size"),
+        ("tokenizr qwen", "tokenizer qwen"),
+    ],
+)
+def test_a_typo_is_searched_as_what_was_meant(topic: str, meant: str, index: Index) -> None:
+    found = search(topic, index)
+    assert found.corrected == meant
+    assert [hit.entry for hit in found.hits] == [hit.entry for hit in search(meant, index).hits]
+
+
+def test_words_that_occur_nowhere_are_left_out_and_named(index: Index) -> None:
+    found = search("checkpoint qwzx", index)
+    assert found.unknown == ("qwzx",)
+    assert found.hits
+
+
+def test_nothing_is_found_and_what_is_like_it_is_offered(index: Index) -> None:
+    assert search("qwertzuiop", index) == Found(())
+    found = search("R91", index)
+    assert found.hits == ()
+    assert len(found.nearest) == 3
+    assert all(name.startswith("R") for name in found.nearest)
+
+
+def test_at_most_ten_hits_and_every_word_counts(index: Index) -> None:
+    found = search("checkpoint disk full", index)
+    assert len(found.hits) == MOST
+    first = [hit.entry.names[0] for hit in found.hits[:2]]
+    assert first == ["checkpoints list", "checkpoints: When the disk is full"]
+    assert best("no space left on device", index) == ("failure", "disk-full")
+    assert best("how do i resume", index)[0] != "key", "a letter is no topic beside words"
+
+
+def test_a_passage_is_the_paragraph_with_the_words(index: Index) -> None:
+    text = (
+        "One begins.\n\n| a | b |\n|---|---|\n| rare | thing |\n\n- *An* item\n  of `two` lines\n"
+    )
+    entry = Entry(kind="page", names=("x",), title="x", text=text)
+    assert list(blocks(text)) == ["One begins.", "a  b", "rare  thing", "- An item of two lines"]
+    assert passage(entry, ("rare",), is_named=False) == "rare  thing"
+    assert passage(entry, ("x",), is_named=True).startswith("One begins.\n")
+    for known in index.entries:
+        assert len(passage(known, (), is_named=True)) <= LONGEST + 4

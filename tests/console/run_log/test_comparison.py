@@ -1,0 +1,179 @@
+"""What differs between two runs, from their records, and what of it is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bs4_console.ceilings import CONFIG_BYTES
+from bs4_console.run_log import config_texts
+from bs4_console.run_log.comparison import Row, rows
+from bs4_console.run_log.config_texts import ConfigTexts, digest_of
+from bs4_console.run_log.record import Attempt, RunRecord
+
+ONE = """# version 3
+max_steps = 100
+[ckpt]
+interval = 5
+[[orchestrator.env]]
+id = "parrot"
+"""
+TWO = """max_steps = 100
+[ckpt]
+interval = 10
+keep_last = 2
+[[orchestrator.env]]
+id = "cockatoo"
+"""
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> ConfigTexts:
+    return ConfigTexts(tmp_path / "runlog" / "configs")
+
+
+def run(name: str, config: str = "", **attempt: object) -> RunRecord:
+    """A run of one attempt, launched with a config."""
+    one = Attempt(title="Attempt 1", number=1, config_digest=digest_of(config) if config else "")
+    for key, value in attempt.items():
+        setattr(one, key, value)
+    return RunRecord(name=name, attempts=[one])
+
+
+def by_key(found: list[Row]) -> dict[tuple[str, str], Row]:
+    return {(row.part, row.key): row for row in found}
+
+
+def test_settings_and_data_that_differ(texts: ConfigTexts) -> None:
+    one, two = run("one", ONE), run("two", TWO, overrides=["--ckpt.interval", "20"])
+    for text in (ONE, TWO):
+        assert texts.keep(digest_of(text), text)
+    found = by_key(rows(one, two, texts))
+    assert found["settings", "ckpt.interval"].values == (5, 10)
+    assert found["settings", "ckpt.keep_last"].values == (None, 2)
+    assert found["data", "orchestrator.env[0].id"].values == ("parrot", "cockatoo")
+    assert found["settings", "arguments"].values == ("", "--ckpt.interval 20")
+    for row in found.values():
+        if row.part in ("settings", "data") and row.key != "of attempt":
+            assert row.differs
+    assert ("settings", "max_steps") not in found
+
+
+def test_the_same_config_needs_no_text(texts: ConfigTexts) -> None:
+    found = by_key(rows(run("one", ONE), run("two", ONE.replace("# version 3", "")), texts))
+    assert found["settings", "config values"].differs is False
+    assert not found["settings", "config values"].why
+
+
+def test_a_text_that_was_not_kept_is_unknown_and_still_differs(texts: ConfigTexts) -> None:
+    texts.keep(digest_of(ONE), ONE)
+    row = by_key(rows(run("one", ONE), run("two", TWO), texts))["settings", "config values"]
+    assert row.differs
+    assert row.why == f"the text of config {digest_of(TWO)} was not kept on this machine"
+
+
+def test_a_run_that_no_console_launched_records_no_config(texts: ConfigTexts) -> None:
+    row = by_key(rows(run("one"), run("two", TWO), texts))["settings", "config values"]
+    assert row.differs is None
+    assert "not launched from a console's plan" in row.why
+
+
+def test_an_imported_run_is_unknown_and_not_equal(texts: ConfigTexts) -> None:
+    found = by_key(rows(RunRecord(name="one"), RunRecord(name="two"), texts))
+    for key in (("code", "commit"), ("hardware", "gpus"), ("packages", "versions")):
+        assert found[key].differs is None
+        assert found[key].why == "neither run records it"
+    assert found["result", "cost"].differs is None
+    assert "one: its price is not recorded" in found["result", "cost"].why
+
+
+def test_a_later_attempt_without_a_config_is_told(texts: ConfigTexts) -> None:
+    one = run("one", ONE)
+    one.attempts.append(Attempt(title="Attempt 2", number=2))
+    row = by_key(rows(one, run("two", ONE), texts))["settings", "of attempt"]
+    assert row.values == (1, 1)
+    assert "a later attempt of one records no config" in row.why
+
+
+def test_code_packages_and_hardware(texts: ConfigTexts) -> None:
+    one = run("one", ONE, commit="a" * 40, versions={"torch": "2.9.0", "vllm": "0.11.0"})
+    two = run("two", ONE, commit="b" * 40, versions={"torch": "2.10.0", "vllm": "0.11.0"})
+    one.hardware = {"gpus": "2 x NVIDIA H100 80GB HBM3", "driver": "580.65.06"}
+    two.hardware = {"gpus": "2 x NVIDIA H100 80GB HBM3"}
+    found = by_key(rows(one, two, texts))
+    assert found["code", "commit"].differs
+    assert found["packages", "torch"].values == ("2.9.0", "2.10.0")
+    assert found["packages", "1 others"].differs is False
+    assert found["hardware", "gpus"].differs is False
+    assert found["hardware", "driver"].differs is None
+
+
+def test_the_reward_is_compared_at_the_same_step(texts: ConfigTexts) -> None:
+    one, two = run("one", ONE), run("two", ONE)
+    one.rewards = [(step, 0.1) for step in range(50)]
+    two.rewards = [(step, step / 100) for step in range(31)]
+    one.reward, two.reward = 0.1, 0.3
+    found = by_key(rows(one, two, texts))
+    assert found["result", "reward at step 30, mean of 10"].values == (0.1, 0.255)
+    assert found["result", "best reward"].values == ("0.1 at step 0", "0.3 at step 30")
+
+
+def test_cost_is_of_all_the_time_between_start_and_end(texts: ConfigTexts) -> None:
+    one, two = run("one", ONE), run("two", ONE)
+    for record, price in ((one, 2.0), (two, 3.0)):
+        record.price, record.started_t, record.ended_t = price, 1000.0, 1000.0 + 7200
+    assert by_key(rows(one, two, texts))["result", "cost"].values == (4.0, 6.0)
+
+
+def test_a_text_is_kept_only_under_its_digest(texts: ConfigTexts) -> None:
+    assert not texts.keep(digest_of(ONE), TWO), "the file was changed since the launch"
+    assert not texts.keep("../../etc/passwd", ONE), "a digest comes from a pod"
+    assert not texts.keep(digest_of(ONE), "no = = toml")
+    assert texts.text(digest_of(ONE)) is None
+    assert texts.text("../../../etc/passwd") is None
+    assert texts.keep(digest_of(ONE), ONE)
+    assert texts.text(digest_of(ONE)) == ONE
+    (file,) = texts.directory.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert texts.keep(digest_of(ONE), ONE.replace("# version 3", "# other")), "kept already"
+    assert texts.text(digest_of(ONE)) == ONE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "9" * 5000,
+        "a = 0x" + "f" * 5000,
+        "a = " + "[" * 5000,
+        'a = "\ud800"',
+        "a = 1\na = 2",
+    ],
+)
+def test_a_text_that_is_no_config_is_not_kept(texts: ConfigTexts, text: str) -> None:
+    assert not texts.keep("0" * 16, text)
+    assert not texts.keep(digest_of(text), text)
+    assert not texts.directory.exists()
+
+
+def test_a_pod_cannot_fill_the_disk_with_configs(
+    texts: ConfigTexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = f'text = "{"x" * CONFIG_BYTES}"'
+    assert not texts.keep(digest_of(long), long)
+    monkeypatch.setattr(config_texts, "CONFIGS", 2)
+    for number in range(3):
+        text = f"number = {number}"
+        assert texts.keep(digest_of(text), text) == (number < 2)
+    assert len(list(texts.directory.iterdir())) == 2
+
+
+def test_a_secret_in_a_config_is_not_kept(texts: ConfigTexts) -> None:
+    key = "hf_" + "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    text = f'{ONE}token = "{key}"\n'
+    assert texts.keep(digest_of(text), text)
+    kept = texts.text(digest_of(text))
+    assert kept is not None
+    assert key not in kept
+    assert "[redacted" in kept
+    assert digest_of(kept) != digest_of(text)
