@@ -125,13 +125,17 @@ SHAPES = {
         "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, "
         "`step`}] and `seen_s` (age, or null)"
     ),
+    "pod-key": "`pod`, `line` (for authorized_keys), `fingerprint` (of the key)",
     "pod-removed": "`pod`, `host_key_forgotten`",
     "pod-sync": (
         "`pod`, `target`, `plan_hash`, `send` [path], `bytes`, `same` (files that are there "
         "already), `gone` [path that only the pod has], `skipped` {path: why}, `how` (rsync, "
         "sftp, or null when nothing was sent), `moved` (files put into the trash)"
     ),
-    "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
+    "pod-test": (
+        "`pod`, `reachable`, `seconds`, `machine`, `looks_only` (the key of this login may only "
+        "look; `machine` is empty then)"
+    ),
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
     "merge-plan": (
