@@ -13,6 +13,7 @@ from bs4_console.cli import boot_hook, pod_key, setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, can_ask, host_keys, is_terminal, pods, session, transport
 from bs4_console.errors import HostKeyUnknown, LinkError, LooksOnly, RefusedError, UsageError
+from bs4_console.pods import placed_keys
 from bs4_console.pods.inventory import Inventory, Pod
 
 
@@ -275,12 +276,14 @@ def _show(options: argparse.Namespace) -> int:
     runs = [
         {"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()
     ]
+    on_it = [str(key) for key in placed_keys.placed(live.state.ledger)]
     age = live.state.age()
     if options.json:
         emit(
             "pod",
             **_fields(pod),
             host_keys=keys,
+            placed_keys=on_it,
             runs=runs,
             seen_s=None if age is None else round(age, 1),
         )
@@ -289,6 +292,8 @@ def _show(options: argparse.Namespace) -> int:
         print(f"{key:14} {value}")
     for line in keys:
         print(f"{'host key':14} {line}")
+    for line in on_it:
+        print(f"{'key on it':14} {line}")
     for run in runs:
         print(
             f"{'run':14} {run['name']} ({run['state']}, last step {run['step']}) as last seen"

@@ -182,7 +182,8 @@ class Outcome:
     """The result of one poll by the recovery controller: a word, a sentence for a person, and an
     exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if the state is
     unknown, and 4 if a plan waits for a person's confirmation or another controller holds the
-    lease. `verdict` and `plan` are None if the poll made none.
+    lease. `verdict` and `plan` are None if the poll made none. `lost` is the name of the pod that
+    was lost, if the poll found it lost or went on with its recovery, or "".
     """
 
     word: Word
@@ -190,3 +191,4 @@ class Outcome:
     exit_code: int
     verdict: Verdict | None = None
     plan: dict[str, Any] | None = None
+    lost: str = ""
