@@ -116,13 +116,13 @@ def _writes(whoami: Any) -> bool | None:
     reads, and None if the answer does not say it.
     """
     token = _inside(whoami, "auth", "accessToken")
-    role = _inside(token, "role")
-    if role == "read":
+    rights = _inside(token, "role")
+    if rights == "read":
         return False
-    if role == "write":
+    if rights == "write":
         return True
     fine = _inside(token, "fineGrained")
-    if role != "fineGrained" or not isinstance(fine, dict):
+    if rights != "fineGrained" or not isinstance(fine, dict):
         return None
     granted = _list(_inside(fine, "global"))
     for entry in _list(_inside(fine, "scoped")):
