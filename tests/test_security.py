@@ -1,4 +1,6 @@
-"""SECURITY.md: all twenty requirements are there, and what it names exists."""
+"""SECURITY.md: all twenty requirements are there, each with its tests or a decision, and what it
+names exists.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text()
-STATES = ("met", "partly", "not yet")
+STATES = ("met", "decided", "partly")
+DECISIONS = (ROOT / "docs" / "decisions.md").read_text()
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,11 @@ class Row:
     state: str
     tests: tuple[str, ...]
     missing: str
+
+    @property
+    def decisions(self) -> list[str]:
+        """The numbers of the decisions that say why the rest is as it is."""
+        return re.findall(r"decision (\d+)", self.missing)
 
 
 def rows(page: str) -> list[Row]:
@@ -45,13 +53,25 @@ def test_a_state_is_never_more_than_what_stands_beside_it(row: Row) -> None:
     """What is met has a test and lacks nothing; what is not says what is missing."""
     assert row.state in STATES
     assert row.text.endswith(".")
+    assert row.tests
     if row.state == "met":
-        assert row.tests
         assert row.missing == ""
     else:
         assert row.missing.endswith(".")
-    if row.state == "partly":
-        assert row.tests
+    assert (row.state == "decided") is bool(row.decisions)
+
+
+def test_every_decision_that_is_named_is_recorded() -> None:
+    named = re.findall(r"decision (\d+)", PAGE)
+    assert named
+    for number in named:
+        assert re.search(rf"^## {number}\. \S", DECISIONS, re.MULTILINE), number
+
+
+def test_each_decision_has_one_number() -> None:
+    """A page that names decision 11 names one and always the same."""
+    numbers = [int(number) for number in re.findall(r"^## (\d+)\. ", DECISIONS, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_every_test_file_that_is_named_exists_and_holds_a_test() -> None:

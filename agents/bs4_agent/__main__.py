@@ -12,14 +12,18 @@ USAGE = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Run the agent's command line and return its exit code. The first of `arguments` is the
-    command: attach, daemon, shim, boot or version; the others belong to that command. An unknown
-    command prints the usage to standard error and returns 2.
+    command: attach, look, daemon, shim, boot or version; the others belong to that command. An
+    unknown command prints the usage to standard error and returns 2.
     """
     command, *rest = arguments or [""]
     if command == "attach":
         from bs4_agent.lifecycle import attach
 
         return attach.main(rest)
+    if command == "look":
+        from bs4_agent.lifecycle import looking
+
+        return looking.main(rest)
     if command == "daemon":
         from bs4_agent import daemon
 
@@ -35,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     if command == "version":
         return _version()
     usage = (
-        "usage: python -m bs4_agent attach [--start] | daemon | shim --attempt DIR | boot | version"
+        "usage: python -m bs4_agent attach [--start] | look | daemon | shim --attempt DIR | boot | "
+        "version"
     )
     print(usage, file=sys.stderr)  # noqa: T201
     return USAGE

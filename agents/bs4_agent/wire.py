@@ -53,6 +53,22 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
     return _LENGTHS.pack(len(text), payload_length) + text
 
 
+def first_frame(data: bytes) -> tuple[Frame, bytes] | None:
+    """Return the first message of `data` and the bytes behind it, or None if it is not complete
+    yet. Raises ProtocolError if it is too large or its header is not a JSON object.
+    """
+    if len(data) < _LENGTHS.size:
+        return None
+    header_length, payload_length = _LENGTHS.unpack_from(data)
+    _check_lengths(header_length, payload_length)
+    payload_at = _LENGTHS.size + header_length
+    end = payload_at + payload_length
+    if len(data) < end:
+        return None
+    header = _parse_header(data[_LENGTHS.size : payload_at])
+    return Frame(header, data[payload_at:end]), data[end:]
+
+
 class Decoder:
     """Splits a stream of bytes, which may arrive in pieces of any size, into messages. It holds at
     most one incomplete message. After an error it cannot be used any more.

@@ -90,6 +90,19 @@ class RefusedError(ConsoleError):
     exit_code = REFUSED
 
 
+class LooksOnly(RefusedError):
+    """Raised when the pod lets the key of this login only look (`pods key --observe`), and
+    something else was asked for. Nothing was done.
+    """
+
+    def __init__(self, label: str) -> None:
+        """Say it of the machine that `label` names, such as "pod NAME"."""
+        super().__init__(
+            f"Nothing was done on {label}: the key of this login may only look there.",
+            "To act, name a key that may in pods.toml (identity_file).",
+        )
+
+
 class LinkError(ConsoleError):
     """Raised when the pod could not be reached or its agent did not answer. The runs on the pod may
     still be alive. Exit code 3.

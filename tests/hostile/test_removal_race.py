@@ -334,7 +334,7 @@ def test_what_is_no_trash_is_refused(tmp_path: Path) -> None:
 def others_may_write(directory: Path) -> str:
     """Let everybody write to the directory. Return how the refusal begins."""
     directory.chmod(0o777)
-    return f"Other users may write to {directory}, .*chmod go-w {directory}"
+    return f"Other users may write to {directory}, .*chmod go-w {directory}.*umask=022"
 
 
 def a_group_may_write(directory: Path) -> str:

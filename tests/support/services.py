@@ -37,6 +37,8 @@ class Services:
         default_factory=lambda: {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
     )
     capabilities: list[str] = field(default_factory=lambda: list(CAPABLE))
+    whoami: dict[str, Any] = field(default_factory=dict)
+    """What the hub says of a token beside the name of its owner."""
     viewer: bool = True
     statuses: dict[str, int] = field(default_factory=dict)
     redirect: dict[str, str] = field(default_factory=dict)
@@ -56,7 +58,11 @@ class Services:
         if path in self.statuses:
             return self.statuses[path], {}
         if path == "/api/whoami-v2":
-            return (200, {"name": "somebody"}) if authorization == f"Bearer {TOKEN}" else (401, {})
+            return (
+                (200, {"name": "somebody", **self.whoami})
+                if authorization == f"Bearer {TOKEN}"
+                else (401, {})
+            )
         if path == "/graphql":
             good = authorization == _basic("api", KEY)
             return (

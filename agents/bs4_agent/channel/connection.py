@@ -4,6 +4,7 @@ everything that it can occupy.
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 
 from bs4_agent import PROTOCOLS
 from bs4_agent.clock import stamp
-from bs4_agent.errors import AgentError, BadRequest, ProtocolError, ProtocolVersion
+from bs4_agent.errors import AgentError, BadRequest, ProtocolError, ProtocolVersion, Refused
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.registry import WAIT_LIMIT_S, Streams
 from bs4_agent.wire import PAYLOAD_LIMIT, Decoder, Frame, encode, encode_head
@@ -29,6 +30,8 @@ HELLO_S = 20.0
 CLOSE_S = 5.0
 RECEIVE_BYTES = 64 * 1024
 WHO_LIMIT = 200
+#: The streams that a console which may only look can read and query.
+_LOOKED_AT = re.compile(r"\*|telemetry|journal|checkpoints|setup|(steps|log|report)/[^/].*")
 
 Submit = Callable[..., dict[str, Any]]
 """`submit(action, who)`, with the frame's payload as a third argument if it has one."""
@@ -88,6 +91,7 @@ class Connection:
         self._readers = Workers(WAITING_READS, "read")
         self._queries = Workers(RUNNING_QUERIES, "query")
         self._who = ""
+        self._looks_only = False
 
     def serve(self) -> None:
         """Answer calls until the console leaves or breaks the protocol, then close the connection.
@@ -162,7 +166,11 @@ class Connection:
                 f"{str(offered)[:60]}; update the older of the two."
             )
         self._who = str(hello.get("who", ""))[:WHO_LIMIT]
-        greeting = encode({"hello": {**self._hello(), "protocol": common[0]}})
+        answer = {**self._hello(), "protocol": common[0]}
+        if hello.get("look"):
+            self._looks_only = True
+            answer["look"] = True
+        greeting = encode({"hello": answer})
         with self._sending:
             self._socket.sendall(greeting)
 
@@ -185,6 +193,8 @@ class Connection:
     def _call(self, identifier: int, header: Mapping[str, Any], payload: bytes) -> Reply | None:
         """Return the reply to a request, or None if a worker will send it."""
         call = header.get("call")
+        if self._looks_only:
+            _refuse_to_act(header)
         if call == "read":
             return self._read(identifier, header)
         if call == "query":
@@ -334,6 +344,23 @@ class Connection:
                 self._socket.sendall(encode({"error": error.as_dict()}))
         except OSError:
             pass  # nobody listens
+
+
+def _refuse_to_act(header: Mapping[str, Any]) -> None:
+    """Raise Refused if a console that may only look may not send this request. It may read and
+    query the streams that the agent keeps of itself: telemetry, journal, steps and the logs of
+    runs. Everything else is refused, also what a later version adds: any file of the pod, and the
+    checks before a launch, which start programs of the pod with what the request says.
+    """
+    call = header.get("call")
+    if call in ("ping", "cancel"):
+        return
+    if call in ("read", "query") and _LOOKED_AT.fullmatch(str(header.get("stream"))):
+        return
+    raise Refused(
+        "Nothing was done: this key may only look at runs, their logs and telemetry; use a key "
+        "that may act."
+    )
 
 
 def _chunk_reply(chunk: Chunk) -> Reply:

@@ -108,8 +108,44 @@ def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
         return {"token": where, "state": "offline", "detail": "HF_HUB_OFFLINE is set"}
     if not token:
         return {"token": where, "state": "absent", "detail": "neither HF_TOKEN nor a token file"}
-    status, _, detail = _fetch(f"{base}/api/whoami-v2", {"Authorization": f"Bearer {token}"}, dates)
-    return {"token": where, "state": _state(status), "detail": detail}
+    headers = {"Authorization": f"Bearer {token}"}
+    status, data, detail = _fetch(f"{base}/api/whoami-v2", headers, dates)
+    return {"token": where, "state": _state(status), "detail": detail, "writes": _writes(data)}
+
+
+def _writes(whoami: Any) -> bool | None:
+    """Return True if the Hugging Face token of this answer may write something, False if it only
+    reads, and None if the answer does not say it.
+    """
+    token = _inside(whoami, "auth", "accessToken")
+    rights = _inside(token, "role")
+    if rights == "read":
+        return False
+    if rights == "write":
+        return True
+    fine = _inside(token, "fineGrained")
+    if rights != "fineGrained" or not isinstance(fine, dict):
+        return None
+    granted = _list(_inside(fine, "global"))
+    for entry in _list(_inside(fine, "scoped")):
+        granted += _list(_inside(entry, "permissions"))
+    return any(str(name).endswith(".write") for name in granted)
+
+
+def _list(value: Any) -> list[Any]:
+    """Return a copy of a JSON list; an empty list for anything else."""
+    if isinstance(value, list):
+        return list(value)
+    return []
+
+
+def _inside(value: Any, *keys: str) -> Any:
+    """Return what stands under these keys in a JSON value, or None."""
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
 
 
 def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:

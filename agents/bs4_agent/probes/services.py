@@ -36,6 +36,7 @@ def probe(
 
     * `hub`, `wandb`, `b2`: {`token`: absent | environment | file, `state`: ok | refused | absent |
       offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks].
+      hub also has `writes` (whether the token may write, or None if the hub does not say it).
     * `model`: {`id`, `cached` (its config.json is on the pod), `config` (the important keys, or
       None), `status` (HTTP, or None), `gated`, `detail`}, or None without a model or for a local
       path.

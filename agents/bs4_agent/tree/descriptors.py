@@ -108,7 +108,9 @@ def refuse_foreign(descriptor: int, path: Path) -> None:
     if writable and not found.st_mode & stat.S_ISVTX:
         raise Refused(
             f"Other users may write to {path}, so what is in it is left alone; take that away with "
-            f"`chmod go-w {path}`, then try again."
+            f"`chmod go-w {path}`, then try again. Where chmod has no effect, as on some network "
+            "volumes, mount it so that only its owner may write (umask=022), or give the run an "
+            "output directory elsewhere."
         )
 
 

@@ -9,10 +9,11 @@ import sys
 import time
 from pathlib import Path
 
-from bs4_console.cli import boot_hook, setup, sync
+from bs4_console.cli import boot_hook, pod_key, setup, sync
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import ask, can_ask, host_keys, is_terminal, pods, session, transport
-from bs4_console.errors import HostKeyUnknown, LinkError, RefusedError, UsageError
+from bs4_console.errors import HostKeyUnknown, LinkError, LooksOnly, RefusedError, UsageError
+from bs4_console.pods import placed_keys
 from bs4_console.pods.inventory import Inventory, Pod
 
 
@@ -87,14 +88,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "there",
     )
     boot_hook.configure(hook)
+    key = verbs.add_parser(
+        "key", help="print the line for authorized_keys with which a key may look and not act"
+    )
+    pod_key.configure(key)
     for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `pods` that `options.verb` names (add, list, show, remove, test,
-    import, sync, setup or boot-hook), and return its exit code. The code is 0 if the subcommand
-    succeeded.
+    import, sync, setup, boot-hook or key), and return its exit code. The code is 0 if the
+    subcommand succeeded.
     """
     waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
     if options.verb in waiting:
@@ -107,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
         "test": _test,
         "import": _import,
         "sync": sync.run,
+        "key": pod_key.run,
     }
     return verbs[options.verb](options)
 
@@ -171,11 +177,16 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
     a person's yes, or if it is the expected one. The agent is not deployed.
     """
     link = transport(pod)
+    looks_only = False
     try:
         while True:
             started = time.monotonic()
             try:
                 done = await link.run(["uname", "-sm"])
+                machine = done.stdout.decode("utf-8", "replace").strip()
+                break
+            except LooksOnly:
+                machine, looks_only = "", True
                 break
             except HostKeyUnknown as error:  # of the pod, or of a jump host before it
                 _confirm(error, pod, fingerprint)
@@ -183,11 +194,20 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
         seconds = time.monotonic() - started
     finally:
         await link.close()
-    machine = done.stdout.decode("utf-8", "replace").strip()
     if as_json:
-        emit("pod-test", pod=pod.name, reachable=True, seconds=round(seconds, 3), machine=machine)
+        emit(
+            "pod-test",
+            pod=pod.name,
+            reachable=True,
+            seconds=round(seconds, 3),
+            machine=machine,
+            looks_only=looks_only,
+        )
     else:
-        print(f"{pod.name} answers in {seconds:.2f} s ({machine}).")
+        what = machine
+        if looks_only:
+            what = "the key of this login may only look"
+        print(f"{pod.name} answers in {seconds:.2f} s ({what}).")
     return 0
 
 
@@ -256,12 +276,14 @@ def _show(options: argparse.Namespace) -> int:
     runs = [
         {"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()
     ]
+    on_it = [str(key) for key in placed_keys.placed(live.state.ledger)]
     age = live.state.age()
     if options.json:
         emit(
             "pod",
             **_fields(pod),
             host_keys=keys,
+            placed_keys=on_it,
             runs=runs,
             seen_s=None if age is None else round(age, 1),
         )
@@ -270,6 +292,8 @@ def _show(options: argparse.Namespace) -> int:
         print(f"{key:14} {value}")
     for line in keys:
         print(f"{'host key':14} {line}")
+    for line in on_it:
+        print(f"{'key on it':14} {line}")
     for run in runs:
         print(
             f"{'run':14} {run['name']} ({run['state']}, last step {run['step']}) as last seen"

@@ -124,9 +124,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help="only this one; may be given again",
         )
     key = verbs.add_parser(
-        "key", help="store a provider's key, read from standard input, in a private file"
+        "key",
+        help="store a provider's key, read from standard input, in the keyring or a private file",
     )
     key.add_argument("provider", choices=providers.NAMES, help="whose key it is")
+    key.add_argument(
+        "--file",
+        action="store_true",
+        help="in a private file although there is a keyring, for a console that nobody unlocks",
+    )
     for verb in (search, create, listing, terminate, key):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
@@ -554,11 +560,22 @@ def _key(options: argparse.Namespace) -> int:
         text = "\n".join(getpass.getpass(f"{name} (not shown): ") for name in wanted)
     else:
         text = sys.stdin.read(4096)
-    path = keys.store(options.provider, text)
+    kept = keys.store(options.provider, text, in_file=options.file)
     if options.json:
-        emit("provision-key", provider=options.provider, file=str(path))
+        emit(
+            "provision-key",
+            provider=options.provider,
+            file=str(kept.path),
+            keyring=kept.keyring,
+            why=kept.why,
+        )
+        return 0
+    if kept.keyring:
+        print(f"The key for {options.provider} is in the keyring of this system.")
     else:
-        print(f"The key for {options.provider} is in {path}, readable for you alone.")
+        print(f"The key for {options.provider} is in {kept.path}, readable for you alone.")
+    if kept.why:
+        print(f"It is in no keyring: {kept.why}.")
     return 0
 
 

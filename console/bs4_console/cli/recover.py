@@ -27,8 +27,8 @@ from bs4_console.errors import (
     UsageError,
 )
 from bs4_console.locations import data_dir, private
+from bs4_console.pods import placed_keys
 from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_console.recovery import config as controller_config
@@ -186,6 +186,7 @@ async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int
 def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said: str) -> str:
     """Print the outcome if it is new, and return its sentence for the next comparison."""
     quiet = options.quiet and outcome.exit_code == 0 and outcome.word == "watching"
+    keys, sentence = _to_rotate(outcome)
     if options.json and not quiet:
         emit(
             "recovery",
@@ -195,12 +196,26 @@ def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said
             code=outcome.exit_code,
             verdict=outcome.verdict,
             plan=outcome.plan,
+            lost=outcome.lost or None,
+            rotate=keys,
         )
     elif outcome.sentence != said and not quiet:
         print(f"{config.run}: {outcome.sentence}", flush=True)
         for line in _plan_lines(outcome):
             print(f"  {line}")
+        if sentence:
+            print(f"  {sentence}")
     return outcome.sentence
+
+
+def _to_rotate(outcome: Outcome) -> tuple[list[str], str]:
+    """Return the keys that were on the pod that was lost, and the sentence that says to rotate
+    them. Both are empty if no pod was lost.
+    """
+    if not outcome.lost:
+        return [], ""
+    keys = placed_keys.placed(sessions.kept_state(outcome.lost).ledger)
+    return [str(key) for key in keys], placed_keys.rotation(outcome.lost, keys)
 
 
 def _plan_lines(outcome: Outcome) -> list[str]:
@@ -346,14 +361,7 @@ class _Reach:
 
     def kept(self, pod: Pod) -> PodState:
         """Return a pod's state as this machine has kept it."""
-        live = PodSession(
-            PodState(name=pod.name),
-            lambda: sessions.transport(pod),
-            Mirror(data_dir() / "pods" / pod.name, write=False),
-            "",
-        )
-        live.replay()
-        return live.state
+        return sessions.kept_state(pod.name)
 
     def pinned(self, pod: str) -> Sequence[str]:
         """Return the pinned host keys of a pod."""

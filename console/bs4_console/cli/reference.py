@@ -131,16 +131,21 @@ SHAPES = {
         "warning, blocking, unknown), `why`, `fix`, `playbook`}]"
     ),
     "pod": (
-        "what the inventory says of it; `pods show` adds `host_keys`, `runs` [{`name`, `state`, "
+        "what the inventory says of it; `pods show` adds `host_keys`, `placed_keys` [names and "
+        "ids of keys that set-ups left on it], `runs` [{`name`, `state`, "
         "`step`}] and `seen_s` (age, or null)"
     ),
+    "pod-key": "`pod`, `line` (for authorized_keys), `fingerprint` (of the key)",
     "pod-removed": "`pod`, `host_key_forgotten`",
     "pod-sync": (
         "`pod`, `target`, `plan_hash`, `send` [path], `bytes`, `same` (files that are there "
         "already), `gone` [path that only the pod has], `skipped` {path: why}, `how` (rsync, "
         "sftp, or null when nothing was sent), `moved` (files put into the trash)"
     ),
-    "pod-test": "`pod`, `reachable`, `seconds`, `machine`",
+    "pod-test": (
+        "`pod`, `reachable`, `seconds`, `machine`, `looks_only` (the key of this login may only "
+        "look; `machine` is empty then)"
+    ),
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
     "merge-plan": (
@@ -155,7 +160,10 @@ SHAPES = {
     "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, "
     "`tool_calls`, `impl`, `price` {`in`, `out`, `source`, `date`}, `baselines` [{`solved`, `n`, "
     "`source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, `reason`}}]",
-    "provision-key": "`provider`, `file`",
+    "provision-key": (
+        "`provider`, `file` (with the key or a reference), `keyring` (the key is there), `why` (it "
+        "is not, or empty)"
+    ),
     "provision-machine": (
         "`machine` [as in provision-machines], `pod` (its name in the inventory, or null), "
         "`trusted` (its key is pinned)"
@@ -213,7 +221,8 @@ SHAPES = {
         "rebooted, hung, reclaimed, ended, unknown), `sentence`, `evidence` [{`t`, `source`, "
         "`word`, `detail`}], `next_step`} or null, `plan` {`hash`, `run`, `lost`, `step`, "
         "`recovery`, `max_price`, `most`, `bytes`, `steps_lost`, `spent_today`, `spent`, `offer`} "
-        "or null. One object a look."
+        "or null, `lost` (the pod that was lost, or null), `rotate` [the keys that were on it, by "
+        "name and id]. One object a look."
     ),
     "report": "`pod`, `run`, `attempt`, `file` (where it was brought)",
     "reports": (

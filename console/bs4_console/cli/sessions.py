@@ -103,6 +103,16 @@ def session(
     return PodSession(state, lambda: transport(pod), mirror, who(), deploy=deploy and not read_only)
 
 
+def kept_state(name: str) -> PodState:
+    """Return the state of the pod with this name as this machine's mirror has it from earlier. The
+    pod need not exist any more. Nothing is contacted or written.
+    """
+    pod = Pod(name=name, host="localhost")
+    live = session(pod, keep="nothing")
+    live.replay()
+    return live.state
+
+
 def to_act_on(options: argparse.Namespace) -> Pod:
     """Return the pod that `options.pod` names, for a command that wants to change that pod. Raises
     RefusedError, before anything is sent, if the console or the pod is read-only.

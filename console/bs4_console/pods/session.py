@@ -18,6 +18,7 @@ from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
     EndlessAnswer,
+    LooksOnly,
     RefusedError,
     RemoteError,
     SessionFailed,
@@ -71,6 +72,7 @@ class PodSession:
         self._transport = transport
         self._who = who
         self._deploy = deploy
+        self._read_only = state.read_only
         self._channel: Channel | None = None
         self._up = asyncio.Event()
         self._reader = PodReader(state, mirror)
@@ -181,6 +183,8 @@ class PodSession:
         known.
         """
         self.state.hello = channel.hello
+        self.state.looks_only = channel.hello.get("look") is True
+        self.state.read_only = self._read_only or self.state.looks_only
         self._channel = channel
         theirs = channel.hello.get("t")
         if theirs is not None and records.wall(theirs):
@@ -375,8 +379,11 @@ class PodSession:
         the pod's address by then refuses it: the plan's home, or `body["home"]`, or the present
         one.
 
-        Raises RefusedError if the inventory makes the pod read-only and `kind` is not "plan".
+        Raises LooksOnly if the pod lets the key of this login only look, and RefusedError if the
+        inventory makes the pod read-only and `kind` is not "plan".
         """
+        if self.state.looks_only:
+            raise LooksOnly(self.state.name)
         if self.state.read_only and kind != "plan":
             raise RefusedError(
                 f"{self.state.name} is read-only here.",

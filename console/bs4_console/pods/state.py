@@ -193,6 +193,8 @@ class PodState:
     name: str
     address: str = ""
     read_only: bool = False
+    looks_only: bool = False
+    """True if the pod's agent has said that the key of this login may only look."""
     link: Link = field(default_factory=Link)
     hello: dict[str, Any] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)

@@ -83,7 +83,13 @@ def _renew(wanted: Wanted, by_hand: str) -> str:
 def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wanted) -> Check:
     state, detail, where = part.get("state"), part.get("detail"), part.get("token")
     if state == "ok":
-        return said(_HUB, "ok", f"The hub knows it (from the {where}).")
+        why = f"The hub knows it (from the {where})."
+        if part.get("writes") is True:
+            why += (
+                " It may also write there, so whoever takes the pod can change your repositories; "
+                "a token that only reads is enough."
+            )
+        return said(_HUB, "ok", why)
     if state == "refused":
         return said(
             _HUB,

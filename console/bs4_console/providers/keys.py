@@ -1,5 +1,8 @@
-"""Finds a provider's key: in our own private file, in the environment, or in the file of the
-provider's own program. A key is never an argument of a command.
+"""Finds a provider's key: in the keyring of the system or in our own private file, in the
+environment, or in the file of the provider's own program. A key is never an argument of a command.
+
+For a key in the keyring our own file holds a reference, so that a machine whose keyring is locked
+says so instead of using another key.
 
 A file that others can read is refused, because anybody who has the key can spend money.
 """
@@ -12,9 +15,10 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_console import files, locations
+from bs4_console import files, locations, system_keyring
 from bs4_console.errors import UsageError
 from bs4_console.providers import shapes
 from bs4_console.providers.errors import NoKey
@@ -38,10 +42,26 @@ def own_file(provider: str) -> Path:
     return locations.config_dir() / "keys" / provider
 
 
-def store(provider: str, text: str) -> Path:
-    """Save a provider's API key in the console's own file on this machine, with mode 0600, and
-    return the file's path. `text` has one field of the key on each line. Raises UsageError if it
-    does not have the fields of a key for this provider.
+#: What our own file holds in place of a key that is in the keyring.
+_IN_KEYRING = "keyring:"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a key was stored: in the `keyring` or in the file `path`. For a key in a file, `why` is
+    a clause that says why it is not in the keyring, or "" if a person wanted the file.
+    """
+
+    keyring: bool
+    path: Path
+    why: str = ""
+
+
+def store(provider: str, text: str, *, in_file: bool = False) -> Kept:
+    """Save a provider's API key on this machine and return where it is: in the keyring of the
+    system where one can be used, or else in the console's own file with mode 0600. With `in_file`
+    it is the file in each case. `text` has one field of the key on each line. Raises UsageError if
+    it does not have the fields of a key for this provider, or if the keyring does not take it.
     """
     fields = _fields(text)
     wanted = VARIABLES[provider]
@@ -53,24 +73,42 @@ def store(provider: str, text: str) -> Path:
         )
     for field in fields:
         know(field)
+    lines = "".join(f"{field}\n" for field in fields)
     path = own_file(provider)
-    files.replace(path, "".join(f"{field}\n" for field in fields).encode())
-    return path
+    why = ""
+    if not in_file:
+        why = system_keyring.why_unusable()
+    if in_file or why:
+        was_in_keyring = _in_keyring(path)
+        files.replace(path, lines.encode())
+        if was_in_keyring and not system_keyring.why_unusable():
+            system_keyring.forget(provider)
+        return Kept(keyring=False, path=path, why=why)
+    system_keyring.put(provider, lines)
+    files.replace(path, f"{_IN_KEYRING}{system_keyring.SERVICE}/{provider}\n".encode())
+    return Kept(keyring=True, path=path)
+
+
+def _in_keyring(path: Path) -> bool:
+    """Return True if our own file refers to the keyring."""
+    return (_private(path) or "").startswith(_IN_KEYRING)
 
 
 def find(
     provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None
 ) -> tuple[Secret, ...]:
     """Return the fields of the provider's API key: one secret, or an id and a secret. They come
-    from the console's own file, from `environment`, or from the files of the provider's own
-    programs below `home` (None: the home directory).
+    from the keyring or the console's own file, from `environment`, or from the files of the
+    provider's own programs below `home` (None: the home directory).
 
     Raises NoKey if no key is found, and UsageError if a key file is readable by other users or
-    cannot be understood.
+    cannot be understood, or if the keyring does not give a key that is in it.
     """
     names = VARIABLES[provider]
     own = own_file(provider)
     if (text := _private(own)) is not None:
+        if text.startswith(_IN_KEYRING):
+            text = system_keyring.get(provider)
         found = _fields(text)
         if len(found) != len(names):
             raise UsageError(

@@ -248,7 +248,10 @@ class Controller:
                 code or (FINDING if over else 0),
                 verdict,
             )
-        return await self._plan(state, verdict)
+        outcome = await self._plan(state, verdict)
+        if outcome.verdict is None or outcome.verdict.lost:
+            outcome = replace(outcome, lost=state.where.pod)
+        return outcome
 
     async def _learn(self, state: State, report: Report) -> State:
         """Record what must be known when the pod can no longer answer: its standing orders, and
@@ -439,6 +442,9 @@ class Controller:
             except Doubt as error:
                 return Outcome("waiting", str(error), UNREACHABLE)
             state = await self._rented(state, where)
+        lost = ""
+        if state.before is not None:
+            lost = state.before.pod
         try:
             while state.phase in WORKING:
                 if self.wall() - state.attempt.t > self.limits.ready_s:
@@ -446,7 +452,8 @@ class Controller:
                 going = state.phase
                 state = await self._phase(state)
                 if state.phase == going:
-                    return Outcome("recovering", f"{self.run} on {state.where.pod}: {going}.", 0)
+                    text = f"{self.run} on {state.where.pod}: {going}."
+                    return Outcome("recovering", text, 0, lost=lost)
         except Failed as error:
             return await self._failed(state, error)
         text = (
@@ -455,7 +462,7 @@ class Controller:
         )
         if state.why:
             text += f" Ordered before, and refused there: {state.why}"
-        return await self._released(Outcome("recovered", text, 0))
+        return await self._released(Outcome("recovered", text, 0, lost=lost))
 
     async def _released(self, outcome: Outcome) -> Outcome:
         """Release the lease and return the outcome."""

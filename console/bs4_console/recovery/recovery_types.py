@@ -188,7 +188,8 @@ class Outcome:
     exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if the state is
     unknown, and 4 if a plan waits for a person's confirmation or another controller holds the
     lease. `verdict` says what became of the machine and `plan` what would be done about it; each is
-    None if the poll made none.
+    None if the poll made none. `lost` is the name of the pod that was lost, if the poll found it
+    lost or went on with its recovery, or "".
     """
 
     word: Word
@@ -196,3 +197,4 @@ class Outcome:
     exit_code: int
     verdict: Verdict | None = None
     plan: dict[str, Any] | None = None
+    lost: str = ""

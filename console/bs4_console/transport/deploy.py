@@ -17,6 +17,7 @@ from typing import Literal
 
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.pods.port import Duplex
+from bs4_console.transport import looking
 from bs4_console.transport.bundle import Bundle, order
 from bs4_console.transport.need import ANY, LOOK, check, no_space, parse, script, wanted_kib
 from bs4_console.transport.remote import Ending, Pipe, Remote, printable
@@ -206,7 +207,8 @@ class _Preamble:
 
     async def read(self) -> _Preamble:
         """Read the output and return this object. The command's pipe is closed unless `ready` came.
-        Raises DeployFailed if the login shell prints more than 256 KiB.
+        Raises DeployFailed if the login shell prints more than 256 KiB, and NoAgent if no agent
+        runs and the key of this login may only look.
         """
         buffer = b""
         seen = 0
@@ -233,6 +235,8 @@ class _Preamble:
             await self._pipe.close()
             raise
         await self._pipe.close()
+        if (refused := looking.refusal(self._remote.label, ending)) is not None:
+            raise refused
         self.last_words = _last_words(ending)
         return self
 
@@ -283,7 +287,8 @@ class _Attached:
 def _silent(remote: Remote, last_words: str) -> LinkError:
     return DeployFailed(
         f"{remote.label} did not run a command: {last_words}.",
-        "The login must be able to run `sh` (no forced command, no restricted shell).",
+        "The login must be able to run `sh` (no restricted shell, no forced command but that of "
+        "`pods key`, which needs an agent of this version).",
     )
 
 

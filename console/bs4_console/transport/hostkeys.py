@@ -145,13 +145,18 @@ class HostKeys:
     def _changed(self, entry: str, known: Sequence[str], shown: str, jump: bool) -> HostKeyChanged:
         expected, actual = ", ".join(fingerprint(key) for key in known), fingerprint(shown)
         anew = f"`bs4-console pods remove {entry}`, then `pods add {entry} ...`"
+        rotate = (
+            " If the pod is lost to somebody, rotate its keys: "
+            f"`bs4-console pods show {entry}` names them."
+        )
         if jump:
             anew = f"remove the line of {entry} from {self.path}"
+            rotate = ""
         return HostKeyChanged(
             f"{entry} shows another host key than the pinned one: expected {expected}, got "
             f"{actual}. Nothing was sent: it may be another machine on the same address, or "
             "someone in between.",
-            f"Ask the provider whether it was made anew; only if so: {anew}.",
+            f"Ask the provider whether it was made anew; only if so: {anew}.{rotate}",
             expected,
             actual,
         )

@@ -16,7 +16,7 @@ from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Un
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
-from bs4_console.transport import faults, login
+from bs4_console.transport import faults, login, looking
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
 from bs4_console.transport.hostkeys import HostKeys
@@ -94,11 +94,12 @@ class SshTransport:
     ) -> Completed:
         """Run a command on the pod to its end and return its exit status and output. Raises
         Unreachable after `timeout` seconds; processes that the command started may then still run.
+        Raises LooksOnly or NoAgent if the pod lets the key of this login only look.
         """
         pipe = await self.start(argv)
         try:
             async with asyncio.timeout(timeout):
-                return await pipe.finish(stdin)
+                done = await pipe.finish(stdin)
         except TimeoutError as error:
             raise Unreachable(
                 f"{argv[0]} on {self.label} did not end within {timeout:g} s.",
@@ -106,6 +107,10 @@ class SshTransport:
             ) from error
         finally:
             await pipe.close()
+        ending = Ending(done.exit_status, done.stderr.decode(errors="replace"))
+        if (refused := looking.refusal(self.label, ending)) is not None:
+            raise refused
+        return done
 
     async def close(self) -> None:
         """Close the connections to the pod and its jump hosts."""

@@ -123,6 +123,39 @@ def test_a_bucket_key_that_may_not_delete_says_so(home: Path, there: Services) -
     assert ask(there, b2_file=str(file))["b2"]["missing"] == ["deleteFiles"]
 
 
+def token_of(role: str, **more: Any) -> dict[str, Any]:
+    return {"auth": {"type": "access_token", "accessToken": {"role": role, **more}}}
+
+
+def fine(*permissions: str, everywhere: tuple[str, ...] = ()) -> dict[str, Any]:
+    scoped = [{"entity": {"type": "user"}, "permissions": list(permissions)}]
+    return token_of("fineGrained", fineGrained={"scoped": scoped, "global": list(everywhere)})
+
+
+@pytest.mark.parametrize(
+    ("said", "writes"),
+    [
+        (token_of("read"), False),
+        (token_of("write"), True),
+        (fine("repo.content.read"), False),
+        (fine("repo.content.read", "repo.write"), True),
+        (fine("repo.content.read", everywhere=("discussion.write",)), True),
+        (token_of("fineGrained"), None),
+        (token_of("fineGrained", fineGrained={"scoped": 7, "global": "x.write"}), False),
+        (token_of("of tomorrow"), None),
+        ({"auth": []}, None),
+        ({}, None),
+    ],
+)
+def test_whether_the_hubs_token_may_write(
+    home: Path, there: Services, said: dict[str, Any], writes: bool | None
+) -> None:
+    all_credentials(home)
+    there.whoami = said
+    answer = ask(there, only=["hub"])["hub"]
+    assert (answer["state"], answer["writes"]) == ("ok", writes)
+
+
 def test_the_account_file_of_b2_is_read(home: Path, there: Services) -> None:
     path = home / ".config" / "b2" / "account_info"
     path.parent.mkdir(parents=True)
@@ -167,7 +200,8 @@ def test_no_network_is_unknown(home: Path) -> None:
 def test_a_broken_service_is_unknown_and_no_fault_of_the_key(home: Path, there: Services) -> None:
     all_credentials(home)
     there.statuses["/api/whoami-v2"] = 503
-    assert ask(there)["hub"] == {"token": "file", "state": "unknown", "detail": "HTTP 503"}
+    hub = ask(there)["hub"]
+    assert (hub["token"], hub["state"], hub["detail"]) == ("file", "unknown", "HTTP 503")
 
 
 def test_offline_modes_ask_nobody(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_console.errors import RefusedError
+from bs4_console.errors import LooksOnly, RefusedError
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PodReader
 from bs4_console.pods.session import PodSession
@@ -40,6 +40,18 @@ async def test_the_journal_is_released_only_where_one_may_act(
 async def test_every_action_is_refused_without_a_link(kind: str, tmp_path: Path) -> None:
     session = PodSession(PodState(name="a", read_only=True), None, Mirror(tmp_path), "who")  # type: ignore[arg-type]
     with pytest.raises(RefusedError) as refused:
+        await session.submit(kind, run="r")
+    assert refused.value.exit_code == 4
+    await session.close()
+
+
+@pytest.mark.parametrize("kind", ["plan", "stop", "release"])
+async def test_where_the_key_may_only_look_not_even_a_plan_is_asked_for(
+    kind: str, tmp_path: Path
+) -> None:
+    state = PodState(name="a", looks_only=True, read_only=True)
+    session = PodSession(state, None, Mirror(tmp_path), "who")  # type: ignore[arg-type]
+    with pytest.raises(LooksOnly) as refused:
         await session.submit(kind, run="r")
     assert refused.value.exit_code == 4
     await session.close()

@@ -94,6 +94,13 @@ def test_the_hubs_token(hub: dict[str, Any], found: dict[str, Any], word: str) -
     assert state("hub-auth", hub=hub, model=found) == word
 
 
+@pytest.mark.parametrize("writes", [True, False, None])
+def test_a_token_that_may_write_is_pointed_out(writes: bool | None) -> None:
+    checks = judged(hub=part("ok", writes=writes))
+    (why,) = [check.why for check in checks if check.id == "hub-auth"]
+    assert ("a token that only reads is enough" in why) is (writes is True)
+
+
 @pytest.mark.parametrize(
     ("found", "used", "word"),
     [

@@ -56,6 +56,7 @@ async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
     world.lose()
     found = await looks(world, tmp_path)
     assert found[-1].word == "recovered"
+    assert found[-1].lost == "alpha", "its keys are named for rotation"
     assert "from step 35" in found[-1].sentence
     assert len(world.creates) == 1
     assert state(world).where.instance == "101"
@@ -162,6 +163,7 @@ async def test_asking_shows_a_plan_and_does_nothing(tmp_path):
     assert (outcome.word, outcome.exit_code) == ("plan", 4)
     plan = outcome.plan
     assert plan is not None
+    assert outcome.lost == plan["lost"][0]
     assert (plan["step"], plan["steps_lost"], plan["offer"]["price"]) == (35, 5, 2.5)
     assert world.creates == []
     assert world.versions == {}

@@ -61,6 +61,7 @@ def test_unknown_and_changed_are_told_apart(keys: HostKeys) -> None:
     assert shown.get_fingerprint() in changed.message
     assert "pods remove a" in changed.next_step
     assert "pods add a" in changed.next_step
+    assert "rotate its keys: `bs4-console pods show a` names them" in changed.next_step
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,7 @@ def test_a_changed_jump_host_is_no_pod(keys: HostKeys) -> None:
     assert isinstance(changed, HostKeyChanged)
     assert str(keys.path) in changed.next_step
     assert "pods remove" not in changed.next_step
+    assert "rotate" not in changed.next_step, "no keys were brought to a jump host"
 
 
 def test_no_code_turns_host_key_checking_off() -> None:

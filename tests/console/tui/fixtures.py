@@ -1270,6 +1270,17 @@ def _ordered(pod: PodState, run: str) -> None:
     )
 
 
+def _credentials(pod: PodState) -> None:
+    """A set-up has brought a W&B key and a key for the store."""
+    titles = [{"title": "Keep the W&B key"}, {"title": "Keep the B2 key"}]
+    action = {"action": "01SETUP", "kind": "setup", "run": "", "who": "maria@laptop"}
+    journal(pod, "action", 90_000, event="accepted", steps=titles, **action)
+    details = ("in ~/.netrc, mode 0600", "in ~/.bs4, mode 0600, key id 0012ab34cd56ef78900000001")
+    for number, detail in enumerate(details):
+        journal(pod, "action", 89_990, event="step-done", step=number, detail=detail, **action)
+    journal(pod, "action", 89_980, event="done", **action)
+
+
 def reclaimed() -> RecordedSession:
     """reason-32b on h200-eu: its provider took the pod back; step 720 is in the store."""
     outbid = "vast says that machine 4711 is outbid."
@@ -1283,6 +1294,7 @@ def reclaimed() -> RecordedSession:
     pod.provider = Observation(
         state="stopped", detail=outbid, seen_t=NOW - 40, looked_t=NOW - 40, raw_state="outbid"
     )
+    _credentials(pod)
     _ordered(pod, "reason-32b")
     sync(
         pod,

@@ -122,6 +122,20 @@ def test_the_signs_have_their_times_and_the_way_on_is_whole(width: int) -> None:
     assert all(width_of(line) <= width for line in lines)
 
 
+@pytest.mark.parametrize("width", [78, 118])
+def test_the_keys_that_were_on_it_are_named_for_rotation(width: int) -> None:
+    pod = fixtures.reclaimed().state
+    lines = lost.lines(pod, fixtures.CLOCK, KEYS, width)
+    whole = " ".join("\n".join(text_of(line) for line in lines).split())
+    assert "Rotate what was on h200-eu" in whole
+    assert "B2 key 0012ab34cd56ef78900000001, W&B key." in whole
+    assert all(width_of(line) <= width for line in lines)
+    silent = fixtures.unreachable_elsewhere().state
+    assert "otate" not in "\n".join(
+        text_of(line) for line in lost.lines(silent, fixtures.CLOCK, KEYS, width)
+    ), "a pod that is only silent is not lost"
+
+
 def test_without_a_store_the_screen_promises_nothing() -> None:
     pod = fixtures.reclaimed().state
     pod.ledger.syncs.clear()

@@ -4,6 +4,7 @@ owner only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
 
 TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2": "the B2 key"}
+
+#: The ids of B2's keys: of an application key, and of an account's master key. The keys themselves
+#: begin with K and are longer.
+_KEY_ID = re.compile(r"[0-9a-f]{25}|[0-9a-f]{12}")
 
 
 class Credential(Stepping):
@@ -83,4 +88,18 @@ class Credential(Stepping):
                 )
             credentials.store(name, value, context.place.home)
         path.chmod(0o600)
-        return f"in {context.place.shown(path)}, mode 0600"
+        return f"in {context.place.shown(path)}, mode 0600{_id_of(name, context)}"
+
+
+def _id_of(name: str, context: SetupContext) -> str:
+    """Return ", key id ID" if the stored key has an id, or "". By its id a console can name the key
+    that is to be rotated after the pod was lost.
+
+    An id is no secret, but only what has the form of one is shown: somebody may have given the key
+    in the place of its id.
+    """
+    values = credentials.stored(name, context.place.home) or {}
+    key_id = values.get("key_id", "")
+    if _KEY_ID.fullmatch(key_id):
+        return f", key id {key_id}"
+    return ""

@@ -179,6 +179,7 @@ HELLO = Shape(
         "pid": whole,
         "boot_id": text,
         "host": text,
+        "look": flag,
     },
 )
 

@@ -29,7 +29,8 @@ NEEDS: Mapping[str, str] = {
     "incident": "There is no open incident here.",
     "plan": "There is no plan yet; make one first.",
     "write": (
-        "This console is read-only: start it without --read-only, or remove read_only from the pod."
+        "This console only looks: start it without --read-only, remove read_only from the pod, or "
+        "name a key that may act."
     ),
 }
 

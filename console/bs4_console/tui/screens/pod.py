@@ -149,6 +149,8 @@ class PodScreen(MomentCommands, PageScreen):
         lines: list[Line] = [
             [(" agent ", "head"), (str(hello.get("agent", "")), ""), (where, "dim")]
         ]
+        if pod.looks_only:
+            lines.append([("       ◌ ", "warn"), ("the key of this login may only look", "warn")])
         coverage = {**(hello.get("coverage") or {}), **(pod.latest.get("coverage") or {})}
         seen: list[str] = []
         dark: list[Line] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bs4_console.pods import placed_keys
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, fold, hanging, width_of
 
@@ -55,6 +56,8 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
             found.append([(" next  " if i == 0 else " " * INDENT, "head"), *line])
     if verdict.lost:
         found += _elsewhere(pod, width)
+        sentence = placed_keys.rotation(pod.name, placed_keys.placed(pod.ledger))
+        found += hanging([(" " * INDENT, "")], fold(sentence, width - INDENT, "warn"))
     if status.link_down(pod):
         found.append(
             [(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")]
