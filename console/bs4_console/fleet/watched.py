@@ -13,7 +13,7 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.inventory_watch import InventoryWatch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
-from bs4_console.pods.turns import Turns
+from bs4_console.turns import Turns
 
 #: Seconds between two polls of the inventory's file.
 LOOK_S = 1.0

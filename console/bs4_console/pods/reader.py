@@ -22,8 +22,8 @@ from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
-from bs4_console.pods.turns import Turns
 from bs4_console.task_group import TaskGroup311
+from bs4_console.turns import Turns
 from bs4_console.waiting import at_most
 
 #: Seconds that one read waits on the pod for new data. It only sets how often an idle stream is

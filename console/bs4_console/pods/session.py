@@ -31,8 +31,8 @@ from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_names
-from bs4_console.pods.turns import Turns
 from bs4_console.task_group import TaskGroup311
+from bs4_console.turns import Turns
 from bs4_console.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]

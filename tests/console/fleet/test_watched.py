@@ -15,7 +15,7 @@ from bs4_console.fleet import watched as module
 from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.state import PodState
-from bs4_console.pods.turns import Turns
+from bs4_console.turns import Turns
 
 
 class Session:

@@ -24,8 +24,8 @@ from bs4_console.pods.liveness import Sign, judge
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import PodState
-from bs4_console.pods.turns import Turns
 from bs4_console.tui.clock import Clock
+from bs4_console.turns import Turns
 
 #: 2026-11-20 03:12:41 UTC: the hour the product is for.
 NOW = 1795144361.0

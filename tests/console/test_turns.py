@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bs4_agent.streams.cursor import Chunk
 from bs4_console.pods.reader import PIECE_BYTES, pieces
-from bs4_console.pods.turns import Turns
+from bs4_console.turns import Turns
 
 LINES = st.lists(st.integers(0, PIECE_BYTES + 9), max_size=9).map(
     lambda lengths: b"".join(b"x" * length + b"\n" for length in lengths)
