@@ -16,7 +16,7 @@ from bs4_console.cli.output import complain, emit, plan_text, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
 from bs4_console.failures.new_file import create
-from bs4_console.failures.playbooks import lint
+from bs4_console.failures.playbooks import lint, shipped
 from bs4_console.failures.step_words import sentence
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
@@ -128,7 +128,7 @@ def _try(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     """Print all playbooks, and return 0."""
-    good, _ = lint()
+    good = shipped()
     if options.json:
         emit(
             "playbooks",
@@ -150,7 +150,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _find(name: str) -> dict[str, Any]:
     """Return the playbook with this id. Raises UsageError if there is none."""
-    good, _ = lint()
+    good = shipped()
     for playbook in good:
         if playbook["id"] == name:
             return playbook

@@ -28,12 +28,13 @@ def directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "bs4-console" / "playbooks"
 
 
-def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """Return the bytes that `make()` produces from the files `inputs`. If it has produced them from
-    files with the same content earlier, they are read from a cache on this machine, and `make` is
-    not called. An error that `make` raises is passed on, and then nothing is put into the cache.
+def cached(kind: str, inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
+    """Return the bytes that `make()` produces from the files `inputs`; `kind` is a name for what it
+    makes. If it has produced them from files with the same content earlier, they are read from a
+    cache on this machine, and `make` is not called. An error that `make` raises is passed on, and
+    then nothing is put into the cache.
     """
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(f"{kind}\0{sys.version}".encode())
     for path in inputs:
         content = path.read_bytes()
         digest.update(f"\0{path}\0{len(content)}\0".encode() + content)

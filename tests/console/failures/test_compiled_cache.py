@@ -20,7 +20,7 @@ def ask(made: list[int], file: Path) -> bytes:
         made.append(1)
         return b"%d" % len(made)
 
-    return compiled_cache.cached([file], make)
+    return compiled_cache.cached("kind", [file], make)
 
 
 def test_the_same_bytes_are_compiled_once(made: list[int], tmp_path: Path) -> None:
