@@ -216,7 +216,18 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
         write_json(directory / "spec.json", record)
         runs.reload(name)
     runs.poll()
-    return runs.get(name)
+    run = runs.get(name)
+    learn_environment(runs, run)
+    return run
+
+
+def learn_environment(runs: Runs, run: Run) -> None:
+    """Let the agent know which secrets are in the environment of a live run, so that no report
+    shows them. They are not stored.
+    """
+    attempt = run.attempt
+    if run.live and attempt is not None and attempt.launcher is not None:
+        runs.secrets.learn(_environment(attempt.launcher.pid))
 
 
 def _from_here(

@@ -14,6 +14,7 @@ from typing import Any
 from bs4_agent.clock import stamp
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
+from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
@@ -55,8 +56,8 @@ class Runs:
 
     `agent_restart` is the command line with which a shim may start this agent again, or None if no
     shim may. The function `trainers` returns the trainer with a given id; by default it knows the
-    trainers that are part of the agent. `unreadable` maps the names of runs whose files cannot be
-    understood to a text that says why.
+    trainers that are part of the agent. `secrets` are those that the pod holds.
+    `unreadable` maps the names of runs whose files cannot be understood to a text that says why.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class Runs:
         trainers: Callable[[str], Trainer] | None = None,
         settle_s: float = _SETTLE_S,
         snapshot_age_s: float = _SNAPSHOT_AGE_S,
+        secrets: HeldSecrets | None = None,
     ) -> None:
         self.home = home
+        self.secrets = secrets or HeldSecrets(home)
         self.scope = scope
         self.table = table
         self.agent_restart = agent_restart
