@@ -33,7 +33,7 @@ from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.runs.adopt import learn_environment
+from bs4_agent.runs.adopt import learn_secrets
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
@@ -172,7 +172,7 @@ class Daemon:
         self._tell_start()
         self.runs.poll()
         for run in self.runs.all():
-            learn_environment(self.runs, run)
+            learn_secrets(self.runs, run)
         self.follower.poll()
         self._thread("sampler", self.sampler.run)
         self._thread("prober", self.pod.prober.run)

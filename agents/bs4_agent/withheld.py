@@ -16,6 +16,9 @@ from bs4_agent.runs.files import read_passing, write_json
 
 #: The fields from which an action is carried out.
 _NEEDED = ("body", "plan")
+#: The fields by which records belong together. They are names that a run or a person's action has,
+#: and stay even if a secret is the same.
+_IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "incident", "failure")
 
 
 class Withheld:
@@ -29,6 +32,9 @@ class Withheld:
     def shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a record as the journal may hold them."""
         found: dict[str, Any] = self._secrets.redacted_values(fields)
+        for name in _IDENTIFIERS:
+            if name in fields:
+                found[name] = fields[name]
         return found
 
     def keep(self, line_hash: str, record: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import urllib.parse
 from base64 import b64encode
 from pathlib import Path
@@ -82,6 +83,15 @@ def test_a_copy_that_begins_inside_a_private_key_does_not_show_its_rest(home: Ho
     assert b"cAnAry" not in copy
     assert copy.endswith(b"\nstep 4\n")
     assert HeldSecrets(home, {}).redacted_bytes(data, b"step 3\n") == data
+
+
+def test_a_command_shows_no_value_of_its_words(home: Home) -> None:
+    words = ["uv", "run", f"--judge.api-key={VALUE} it's one word", "--b.token", "cAnAry; rm -r"]
+    record = {"steps": [{"command": shlex.join(words)}], "plan": {"spec": {"overrides": words}}}
+    copy = HeldSecrets(home, {}).redacted_values(record)
+    assert "cAnAry" not in str(copy)
+    assert "one word" not in str(copy)
+    assert copy["steps"][0]["command"].startswith("uv run ")
 
 
 def test_an_unreadable_or_odd_file_stops_nothing(home: Home, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from bs4_agent.setup.credentials import place
 
 #: Bytes of a file with credentials that are read. Such files have a few hundred.
 _READ_BYTES = 1 << 16
+#: Like the names of fields, events and kinds of steps, or a tokenizer's `endoftext`.
+_WORD = re.compile(r"[a-z_-]+")
 _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 
@@ -52,10 +54,13 @@ class HeldSecrets:
                     self._known.add(value)
 
     def learn_words(self, words: Sequence[str]) -> None:
-        """Add the values in a command line that have the names of secrets."""
+        """Add the values in a command line that have the names of secrets, except those that are
+        words: as such they stand in many places where they mean something else.
+        """
         with self._lock:
             for value in secrets_among(words):
-                self._known.add(value)
+                if _WORD.fullmatch(value) is None:
+                    self._known.add(value)
 
     def redactor(self, *, same_length: bool = False) -> Redactor:
         """Return a redactor for one text, which knows the values that the pod holds now. With
@@ -74,10 +79,16 @@ class HeldSecrets:
         return redacted_bytes(data, redactor)
 
     def redacted_values(self, value: Any) -> Any:
-        """Return a copy of a JSON value without secrets."""
+        """Return a copy of a JSON value without secrets. The names in its objects stay.
+
+        What stands in one of its command lines under the name of a secret is known from then on:
+        the same value may stand in it once more, in the text of a command.
+        """
+        for words in _texts(value):
+            self.learn_words(words)
         with self._lock:
             self._look()
-        return redacted_values(value, lambda: Redactor(self._known.replace))
+        return redacted_values(value, lambda: Redactor(self._known.replace), names=False)
 
     def _look(self) -> None:
         """Read the files that have changed since the last look."""
@@ -107,6 +118,19 @@ class HeldSecrets:
             return ""  # what the agent may not read, it cannot have copied either
         self._read[path] = version
         return data.decode("utf-8", "replace")
+
+
+def _texts(value: Any) -> Iterator[Sequence[str]]:
+    """Yield each list in a JSON value that holds only texts, as command lines do."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        if all(isinstance(item, str) for item in value):
+            yield value
+        else:
+            for item in value:
+                yield from _texts(item)
 
 
 def _fields(text: str) -> Sequence[str]:

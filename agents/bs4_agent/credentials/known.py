@@ -46,12 +46,14 @@ class KnownValues:
 
 
 def _forms(value: str) -> set[str]:
-    """Return the forms in which a value may stand in a text: as it is, escaped for JSON and URLs,
-    and the part of its base64 that is the same whatever stands around it.
+    """Return the forms in which a value may stand in a text: as it is, escaped for JSON, URLs
+    and shells, and the part of its base64 that is the same whatever stands around it.
     """
     raw = value.encode("utf-8", "surrogateescape")
     found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     found |= {urllib.parse.quote(raw, safe=""), urllib.parse.quote(raw)}
+    # A shell's word in single quotes, as plans show commands.
+    found.add(value.replace("'", "'\"'\"'"))
     # Logs are read as Latin-1, so that every byte stays what it is.
     found |= {urllib.parse.quote_plus(raw), raw.decode("latin-1")}
     for shift in range(3):

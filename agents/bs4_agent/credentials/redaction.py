@@ -324,8 +324,9 @@ def redacted_words(words: Sequence[str], redactor: Redactor) -> list[str]:
     return shown
 
 
-def redacted_values(value: Any, new: Callable[[], Redactor]) -> Any:
-    """Return a copy of a JSON value without secrets, its keys included. `new` makes a redactor.
+def redacted_values(value: Any, new: Callable[[], Redactor], *, names: bool = True) -> Any:
+    """Return a copy of a JSON value without secrets. `new` makes a redactor. With `names`, the
+    names in objects are looked at too.
 
     A private key may stand on several lines, which are texts of one list, or one field of the
     objects of one list.
@@ -333,7 +334,7 @@ def redacted_values(value: Any, new: Callable[[], Redactor]) -> Any:
     if isinstance(value, str):
         return redacted_words([value], new())[0]
     if isinstance(value, Mapping):
-        return _redacted_object(value, new, {})
+        return _redacted_object(value, new, {}, names=names)
     if not isinstance(value, list | tuple):
         return value
     if all(isinstance(item, str) for item in value):
@@ -342,26 +343,31 @@ def redacted_values(value: Any, new: Callable[[], Redactor]) -> Any:
     fields: dict[str, Redactor] = {}
     for item in value:
         if isinstance(item, Mapping):
-            items.append(_redacted_object(item, new, fields))
+            items.append(_redacted_object(item, new, fields, names=names))
         else:
-            items.append(redacted_values(item, new))
+            items.append(redacted_values(item, new, names=names))
     return items
 
 
 def _redacted_object(
-    value: Mapping[Any, Any], new: Callable[[], Redactor], fields: dict[str, Redactor]
+    value: Mapping[Any, Any],
+    new: Callable[[], Redactor],
+    fields: dict[str, Redactor],
+    *,
+    names: bool,
 ) -> dict[Any, Any]:
     """Return a copy of a JSON object without secrets. `fields` has the redactor of each field that
     holds a text.
     """
     found = {}
     for name, item in value.items():
+        shown = redacted_values(name, new) if names else name
         if isinstance(item, str):
             redactor = fields.setdefault(str(name), new())
             text = redactor.feed(item) + redactor.end()
             if text == item and _named_value("", f"{name}={item}"):
                 text = marker("")
-            found[redacted_values(name, new)] = text
+            found[shown] = text
         else:
-            found[redacted_values(name, new)] = redacted_values(item, new)
+            found[shown] = redacted_values(item, new, names=names)
     return found

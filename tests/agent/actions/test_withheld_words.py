@@ -13,6 +13,7 @@ import pytest
 from bs4_agent.errors import LaunchFailed
 from bs4_agent.ids import ulid
 from bs4_agent.runs.files import read_json
+from bs4_agent.withheld import Withheld
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 
 #: One without a form, under a name; one with a form, without a name; one that the pod holds.
@@ -57,7 +58,7 @@ def test_the_journal_has_none_and_the_attempt_has_all(agent: StoppingAgent) -> N
     assert [secret for secret in SECRETS if secret in written] == []
     shown = [r for r in agent.book.records() if r.get("event") == "attempt-started"]
     assert shown[0]["overrides"] == [
-        "--orchestrator.judge.api-key=[redacted]",
+        "--orchestrator.judge.api-key=[redacted: a secret of this pod]",
         "--note",
         "[redacted: a Hugging Face token]",
         "--extra",
@@ -94,6 +95,22 @@ def test_a_plan_that_is_confirmed_after_a_restart_starts_with_the_real_words(
     assert [secret for secret in SECRETS if secret in journal_of(again)] == []
     third.close()
     again.close()
+
+
+def test_a_secret_that_is_named_like_the_run_hides_no_record(agent: StoppingAgent) -> None:
+    named = {
+        "event": "accepted",
+        "run": "math-7b-26",
+        "body": {"words": ["--a.token", "math-7b-26"]},
+    }
+    shown = Withheld(agent.home.withheld, agent.secrets).shown(named)
+    assert (shown["run"], shown["event"]) == ("math-7b-26", "accepted")
+    assert "math-7b-26" not in str(shown["body"])
+    body = {**agent.launch_body(), "overrides": ["--b.token=attempt-started"]}
+    agent.waiting(agent.submit(body, "alice"))
+    agent.ended(agent.stop())
+    events = [r["event"] for r in agent.book.records() if r.get("run") == RUN]
+    assert {"accepted", "registered", "attempt-started", "attempt-ended"} <= set(events)
 
 
 def test_the_same_submission_is_known_after_a_restart(agent: StoppingAgent) -> None:
