@@ -97,6 +97,21 @@ def test_a_plan_that_is_confirmed_after_a_restart_starts_with_the_real_words(
     again.close()
 
 
+def test_a_launch_that_is_confirmed_after_a_restart_starts_with_the_real_words(
+    agent: StoppingAgent,
+) -> None:
+    asked = {k: v for k, v in launch_body(agent).items() if k not in ("kind", "preflight")}
+    planned = agent.ended(agent.submit({"kind": "plan", "launch": asked}, "alice"))
+    assert planned.state == "done", planned.detail
+    again = StoppingAgent(agent.root)
+    body = {"kind": "launch", "run": RUN, "plan_hash": planned.result["plan_hash"]}
+    again.waiting(again.submit(body, "alice"))
+    again.ended(again.stop())
+    assert started_with(again, 1) == WORDS
+    assert [secret for secret in SECRETS if secret in journal_of(again)] == []
+    again.close()
+
+
 def test_a_secret_that_is_named_like_the_run_hides_no_record(agent: StoppingAgent) -> None:
     named = {
         "event": "accepted",
