@@ -25,7 +25,7 @@ class Book:
         self._lock = threading.RLock()
         self._listeners: list[Callable[[dict[str, Any]], None]] = []
         self.ledger = Ledger()
-        for record in journal.records():
+        for record in journal.whole_records():
             self._fold_again(record)
 
     def _fold_again(self, record: dict[str, Any]) -> None:
@@ -71,5 +71,5 @@ class Book:
         self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that the journal still has, oldest first."""
+        """Yield every record that the journal still has, oldest first, without secrets."""
         return self._journal.records()

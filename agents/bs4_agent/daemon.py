@@ -19,6 +19,7 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
 from bs4_agent.clock import boot_id
+from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.detect.engine import Engine
 from bs4_agent.errors import AgentError, Busy, SpoolFull
 from bs4_agent.heap import no_library_search, one_arena
@@ -32,6 +33,7 @@ from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
+from bs4_agent.runs.adopt import learn_secrets
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
@@ -45,6 +47,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
+from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
 
 if TYPE_CHECKING:
@@ -85,10 +88,18 @@ class Daemon:
         self.streams.answer("files", self._list_files)
         self.streams.add("telemetry", telemetry)
         self.streams.add("journal", journal)
-        self.book = Book(Journal(journal))
+        self.secrets = HeldSecrets(home)
+        self.book = Book(Journal(journal, Withheld(home.withheld, self.secrets)))
         self.table = ProcessTable(scope)
         self.gpus = GuardedGpus(open_gpus(scope))
-        self.runs = Runs(home, scope, self.book, self.table, agent_restart=daemon_command())
+        self.runs = Runs(
+            home,
+            scope,
+            self.book,
+            self.table,
+            agent_restart=daemon_command(),
+            secrets=self.secrets,
+        )
         self.library = Library(playbooks)
         engine = Engine(list(self.library))
         self.follower = RunFollower(self.streams, self.runs, on_fault=self._follower_fault)
@@ -162,6 +173,8 @@ class Daemon:
         spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
         self._tell_start()
         self.runs.poll()
+        for run in self.runs.all():
+            learn_secrets(self.runs, run)
         self.follower.poll()
         self._thread("sampler", self.sampler.run)
         self._thread("prober", self.pod.prober.run)

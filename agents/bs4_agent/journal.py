@@ -11,7 +11,9 @@ from typing import Any
 
 from bs4_agent.clock import stamp
 from bs4_agent.digest import sha256
+from bs4_agent.errors import SpoolFull
 from bs4_agent.streams.segments import SegmentStream, parse
+from bs4_agent.withheld import Withheld
 
 #: `prev` of the first record.
 GENESIS = "0" * 64
@@ -25,10 +27,14 @@ class Journal:
     of the boot whose id is `b`. `prev` is the SHA-256 (hex) of the previous line without its
     newline, so that a change of a line shows in the line after it. `seq` counts the records from 1.
     `prev` and `seq` continue after a restart of the agent.
+
+    With `withheld`, secrets are replaced in what is written, and `withheld` keeps the records that
+    an action needs again. The chain is that of the lines as they are written.
     """
 
-    def __init__(self, stream: SegmentStream) -> None:
+    def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:
         self.stream = stream
+        self._withheld = withheld
         self._lock = threading.Lock()
         last = stream.last_line()
         self._prev, self._seq = GENESIS, 0
@@ -40,18 +46,55 @@ class Journal:
         """Write one record of the type `type_` with the given fields and return it with the
         journal's own fields. With `sync`, the record is on disk before the call returns, as the
         record of every intent must be. Raises SpoolFull if the record cannot be written.
+
+        What is returned still has the secrets that were left out of what was written.
         """
         with self._lock:
             record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
-            line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+            line = _line(record)
+            if self._withheld is not None:
+                whole, line = line, _line({**record, **self._withheld.shown(fields)})
+                if line != whole:
+                    self._keep(self._withheld, line, record)
             self.stream.append_line(line, sync=sync)
             self._seq += 1
             self._prev = digest(line)
         return record
 
+    @staticmethod
+    def _keep(withheld: Withheld, line: bytes, record: dict[str, Any]) -> None:
+        """Keep the record whole. Raises SpoolFull if that is not possible."""
+        try:
+            withheld.keep(digest(line), record)
+        except OSError as error:
+            raise SpoolFull(
+                f"{error.filename or withheld} cannot be written: {error.strerror or error}; "
+                "free space, then repeat."
+            ) from error
+
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that is still on the disk, oldest first."""
+        """Yield every record that is still on the disk, oldest first, as it was written."""
         return self.stream.records()
+
+    def whole_records(self) -> Iterator[dict[str, Any]]:
+        """Yield every record that is still on the disk, oldest first, with the secrets that an
+        action may need again. At the end, delete what was withheld of lines that are gone.
+        """
+        unseen = self._withheld.names() if self._withheld is not None else set()
+        if self._withheld is None or not unseen:
+            yield from self.records()
+            return
+        for _, line in self.stream.lines():
+            record = parse(line)
+            if record is None:
+                continue
+            name = digest(line)
+            if name in unseen:
+                unseen.discard(name)
+                record = self._withheld.whole(name) or record
+            yield record
+        for name in unseen:
+            self._withheld.forget(name)
 
     def verify(self) -> list[str]:
         """Check by the `prev` and `seq` of the records that none was changed or removed, and return
@@ -80,6 +123,11 @@ class Journal:
                 seq = _seq(record)
             prev = digest(line)
         return problems
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    """Return the line of a record without its newline."""
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
 
 
 def digest(line: bytes) -> str:

@@ -87,6 +87,11 @@ class Home:
         return self.root / "state"
 
     @property
+    def withheld(self) -> Path:
+        """Return the directory of the records that hold secrets, which the journal leaves out."""
+        return self.root / "withheld"
+
+    @property
     def runs(self) -> Path:
         """Return the directory with the agent's records of all runs."""
         return self.root / "runs"

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from tools.score import DEFAULT
 
 from bs4_agent.credentials.forms import forms
-from bs4_agent.credentials.redaction import _ANCHORS_OF, Redactor, redacted, redacted_bytes
+from bs4_agent.credentials.redaction import (
+    _ANCHORS_OF,
+    Redactor,
+    redacted,
+    redacted_bytes,
+    redacted_values,
+    secrets_among,
+)
 from tests.hostile.trainer_secrets import PRINTED, TEXT
 
 HEALTHY = (
@@ -91,3 +98,52 @@ def test_a_progress_bar_is_shown_as_it_grows() -> None:
         " HF_TOKEN=[redacted: a Hugging Face token]\n"
     )
     assert redactor.end() == "b"
+
+
+KEY_LINES = ["MIIEcAnAry" + "A" * 54] * 3
+KEY_TEXT = "\n".join(
+    ["step 3", "-----BEGIN RSA PRIVATE KEY-----", *KEY_LINES, "-----END RSA PRIVATE KEY-----"]
+)
+
+
+@given(st.integers(0, len(KEY_TEXT)))
+def test_a_text_that_begins_anywhere_in_a_private_key_shows_nothing_of_it(line: int) -> None:
+    lines = (KEY_TEXT + "\nstep 4\n").splitlines(keepends=True)
+    at = line % len(lines)
+    redactor = Redactor()
+    redactor.begin_after("".join(lines[:at]))
+    shown = redactor.feed("".join(lines[at:])) + redactor.end()
+    assert "cAnAry" not in shown
+    assert shown.endswith("step 4\n")
+
+
+def test_after_a_private_key_that_ended_all_is_shown() -> None:
+    redactor = Redactor()
+    redactor.begin_after(KEY_TEXT + "\n")
+    assert redactor.feed("abcd\n") == "abcd\n"
+    redactor.begin_after("-----BEGIN PRIVATE KEY-----\nMIIE\nINFO no key after all\n")
+    assert redactor.feed("abcd\n") == "abcd\n"
+
+
+def test_words_and_values_under_the_names_of_secrets_are_replaced() -> None:
+    value = {
+        "words": [
+            "--a.api-key",
+            "cAnAry-1",
+            "B_TOKEN=cAnAry-2",
+            "--lr",
+            "1e-6",
+            "+c.password=cAnAry-3",
+        ],
+        "env": {"C_SECRET": "cAnAry-4", "PATH": "/bin"},
+        "n": 3,
+        "evidence": [{"text": line} for line in KEY_TEXT.splitlines()],
+        "lines": KEY_TEXT.splitlines(),
+    }
+    copy = redacted_values(value, Redactor)
+    assert "cAnAry" not in str(copy)
+    assert copy["words"][3:5] == ["--lr", "1e-6"]
+    assert copy["env"]["PATH"] == "/bin"
+    assert copy["n"] == 3
+    assert secrets_among(value["words"]) == ["cAnAry-1", "cAnAry-2", "cAnAry-3"]
+    assert redacted_values(copy, Redactor) == copy

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import urllib.parse
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK
 from bs4_console.cli.logs import _Bytes, _Lines, _Redacted
 from bs4_console.cli.output import emit
+from bs4_console.cli.setup import _print_log
 from bs4_console.logs.text import present
 from bs4_console.pods.session import Chunk
 from bs4_console.printable import only_printable
@@ -83,6 +85,34 @@ def test_logs_are_redacted_over_chunks_and_raw_ones_are_not(
     lines = _Lines("log/r/trainer")
     lines.write(Chunk("1:0", f"1:{len(data)}", data), 0)
     assert clean(capfdbinary.readouterr().out.decode())
+
+
+class SetUpLog:
+    """What `pods setup --log` asks of a pod, with a log that comes in pieces of `size` bytes."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._data, self._size = data, size
+
+    async def streams(self) -> list[str]:
+        return ["setup"]
+
+    async def read_log(self, stream: str, cursor: str, *, seen: int = 0) -> Chunk:
+        at = 0 if cursor == "start" else int(cursor.partition(":")[2])
+        end = min(at + self._size, len(self._data))
+        more = end < len(self._data)
+        return Chunk(f"1:{at}", f"1:{end}", self._data[at:end], more=more)
+
+
+@pytest.mark.parametrize("size", [7, 64, 4000])
+async def test_the_log_of_set_ups_is_redacted(
+    size: int, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    live: Any = SetUpLog(TEXT.encode(), size)
+    assert await _print_log(live) == 0
+    shown = capfdbinary.readouterr().out.decode()
+    assert clean(shown)
+    assert "cAnAry" not in shown
+    assert shown.endswith("step 4")
 
 
 def test_notices_hold_none() -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.credentials.forms import secret_held
+from bs4_agent.credentials.forms import BY_NAME, secret_held
+from bs4_agent.credentials.redaction import holds_marker
 from bs4_agent.errors import BadRequest
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
@@ -63,7 +64,10 @@ def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
     kept: list[str] = []
     left_out = []
     for option in _options(words):
-        if kind := secret_held(" ".join(option)):
+        kind = secret_held(" ".join(option))
+        if kind is None and any(map(holds_marker, option)):
+            kind = BY_NAME
+        if kind is not None:
             left_out.append(
                 f"the option {option[0].partition('=')[0]}, which holds what looks like {kind}"
             )

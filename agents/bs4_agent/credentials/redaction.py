@@ -8,8 +8,9 @@ here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from bs4_agent.credentials.forms import forms, is_secret
 
@@ -39,12 +40,16 @@ _ANCHORS = (
     *_NAME_ENDS,
     *("-----begin", "://", "bearer"),
 )
-_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----")
-_END = re.compile(r"-----END [A-Z ]{0,20}PRIVATE KEY-----")
+_BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK = re.compile(rf"{_BEGIN.pattern}(?:\\[nr]|[A-Za-z0-9+/=\s]){{0,20000}}(?:{_END.pattern})?")
 #: A line inside a private key's block, perhaps behind a launcher's prefix.
-_INSIDE = re.compile(r"(?:\[[\w-]{1,20}\]:?\s?)?(?:[A-Za-z0-9+/=]{0,100}|[A-Z][A-Za-z-]+: .*)\s*")
+_INSIDE = re.compile(
+    r"\s{0,40}(?:\[[\w-]{1,20}\]:?\s?)?(?:[A-Za-z0-9+/=]{0,100}|[A-Z][A-Za-z-]+: .*)\s*"
+)
 _INSIDE_LINES = 200
+#: The bytes before a place that tell if it is inside a private key. The largest keys have 12 KiB.
+LOOK_BACK_BYTES = 16 * 1024
 _BEARER = re.compile(r"(?i)(\bbearer\s{1,3})[A-Za-z0-9._~+/=-]{12,4000}")
 _GIVEN = re.compile(
     r"(?i)(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|authorization)"
@@ -62,6 +67,13 @@ _REFERENCE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)*(?:[(\[].*)?|\$.*|[A-Z_]+")
 _MAY_GO_ON = re.compile(r"[A-Za-z0-9_+/=.~-]+\Z")
 #: A line that is not finished is held back up to here.
 HELD_CHARS = 64 * 1024
+#: What stands in place of a secret begins so.
+_MARKER = "[redacted"
+#: An option of a command line, and a word that gives a value to a name.
+_OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9_.-]{0,120}")
+_ASSIGNED = re.compile(r"[-+~]{0,2}([A-Za-z_][A-Za-z0-9_.-]{0,120})=(.*)", re.DOTALL)
+#: Characters. A shorter value is a switch or a placeholder.
+_SHORTEST_WORD = 4
 _FORMS = tuple(
     (kind, _ANCHORS_OF[kind], re.compile(form.pattern.replace(r"\b", _START, 1), form.flags))
     for kind, form in forms()
@@ -73,7 +85,14 @@ def marker(kind: str) -> str:
     """Return the text that replaces a secret, such as "[redacted: a GitHub token]". `kind` says
     what the secret is, or is "" if that is not known.
     """
-    return f"[redacted: {kind}]" if kind else "[redacted]"
+    return f"{_MARKER}: {kind}]" if kind else f"{_MARKER}]"
+
+
+def holds_marker(text: str) -> bool:
+    """Return True if the text holds what stands in place of a secret. As an argument or a variable
+    it would be wrong.
+    """
+    return _MARKER in text
 
 
 class Redactor:
@@ -121,6 +140,12 @@ class Redactor:
         """
         rest, self._held = self._held, ""
         return self._unshown(rest)
+
+    def begin_after(self, before: str) -> None:
+        """Note that the text begins after the whole lines `before`, which are not returned. If they
+        end inside a private key, its further lines are replaced too.
+        """
+        self._lines_left = lines_left(_by_lf(before))
 
     def _unshown(self, text: str) -> str:
         """Return whole lines without secrets, and without the beginning that was shown early."""
@@ -195,7 +220,7 @@ class Redactor:
         name = (head[0] if head else "") + text[begin : found.start(1)]
         if not {"=", ":"} & set(before) and "--" not in name:
             return found[0]
-        if value.startswith("[redacted") or not is_secret(name, value):
+        if value.startswith(_MARKER) or not is_secret(name, value):
             return found[0]
         if not quotes and _REFERENCE.fullmatch(value):
             return found[0]
@@ -209,9 +234,45 @@ class Redactor:
         return text[: len(secret)].ljust(len(secret), "*")
 
 
-def _by_lf(text: str) -> Iterable[str]:
+def _by_lf(text: str) -> list[str]:
     """Return the lines of the text, split at LF only."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def may_be_inside(line: str) -> bool:
+    """Return True if a line can stand between the first and the last line of a private key."""
+    return _INSIDE.fullmatch(line.rstrip("\r\n")) is not None
+
+
+def lines_left(before: Iterable[str]) -> int:
+    """Return how many lines after these can still belong to a private key that begins in them and
+    does not end in them; 0 if there is none.
+    """
+    left = 0
+    for line in before:
+        if begun := _last(_BEGIN, line):
+            ended = _last(_END, line)
+            left = _INSIDE_LINES
+            if ended is not None and ended.start() > begun.start():
+                left = 0
+        elif left and may_be_inside(line) and not _END.search(line):
+            left -= 1
+        else:
+            left = 0
+    return left
+
+
+def ends_private_key(line: str) -> bool:
+    """Return True if a private key ends in the line that does not begin in it."""
+    return _END.search(line) is not None and _BEGIN.search(line) is None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the last match of the pattern in the text, or None."""
+    last = None
+    for found in pattern.finditer(text):
+        last = found
+    return last
 
 
 def redacted(text: str) -> str:
@@ -220,8 +281,96 @@ def redacted(text: str) -> str:
     return redactor.feed(text) + redactor.end()
 
 
-def redacted_bytes(data: bytes) -> bytes:
-    """Return a copy of `data`, as long as it is, in which nothing has the form of a credential."""
-    redactor = Redactor(same_length=True)
+def redacted_bytes(data: bytes, redactor: Redactor | None = None) -> bytes:
+    """Return a copy of `data`, as long as it is, without secrets. `redactor` keeps the length and
+    is used for nothing else; None finds only what has the form of a credential.
+    """
+    redactor = redactor or Redactor(same_length=True)
     text = data.decode("latin-1")
     return (redactor.feed(text) + redactor.end()).encode("latin-1")
+
+
+def secrets_among(words: Sequence[str]) -> list[str]:
+    """Return the values in a command line that stand under the name of a secret: those of
+    `--api-key VALUE`, `--api-key=VALUE` and `API_KEY=VALUE`.
+    """
+    found = []
+    for index, word in enumerate(words):
+        if value := _named_value(words[index - 1] if index else "", word):
+            found.append(value)
+    return found
+
+
+def _named_value(before: str, word: str) -> str:
+    """Return the secret value at the end of a word, or "". `before` is the word before it."""
+    name, value = "", ""
+    if assigned := _ASSIGNED.fullmatch(word):
+        name, value = assigned.groups()
+    elif _OPTION.fullmatch(before) and not word.startswith("--"):
+        name, value = before.lstrip("-"), word
+    if len(value) < _SHORTEST_WORD or holds_marker(value) or not is_secret(name, value):
+        return ""
+    return value
+
+
+def redacted_words(words: Sequence[str], redactor: Redactor) -> list[str]:
+    """Return the words of a command line, or the lines of a text, without secrets. What stands
+    under the name of a secret is replaced too.
+    """
+    shown = []
+    for index, word in enumerate(words):
+        text = redactor.feed(word) + redactor.end()
+        value = _named_value(words[index - 1] if index else "", word)
+        if value and text.endswith(value):
+            text = text[: -len(value)] + marker("")
+        shown.append(text)
+    return shown
+
+
+def redacted_values(value: Any, new: Callable[[], Redactor], *, names: bool = True) -> Any:
+    """Return a copy of a JSON value without secrets. `new` makes a redactor. With `names`, the
+    names in objects are looked at too.
+
+    A private key may stand on several lines, which are texts of one list, or one field of the
+    objects of one list.
+    """
+    if isinstance(value, str):
+        return redacted_words([value], new())[0]
+    if isinstance(value, Mapping):
+        return _redacted_object(value, new, {}, names=names)
+    if not isinstance(value, list | tuple):
+        return value
+    if all(isinstance(item, str) for item in value):
+        return redacted_words(value, new())
+    items = []
+    fields: dict[str, Redactor] = {}
+    for item in value:
+        if isinstance(item, Mapping):
+            items.append(_redacted_object(item, new, fields, names=names))
+        else:
+            items.append(redacted_values(item, new, names=names))
+    return items
+
+
+def _redacted_object(
+    value: Mapping[Any, Any],
+    new: Callable[[], Redactor],
+    fields: dict[str, Redactor],
+    *,
+    names: bool,
+) -> dict[Any, Any]:
+    """Return a copy of a JSON object without secrets. `fields` has the redactor of each field that
+    holds a text.
+    """
+    found = {}
+    for name, item in value.items():
+        shown = redacted_values(name, new) if names else name
+        if isinstance(item, str):
+            redactor = fields.setdefault(str(name), new())
+            text = redactor.feed(item) + redactor.end()
+            if text == item and _named_value("", f"{name}={item}"):
+                text = marker("")
+            found[shown] = text
+        else:
+            found[shown] = redacted_values(item, new, names=names)
+    return found

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import bs4_agent
 from bs4_agent.containers import inside
+from bs4_agent.credentials.redaction import holds_marker
 from bs4_agent.errors import LaunchFailed, RunExists
 from bs4_agent.launch import validation
 from bs4_agent.launch.environment import inherited
@@ -95,9 +96,11 @@ def startable(
     """Return (the command's argv, variables to add to the environment) of a launch that could start
     now; nothing is changed. If it could not start, raise the error that says why: RunExists if a
     run or, unless `leftovers_ok`, processes of an ended attempt are in the way, LaunchFailed if a
-    directory or the program is missing, or BadConfig if the config cannot be used.
+    directory or the program is missing or a word stands in place of a secret, or BadConfig if the
+    config cannot be used.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
+    _refuse_redacted(spec)
     if not spec.cwd.is_dir():
         raise LaunchFailed(
             f"There is no directory {spec.cwd} on this pod; name the one that the trainer "
@@ -159,6 +162,17 @@ def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> No
                     f"{run.name} is running and writes to {shared}; choose another output "
                     f"directory for {spec.run}."
                 )
+
+
+def _refuse_redacted(spec: LaunchSpec) -> None:
+    """Raise LaunchFailed if a word is what a screen or a journal shows in place of a secret."""
+    for word in [*spec.overrides, *spec.argv, *spec.env.values()]:
+        if holds_marker(word):
+            raise LaunchFailed(
+                f"The word {word[:80]!r} of this launch stands in place of a secret that is not "
+                "shown; write the secret itself there, or put it on the pod with "
+                "`bs4-console pods setup` and leave the word out."
+            )
 
 
 def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str | None:

@@ -10,7 +10,8 @@ The file is a gzipped tar of
   a line, with the line's offset in the log;
 * `attempt/`: the processes that were started and how they ended; `config/`: the run's config;
   `dmesg.log` if the kernel log may be read.
-All of it are copies without secrets; what stands in place of a secret is as long as the secret, so
+All of it are copies without secrets: without the values that the pod holds, and without what has
+the form of a credential. What stands in place of a secret is as long as the secret, so
 that offsets stay right.
 """
 
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import complete_steps, inventory
-from bs4_agent.credentials.redaction import redacted_bytes
+from bs4_agent.credentials.redaction import LOOK_BACK_BYTES
 from bs4_agent.pod import Pod
 from bs4_agent.runs.files import read_json
 from bs4_agent.streams.lines import line_start
@@ -43,6 +44,8 @@ SCHEMA = "bs4.report/1"
 LOG_BYTES = 1024 * 1024
 RECORD_BYTES = 8 * 1024 * 1024
 TELEMETRY_S = 900.0
+#: A file of the report: its name, its content, and the whole lines before that content.
+Member = tuple[str, bytes, bytes]
 _ATTEMPT_FILES = (
     "spec.json",
     "shim.json",
@@ -77,15 +80,19 @@ def write(
     Raises OSError if the disk is full.
     """
     t = time.time() if now is None else now
+    secrets = pod.runs.secrets
+    spec = pod.runs.get(run).spec
+    secrets.learn(spec.env)
+    secrets.learn_words([*spec.overrides, *spec.argv])
     partial = target.with_suffix(".partial")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
             missing: list[str] = []
-            for name, data in _contents(pod, streams, run, attempt, t, missing):
-                _add(archive, name, redacted_bytes(data), t)
+            for name, data, before in _contents(pod, streams, run, attempt, t, missing):
+                _add(archive, name, secrets.redacted_bytes(data, before), t)
             head = _head(pod, run, attempt, t, missing)
-            told = redacted_bytes(json.dumps(head, indent=1).encode())
+            told = secrets.redacted_bytes(json.dumps(head, indent=1).encode())
             _add(archive, "report.json", told, t)
         partial.chmod(0o600)
         partial.replace(target)
@@ -103,9 +110,9 @@ def without_secrets(config: bytes) -> bytes:
 
 def _contents(
     pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]
-) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, data) of every file of the report except `report.json`. A sentence about each
-    part that cannot be included is appended to `missing`.
+) -> Iterator[Member]:
+    """Yield every file of the report except `report.json`. A sentence about each part that cannot
+    be included is appended to `missing`.
     """
     for name in streams.names():
         stream = streams.get(name)
@@ -116,17 +123,17 @@ def _contents(
     directory = pod.runs.home.attempt(run, attempt)
     for file in _ATTEMPT_FILES:
         if (directory / file).is_file():
-            yield f"attempt/{file}", (directory / file).read_bytes()
+            yield f"attempt/{file}", (directory / file).read_bytes(), b""
     yield from _config(pod, run, missing)
     started = {a.number: a.started_m for a in pod.runs.get(run).attempts}
     kernel = kernel_lines(pod.scope.dev, started.get(attempt, 0.0) - _BEFORE_S)
     if kernel is None:
         missing.append("the kernel log may not be read here")
     else:
-        yield "dmesg.log", kernel
+        yield "dmesg.log", kernel, b""
 
 
-def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple[str, bytes]]:
+def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[Member]:
     """Yield whole segments of a record stream, oldest first. They reach back to wall-clock time
     `since_t` (0 means no limit) or to `RECORD_BYTES`, whichever comes first.
     """
@@ -140,12 +147,10 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
         if total >= RECORD_BYTES or (since_t and begins is not None and begins <= since_t):
             break
     for generation, data in reversed(chosen):
-        yield f"records/{name}/{generation}", data
+        yield f"records/{name}/{generation}", data, b""
 
 
-def _log(
-    name: str, stream: LogStream, attempt: int, missing: list[str]
-) -> Iterator[tuple[str, bytes]]:
+def _log(name: str, stream: LogStream, attempt: int, missing: list[str]) -> Iterator[Member]:
     """Yield the ends of the log files that belong to this attempt, oldest first. At most
     `LOG_BYTES` are taken, from the newest file first.
     """
@@ -153,7 +158,7 @@ def _log(
     for g in stream.stat()["generations"]:
         attempts[g["generation"]] = g["attempt"]
     room = LOG_BYTES
-    found: list[tuple[str, bytes]] = []
+    found: list[Member] = []
     for piece in reversed(stream.pieces()):
         if attempts.get(piece.generation) != attempt:
             continue
@@ -163,19 +168,21 @@ def _log(
             missing.append(
                 f"{name}: {begin} bytes before the last {len(data)} of file {piece.generation}"
             )
-        found.append((f"{name}/{piece.generation}.{begin}", data))
+        earlier = _line_near(piece, max(0, begin - LOOK_BACK_BYTES))
+        before = _read(piece, earlier)[: begin - earlier]
+        found.append((f"{name}/{piece.generation}.{begin}", data, before))
         room -= len(data)
         if room <= 0:
             break
     yield from reversed(found)
 
 
-def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[Member]:
     """Yield the run's config without its secrets."""
     path = pod.runs.get(run).spec.config_path
     try:
         with path.open("rb") as handle:
-            yield f"config/{path.name}", without_secrets(handle.read(_CONFIG_BYTES))
+            yield f"config/{path.name}", without_secrets(handle.read(_CONFIG_BYTES)), b""
     except OSError as error:
         missing.append(f"the config {path}: {error.strerror}")
 

@@ -218,7 +218,19 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
         write_json(directory / "spec.json", record)
         runs.reload(name)
     runs.poll()
-    return runs.get(name)
+    run = runs.get(name)
+    learn_secrets(runs, run)
+    return run
+
+
+def learn_secrets(runs: Runs, run: Run) -> None:
+    """Let the agent know which secrets are in the arguments of a run and in the environment of a
+    live one, so that no journal and no report shows them. They are not stored.
+    """
+    runs.secrets.learn_words([*run.spec.overrides, *run.spec.argv])
+    attempt = run.attempt
+    if run.live and attempt is not None and attempt.launcher is not None:
+        runs.secrets.learn(_environment(attempt.launcher.pid))
 
 
 def _from_here(

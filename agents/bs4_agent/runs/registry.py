@@ -14,6 +14,7 @@ from typing import Any
 from bs4_agent.clock import stamp
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
+from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
@@ -57,8 +58,8 @@ class Runs:
     shim may. The function `trainers` returns the trainer with a given id; by default it knows the
     trainers that are part of the agent. `settle_s` is how many seconds after a launcher's end its
     children count as left over, and `snapshot_age_s` how old a process list of `table` may be to be
-    used. The attribute `unreadable` maps the names of runs whose files cannot be understood to a
-    text that says why.
+    used. `secrets` are those that the pod holds. The attribute `unreadable` maps the names of runs
+    whose files cannot be understood to a text that says why.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class Runs:
         trainers: Callable[[str], Trainer] | None = None,
         settle_s: float = _SETTLE_S,
         snapshot_age_s: float = _SNAPSHOT_AGE_S,
+        secrets: HeldSecrets | None = None,
     ) -> None:
         self.home = home
+        self.secrets = secrets or HeldSecrets(home)
         self.scope = scope
         self.table = table
         self.agent_restart = agent_restart

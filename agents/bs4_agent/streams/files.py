@@ -113,7 +113,8 @@ def secret(home: Home, real: str) -> bool:
     already, and the path of a directory must end with `/`.
     """
     own = [
-        os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")
+        os.path.realpath(directory)
+        for directory in (home.credentials, home.withheld, home.root / "environment")
     ]
     inside = any(real.startswith(f"{directory}/") for directory in own)
     *directories, name = real.split("/")

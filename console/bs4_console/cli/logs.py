@@ -18,7 +18,7 @@ from bs4_console.logs.text import clean
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
-from bs4_console.secret import redactor
+from bs4_console.secret import LOOK_BACK_BYTES, redactor
 
 #: Seconds that a read waits on the pod for more data, and seconds of the pause before asking again
 #: over a dead link.
@@ -108,13 +108,13 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
     """Print the stream, and follow it with --follow."""
     cursor = await live.seek_line(stream, -options.lines) if options.lines else "start"
-    out: _Lines | _Bytes | _Text = _Text()
+    out: _Lines | _Bytes = printer()
     if options.json:
         out = _Lines(stream)
     elif options.raw:
         out = _Bytes()
-    elif not sys.stdout.isatty():
-        out = _Redacted()
+    if not options.raw:
+        out.begin_after(await _before(live, stream, cursor))
     # The number of bytes of an unfinished last line that were printed already. The line comes again
     # from its start after it has grown.
     seen = 0
@@ -144,8 +144,29 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
             return
 
 
+async def _before(live: PodSession, stream: str, cursor: str) -> bytes:
+    """Return the whole lines of the log before a cursor, at most 16 KiB: they tell if the first
+    line that is printed is inside a private key.
+    """
+    generation, colon, offset = cursor.partition(":")
+    if not colon or int(offset) == 0:
+        return b""
+    begin = max(0, int(offset) - LOOK_BACK_BYTES)
+    size = int(offset) - begin
+    chunk = await live.read_log(stream, f"{generation}:{begin}", limit=size)
+    if not chunk.start.startswith(f"{generation}:"):
+        return b""
+    read_from = int(chunk.start.partition(":")[2])
+    before = chunk.data[: max(0, int(offset) - read_from)]
+    # The first line is cut, unless the log begins with it.
+    return before.partition(b"\n")[2] if read_from else before
+
+
 class _Bytes:
     """Prints chunks as they were written, byte for byte."""
+
+    def begin_after(self, before: bytes) -> None:
+        """Note which lines are before the first one. They matter only where secrets are sought."""
 
     def write(self, chunk: Chunk, seen: int) -> None:
         """Print a chunk without its first `seen` bytes, which were printed before."""
@@ -168,6 +189,9 @@ class _Redacted(_Bytes):
     def __init__(self) -> None:
         self._redactor = redactor()
 
+    def begin_after(self, before: bytes) -> None:
+        self._redactor.begin_after(_decoded(before))
+
     def write(self, chunk: Chunk, seen: int) -> None:
         self._put(_encoded(self._redactor.feed(_decoded(chunk.data[seen:]), early=True)))
 
@@ -182,6 +206,15 @@ class _Text(_Redacted):
     def _put(data: bytes) -> None:
         sys.stdout.write(clean(data).decode("utf-8", "replace"))
         sys.stdout.flush()
+
+
+def printer() -> _Redacted:
+    """Return what prints a log without secrets: as a terminal may show it on a terminal, and else
+    byte for byte.
+    """
+    if sys.stdout.isatty():
+        return _Text()
+    return _Redacted()
 
 
 def _decoded(data: bytes) -> str:
@@ -201,6 +234,10 @@ class _Lines:
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._redactor = redactor()
+
+    def begin_after(self, before: bytes) -> None:
+        """Note which lines are before the first one."""
+        self._redactor.begin_after(_decoded(before))
 
     def write(self, chunk: Chunk, seen: int) -> None:
         """Print the lines of a chunk, unless it is an unfinished line."""

@@ -8,6 +8,7 @@ import sys
 
 from bs4_console.cli import plans
 from bs4_console.cli.actions import act, exit_code, watch
+from bs4_console.cli.logs import printer
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import (
     can_ask,
@@ -206,16 +207,21 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
 
 
 async def _print_log(live: PodSession) -> int:
-    """Print everything that the set-up log of the pod still has, byte for byte. Returns 1 if there
-    is no log, else 0.
+    """Print everything that the set-up log of the pod still has, without secrets. Returns 1 if
+    there is no log, else 0.
     """
     if setup.NAME not in await live.streams():
         complain(f"Nothing was set up by the agent on {live.state.name}: there is no log of it.")
         return FINDING
     cursor, more = "start", True
+    # The number of bytes of an unfinished last line that were printed already.
+    seen = 0
+    out = printer()
     while more:
-        chunk = await live.read_log(setup.NAME, cursor)
-        sys.stdout.buffer.write(chunk.data)
+        chunk = await live.read_log(setup.NAME, cursor, seen=seen)
+        out.write(chunk, seen)
+        if chunk.data:
+            seen = len(chunk.data) if chunk.repeats else 0
         more, cursor = chunk.more, chunk.next
-    sys.stdout.flush()
+    out.end()
     return 0

@@ -18,6 +18,7 @@ from bs4_console.preflight.checks import VERL, Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
 from bs4_console.run_log.config_texts import keep_planned
 from bs4_console.run_log.hardware import seen
+from bs4_console.secret import know_words
 
 #: What may be launched: the whole training, one component of it alone, or one of two separate
 #: programs (sft, eval).
@@ -65,7 +66,10 @@ class LaunchRequest:
     container: str = ""
 
     def body(self) -> dict[str, Any]:
-        """Return the request as the dictionary that is sent to the agent."""
+        """Return the request as the dictionary that is sent to the agent. Secrets among its
+        arguments are known from then on, so that nothing shows them.
+        """
+        know_words(self.overrides)
         return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
 
 

@@ -6,6 +6,7 @@ import json
 import re
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_console.logs.private_keys import shown_line
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import clock_of, level_of
 
@@ -15,11 +16,11 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """Return all lines, as bytes, of the log entry of which line `number` of the store is a part.
-    An entry begins with a line that has a clock or a level. It goes on with the following lines of
-    the same log that have neither, such as those of a traceback.
+    """Return all lines, as bytes, of the log entry of which line `number` of the store is a part,
+    but nothing of a private key. An entry begins with a line that has a clock or a level. It goes
+    on with the following lines of the same log that have neither, such as those of a traceback.
     """
-    source, line = store.line(number)
+    source, line = shown_line(store, number)
     before: list[bytes] = []
     if not _head(line):
         for text in _others(
@@ -40,7 +41,7 @@ def entry(store: LogStore, number: int) -> list[bytes]:
 
 def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
     """Return the lines among `numbers` that the store holds and that `source` wrote."""
-    held = (store.line(number) for number in numbers if store.first <= number < store.end)
+    held = (shown_line(store, number) for number in numbers if store.first <= number < store.end)
     return [text for other, text in held if other == source]
 
 

@@ -343,6 +343,13 @@ class LogStore:
         index = number - block.first
         return block.sources[index], block.line(index)
 
+    def passed(self, number: int) -> object:
+        """Return the key of the filter by which the pod chose line `number`, or None if it left out
+        no line around it. Raises IndexError if the store does not hold the line or the line is
+        unfinished.
+        """
+        return self._blocks[self.block_of(number)].passed
+
     def block_of(self, number: int) -> int:
         """Return the index in `blocks` of the block with line `number`. Raises IndexError if the
         store does not hold the line or the line is unfinished.

@@ -175,6 +175,8 @@ def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
             for key, value in entry.items()
             if key not in ("timestamp", "level", "type")
         )
+    # Before the ends of lines are replaced, by which a private key is known.
+    message = redacted(message)
     text = f"{prefix}{str(entry['timestamp'])[11:19]} {entry['level']:>7} {message}".replace(
         "\n", " ⏎ "
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
+from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.launch import validation
@@ -27,6 +28,7 @@ from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.withheld import Withheld
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 
@@ -63,7 +65,8 @@ class StoppingAgent:
         scope = Scope.from_environment()
         table = ProcessTable(scope)
         self.stream = SegmentStream(self.home.state / "journal", 1 << 22)
-        self.book = Book(Journal(self.stream))
+        self.secrets = HeldSecrets(self.home)
+        self.book = Book(Journal(self.stream, Withheld(self.home.withheld, self.secrets)))
         trainer: Any = PracticeTrainer(program, signals=signals)
         self.runs = Runs(
             self.home,
@@ -73,6 +76,7 @@ class StoppingAgent:
             trainers=lambda name: trainer,
             settle_s=0.2,
             snapshot_age_s=0.05,
+            secrets=self.secrets,
         )
         streams = Streams()
         self.pod = Pod(

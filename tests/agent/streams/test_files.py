@@ -94,6 +94,7 @@ SECRET = (
     "client_secret.json",
     "secrets.yaml",
     "bs4/credentials/b2.json",
+    "bs4/withheld/0f0f.json",
     "bs4/environment/prime-rl.env",
 )
 

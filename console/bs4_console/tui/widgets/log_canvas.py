@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from bs4_console.logs.filter import Lens
+from bs4_console.logs.private_keys import shown_line
 from bs4_console.logs.store import MARK, LogStore, Place
 from bs4_console.logs.text import LINE_CELLS, size_of
 from bs4_console.tui.remote import remote
@@ -236,11 +237,11 @@ class LogCanvas(Widget):
         """
         if not self.held(number):
             return []
-        source, raw = self.store.line(number)
+        source, raw = shown_line(self.store, number)
         folded = self.lens.folded.get(number, 0)
         if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
             # Of a progress bar that is written line by line, show the newest line.
-            raw = self.store.line(min(number + folded, self.store.end - 1))[1]
+            raw = shown_line(self.store, min(number + folded, self.store.end - 1))[1]
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:

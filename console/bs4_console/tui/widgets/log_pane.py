@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from bs4_console import secret
 from bs4_console.errors import ConsoleError
 from bs4_console.logs.detail import entry, spell_out
 from bs4_console.logs.feed import LogFeed
 from bs4_console.logs.jump import parse, resolve
+from bs4_console.logs.private_keys import shown_line
 from bs4_console.logs.store import LINE_BYTES, Place
 from bs4_console.logs.text import clock_of, plain, size_of
 from bs4_console.logs.written import written_at
@@ -148,7 +150,7 @@ class LogPane(LogFinding):
             self._app.say("There is no line of a log here to mark.", severity="warning")
             return
         if view.bookmarks.pop(place, None) is None:
-            view.bookmarks[place] = plain(self._store.line(number)[1], 200)
+            view.bookmarks[place] = plain(shown_line(self._store, number)[1], 200)
         view.forget()
 
     def to_bookmark(self, direction: int) -> None:
@@ -211,11 +213,16 @@ class LogPane(LogFinding):
         source, generation, begin = place
 
         async def fetch(offset: int) -> bytes:
+            # More is read on both sides, because a secret may lie across the borders of the part.
+            lead = min(offset, secret.LOOK_BACK_BYTES)
             chunk = await feed.pages.read(
-                feed.streams[source], f"{generation}:{begin + offset}", PAGE_BYTES, 0.0
+                feed.streams[source],
+                f"{generation}:{begin + offset - lead}",
+                lead + PAGE_BYTES + LEAD_BYTES,
+                0.0,
             )
-            data: bytes = chunk.data
-            return data.split(b"\n")[0]
+            whole = secret.redacted_bytes(chunk.data.split(b"\n")[0])
+            return whole[lead : lead + PAGE_BYTES]
 
         text = self.view.find_text or self.view.filtered_text
         match = await self.match_in(feed, place, text) if text else None
@@ -235,7 +242,9 @@ class LogPane(LogFinding):
         line is in all. Empty if there is no current line.
         """
         shown = []
+        redactor = secret.redactor()
         for text in spell_out(self._entry()):
+            text = redactor.feed(text) + redactor.end()
             more = f" … {len(text):,} characters in all" if len(text) > limit else ""
             shown.append(plain(text.encode("utf-8", "replace"), limit) + more)
         return shown

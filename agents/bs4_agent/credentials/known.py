@@ -1,0 +1,67 @@
+"""Values that are known to be secret, with the forms in which a text may hold them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.parse
+from collections.abc import Callable
+
+#: A shorter text is part of too many others to be replaced wherever it stands.
+_SHORTEST = 8
+
+
+class KnownValues:
+    """Secret values, each with its encoded forms. They are held in memory only. `kind` is what the
+    text that stands in their place says about them, such as "a key of this console".
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._forms: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, value: str) -> None:
+        """Add a secret value. One that is shorter than 8 characters is left out."""
+        new: set[str] = set()
+        for line in value.splitlines():
+            if len(line.strip()) >= _SHORTEST:
+                new |= _forms(line.strip())
+        if new <= self._forms:
+            return
+        forms = self._forms | new
+        longest_first = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        # A new set, because another thread may be looking through the old one.
+        self._forms = forms
+
+    def replace(self, text: str, instead: Callable[[str, str], str]) -> str:
+        """Return the text in which each known value is what `instead` returns for the value and its
+        kind.
+        """
+        if self._pattern is None or not any(form in text for form in self._forms):
+            return text
+        return self._pattern.sub(lambda found: instead(found[0], self._kind), text)
+
+
+def _forms(value: str) -> set[str]:
+    """Return the forms in which a value may stand in a text: as it is, escaped for JSON, URLs
+    and shells, and the part of its base64 that is the same whatever stands around it.
+    """
+    raw = value.encode("utf-8", "surrogateescape")
+    found = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    found |= {urllib.parse.quote(raw, safe=""), urllib.parse.quote(raw)}
+    # A shell's word in single quotes, as plans show commands.
+    found.add(value.replace("'", "'\"'\"'"))
+    # Logs are read as Latin-1, so that every byte stays what it is.
+    found |= {urllib.parse.quote_plus(raw), raw.decode("latin-1")}
+    for shift in range(3):
+        encoded = base64.b64encode(b"\0" * shift + raw).decode()
+        begin = 0
+        if shift:
+            begin = 4
+        encoded = encoded[begin:-4]
+        if len(encoded) >= _SHORTEST:
+            found |= {encoded, encoded.replace("+", "-").replace("/", "_")}
+    return found
