@@ -25,7 +25,7 @@ def named(name: str, stage: Stage) -> Path:
     return next(path for path in below(stage.pod.project) if path.name == name)
 
 
-def odd_row(stage: Stage) -> None:
+async def odd_row(stage: Stage) -> None:
     """Write a row, or a step line, as no healthy trainer does."""
     if stage.trainer == "prime-rl":
         metrics = named("metrics.jsonl", stage)
@@ -42,7 +42,25 @@ def odd_row(stage: Stage) -> None:
         with metrics.open("ab") as file:
             file.write(row + deep)
         return
-    log = named("rank_0.log", stage)
+    # The trainer's next line would be written over this one: its log is not opened to append.
+    ranks = faults.find(stage.pod, "rank")
+    for rank in ranks:
+        faults.pause(rank)
+    try:
+        odd_line(named("trainer.stdout", stage))
+        run = stage.session.state.runs["demo"]
+        await stage.until(
+            lambda: any(step.get("throughput") == "inf" for step in run.trainer_steps),
+            30,
+            "a record of the odd line",
+        )
+    finally:
+        for rank in ranks:
+            faults.resume(rank)
+
+
+def odd_line(log: Path) -> None:
+    """Say the newest step line of `log` again, with a throughput that is too large for a float."""
     lines = [line for line in log.read_bytes().splitlines() if b"Throughput: " in line]
     before, _, after = lines[-1].partition(b"Throughput: ")
     with log.open("ab") as file:
@@ -59,7 +77,7 @@ async def test_a_healthy_run_survives_an_odd_row_while_stalls_are_mended_by_them
         await stage.until(lambda: len(stage.steps()) >= 3, 60, "the first steps")
         run = stage.session.state.runs["demo"]
         processes = [faults.find(stage.pod, part)[0] for part in PARTS]
-        odd_row(stage)
+        await odd_row(stage)
         reached = len(run.trainer_steps) + STEPS
         await stage.until(lambda: len(run.trainer_steps) >= reached, 150, f"{STEPS} recorded steps")
         # A loss that is NaN is one, and is said; it asks for nothing to be done.

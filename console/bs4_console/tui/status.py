@@ -103,11 +103,20 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    """Return True if the agent is carrying out an action on the run with the name `run`. The making
-    of a plan does not count.
+    """Return True if an action on the run with the name `run` is under way on the pod that may mend
+    what is wrong: a playbook, or any other action, except the making of a plan, that was accepted
+    after an incident that is still open. A launch that was waiting before anything went wrong mends
+    nothing.
     """
+    opened = [incident.opened_t for incident in pod.ledger.open_incidents(run)]
+    under_way = [
+        action
+        for action in pod.ledger.actions.values()
+        if action.run == run and not action.ended and action.kind != "plan"
+    ]
     return any(
-        a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
+        action.kind == "playbook" or any(t <= action.accepted_t for t in opened)
+        for action in under_way
     )
 
 

@@ -286,3 +286,38 @@ def test_a_run_that_begins_is_not_called_dead() -> None:
         text_of(run_view.components_line(pod, run, fixtures.CLOCK, 120))
         == " procs none: the run is not alive"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted_ago", "word"),
+    [
+        ("launch", 60, "critical"),
+        ("launch", 40, "fixing"),
+        ("stop", 40, "fixing"),
+        ("playbook", 60, "fixing"),
+        ("plan", 40, "critical"),
+    ],
+)
+def test_a_run_is_being_fixed_by_what_began_after_its_incident_or_by_a_playbook(
+    kind: str, accepted_ago: float, word: str
+) -> None:
+    """A launch that waits for its first step mends nothing that goes wrong meanwhile."""
+    pod = fixtures.connected("h100-a", "root@192.0.2.41:22")
+    fixtures.start_run(pod, "math-7b", "prime-rl", 400, 100)
+    fixtures.journal(
+        pod,
+        "action",
+        accepted_ago,
+        action="K1",
+        kind=kind,
+        who="alice",
+        run="math-7b",
+        event="accepted",
+        body={},
+    )
+    known = {"failure": "run-stalled", "title": "Nothing moves", "run": "math-7b", "attempt": 1}
+    fixtures.journal(
+        pod, "incident", 50, event="opened", incident="i1", severity="critical", **known
+    )
+    pod.changed()
+    assert status.status_of(pod, pod.runs["math-7b"]).word == word
