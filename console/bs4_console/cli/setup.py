@@ -213,7 +213,7 @@ async def _print_log(live: PodSession) -> int:
         return FINDING
     cursor, more = "start", True
     while more:
-        chunk = await live.read_log(setup.NAME, cursor)
+        chunk = await live.read_log(setup.NAME, cursor, ahead=True)
         sys.stdout.buffer.write(chunk.data)
         more, cursor = chunk.more, chunk.next
     sys.stdout.flush()

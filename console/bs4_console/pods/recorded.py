@@ -201,11 +201,18 @@ class RecordedSession(PodSession):
         self.replay()
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Chunk:
         """Return a chunk of at most `limit` bytes of a recorded log. At the end of the log, first
-        wait `wait` seconds and then return an empty chunk. Raises RemoteError if the stream or the
-        cursor is not in the recording.
+        wait `wait` seconds and then return an empty chunk. `seen` and `ahead` mean nothing here.
+        Raises RemoteError if the stream or the cursor is not in the recording.
         """
         opened = self._stream(stream)
         try:
