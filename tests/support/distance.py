@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support import processes
+
 _ROOT = Path(__file__).resolve().parents[2]
 _PIECE = 64 * 1024
 #: Bytes that a link without a limit carries in a second, and bytes that wait in front of any link,
@@ -93,8 +95,8 @@ def distance(host: str, port: int, round_trip_s: float, mbit: float | None = Non
     """Run such a link to (host, port) while the block runs. Yields its port on 127.0.0.1."""
     rate = [] if mbit is None else [str(mbit)]
     argv = [sys.executable, "-m", "tests.support.distance", host, str(port)]
-    process = subprocess.Popen(
-        [*argv, str(round_trip_s * 1000), *rate], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+    process = processes.spawn(
+        [*argv, str(round_trip_s * 1000), *rate], cwd=_ROOT, stdout=subprocess.PIPE
     )
     try:
         assert process.stdout is not None
