@@ -193,7 +193,14 @@ class Pod:
         self.channel = await Channel.open(AttachDuplex(process), "benchmark", "benchmark")
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Any:
         return await self.channel.read(stream, cursor, limit=limit, wait=wait, seen=seen)
 

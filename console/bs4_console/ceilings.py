@@ -28,6 +28,9 @@ PAGES = 1_000
 #: needs some 20 of each.
 REPLIES = 64
 FRAMES = 256
+#: Reads of logs to one pod that are under way ahead of their consumers, each of up to 256 KiB. As
+#: many pieces again may wait in memory: 8 MiB together.
+READS_AHEAD = 16
 
 #: Bytes of a crash report, as it is fetched and when it is unpacked. A real report has a few
 #: hundred KB, and a few MB unpacked.

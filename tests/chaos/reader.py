@@ -74,7 +74,7 @@ async def follow(
     """Read the log without end."""
     while True:
         try:
-            chunk = await session.read_log(stream, readings.cursor, wait=2.0)
+            chunk = await session.read_log(stream, readings.cursor, wait=2.0, ahead=True)
         except ConsoleError as error:
             told["error"] = str(error)
             await asyncio.sleep(0.1)

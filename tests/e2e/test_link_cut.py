@@ -43,7 +43,7 @@ class Reader:
         cursor = "start"
         while self.lines < count:
             try:
-                chunk = await self._session.read_log(STREAM, cursor, wait=5.0)
+                chunk = await self._session.read_log(STREAM, cursor, wait=5.0, ahead=True)
             except LinkError:
                 self.breaks += 1
                 await asyncio.sleep(0.2)

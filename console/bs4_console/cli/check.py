@@ -16,7 +16,6 @@ from bs4_console.checks.verdict import OK, UNKNOWN, WORDS, Verdict, aggregate, j
 from bs4_console.cli.output import clock, complain, emit
 from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.errors import ConsoleError, UsageError, described
-from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.observer import link_incidents
 from bs4_console.pods.state import PodState
@@ -152,6 +151,9 @@ async def _looked_at(pod: Pod, timeout: float) -> Verdict:
         async with linked(pod, deploy=False, timeout=timeout) as live:
             return judge(live.state, await ask(live.state))
     except ConsoleError as error:
+        # Its library for the clouds' APIs takes a fifth of a second to import.
+        from bs4_console.fleet.liveness_probe import beside_the_link
+
         incidents = link_incidents(pod.name, error.link_state, error.message)
         told = f"{error} {await beside_the_link(pod, error)}".strip()
         return unreachable(pod.name, told, incidents, await ask(_kept(pod)))

@@ -121,7 +121,7 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
     while True:
         try:
             chunk = await live.read_log(
-                stream, cursor, wait=WAIT_S if options.follow else 0.0, seen=seen
+                stream, cursor, wait=WAIT_S if options.follow else 0.0, seen=seen, ahead=True
             )
         except Unreachable:
             if not options.follow:

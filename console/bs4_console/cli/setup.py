@@ -218,7 +218,7 @@ async def _print_log(live: PodSession) -> int:
     seen = 0
     out = printer()
     while more:
-        chunk = await live.read_log(setup.NAME, cursor, seen=seen)
+        chunk = await live.read_log(setup.NAME, cursor, seen=seen, ahead=True)
         out.write(chunk, seen)
         if chunk.data:
             seen = len(chunk.data) if chunk.repeats else 0

@@ -379,7 +379,9 @@ class LogFeed:
                 async with self._reading:
                     shared = len(self.streams) > READS or self.pages.crowded
                     wait = SHARED_S if shared else WAIT_S
-                    chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
+                    chunk = await self.pages.read(
+                        stream, cursor, PAGE_BYTES, wait, held, ahead=True
+                    )
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
                 self._changed()

@@ -56,12 +56,21 @@ class LogReader(Protocol):
     """An object that reads the logs of a pod: the part of PodSession that is needed here."""
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = ...,
+        wait: float = ...,
+        *,
+        seen: int = ...,
+        ahead: bool = ...,
     ) -> Any:
         """Return the next chunk of `stream` (such as "log/RUN/trainer") from `cursor` on, at most
         `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds for
         new bytes. `seen` is the number of bytes that the caller already has of the unfinished last
-        line; that line is sent again, from its start, only if it has grown.
+        line; that line is sent again, from its start, only if it has grown. `ahead`
+        is for a caller who reads on and on at the chunk's `next`: the following chunks are then
+        requested before the caller asks for them.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -199,15 +208,25 @@ class LogPages:
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
-    async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
+    async def read(
+        self,
+        stream: str,
+        cursor: str,
+        limit: int,
+        wait: float,
+        seen: int = 0,
+        *,
+        ahead: bool = False,
+    ) -> Any:
         """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
         while the link is down or the agent is busy. `seen` is the number of bytes that the caller
         already has of the unfinished last line; that line is sent again, from its start, only if it
-        has grown.
+        has grown. `ahead` is for a caller who reads on and on (see LogReader).
         """
+        read = self._reader.read_log
         chunk = await self._patiently(
-            functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)
+            functools.partial(read, stream, cursor, limit, wait, seen=seen, ahead=ahead)
         )
         if self.waiting:
             self.waiting = ""

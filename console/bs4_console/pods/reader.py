@@ -121,7 +121,8 @@ class PodReader:
         training steps of its runs over `channel`. Each task runs until it fails, for example
         because the channel is lost.
         """
-        loops.start(self._follow_journal(channel))
+        loops.start(self.release(channel))
+        loops.start(self._follow(channel, "journal", self._apply_journal))
         loops.start(self._follow_telemetry(channel, loops))
         loops.start(self._discover(channel, loops))
 
@@ -227,10 +228,6 @@ class PodReader:
             self.state.notes["mirror"] = " ".join(told)
 
     # -- the journal
-
-    async def _follow_journal(self, channel: Channel) -> None:
-        await self.release(channel)
-        await self._follow(channel, "journal", self._apply_journal)
 
     def _apply_journal(self, record: dict[str, Any]) -> None:
         known = len(self.state.runs)

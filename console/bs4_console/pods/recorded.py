@@ -201,10 +201,18 @@ class RecordedSession(PodSession):
         self.replay()
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Chunk:
         """Return a chunk of at most `limit` bytes of a recorded log, from `cursor` on. At the end
-        of the log, first wait `wait` seconds and then return an empty chunk. `seen` is ignored.
+        of the log, first wait `wait` seconds and then return an empty chunk. `seen` and
+        `ahead` are ignored.
         Raises RemoteError if the stream or the cursor is not in the recording.
         """
         opened = self._stream(stream)

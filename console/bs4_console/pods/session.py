@@ -29,6 +29,7 @@ from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
+from bs4_console.pods.reading.ahead import ReadAhead
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -74,6 +75,7 @@ class PodSession:
         self._deploy = deploy
         self._read_only = state.read_only
         self._channel: Channel | None = None
+        self._ahead: ReadAhead | None = None
         self._up = asyncio.Event()
         self._reader = PodReader(state, mirror)
         self._stop_retrying: ConsoleError | None = None
@@ -175,6 +177,7 @@ class PodSession:
                 self._up.clear()
                 self._reader.sampled.clear()
                 await channel.close()
+                await self._leave_ahead()
         finally:
             await transport.close()
 
@@ -186,11 +189,18 @@ class PodSession:
         self.state.looks_only = channel.hello.get("look") is True
         self.state.read_only = self._read_only or self.state.looks_only
         self._channel = channel
+        self._ahead = ReadAhead(channel)
         theirs = channel.hello.get("t")
         if theirs is not None and records.wall(theirs):
             self.state.link.clock_offset = theirs - time.time()
         if self.mirror.use(str(channel.hello.get("home") or "")):
             self._reader.begin_anew()
+
+    async def _leave_ahead(self) -> None:
+        """Throw away what was read ahead over the channel that has ended."""
+        if self._ahead is not None:
+            await self._ahead.close()
+            self._ahead = None
 
     async def _follow_everything(self, channel: Channel) -> None:
         """Follow all streams until one of the loops fails. A lost channel fails all of them at
@@ -206,6 +216,8 @@ class PodSession:
             await channel.ping()
             self.state.link.rtt, self.state.link.clock_offset = channel.rtt, channel.clock_offset
             self.state.changed()
+            if self._ahead is not None:
+                self._ahead.expire()
             await asyncio.sleep(PING_S)
 
     def _progress(self, phrase: str) -> None:
@@ -282,14 +294,28 @@ class PodSession:
             await asyncio.sleep(LOOK_S)
 
     async def _read_everything_up_to_now(self, channel: Channel) -> None:
-        await self._read_up_to_now(channel, "journal")
-        for stream in await stream_names(channel):
+        """Wait until everything is read that the journal and the steps hold now. What does not
+        depend on an answer is asked together, because each round trip to a distant pod counts.
+        """
+        names, journal = await asyncio.gather(
+            stream_names(channel), self._end_now(channel, "journal")
+        )
+        await self._read_up_to(channel, "journal", journal)
+        steps = []
+        for stream in names:
             if stream.startswith("steps/") and stream.removeprefix("steps/") in self.state.runs:
-                await self._read_up_to_now(channel, stream)
+                steps.append(stream)
+        ends = await asyncio.gather(*(self._end_now(channel, stream) for stream in steps))
+        for stream, end in zip(steps, ends, strict=True):
+            await self._read_up_to(channel, stream, end)
         await self._still(channel, self._reader.sampled.is_set)
 
-    async def _read_up_to_now(self, channel: Channel, stream: str) -> None:
-        goal = position(place(await channel.query(stream, "stat"), "end"))
+    @staticmethod
+    async def _end_now(channel: Channel, stream: str) -> tuple[int, int]:
+        """Ask the pod for the present end of a stream."""
+        return position(place(await channel.query(stream, "stat"), "end"))
+
+    async def _read_up_to(self, channel: Channel, stream: str, goal: tuple[int, int]) -> None:
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
@@ -316,17 +342,29 @@ class PodSession:
             self.state.listeners.remove(wake)
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = READ_BYTES,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Chunk:
         """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
         the mirror on this machine. If nothing has been written after `cursor`, wait up to `wait`
         seconds for new bytes. An unfinished last line is returned too, but saved only when it is
         complete. `seen` is the number of bytes of that line which the caller already has; it is
         sent again only if it has grown.
+
+        `ahead` is for a consumer who reads on and on at `Chunk.next`: several reads of READ_BYTES
+        are then kept under way, so that a long log comes as fast as the link allows.
         """
-        chunk = await (await self.connected(CONNECT_S)).read(
-            stream, cursor, limit=limit, wait=wait, seen=seen
-        )
+        channel = await self.connected(CONNECT_S)
+        if ahead and self._ahead is not None and self._ahead.channel is channel:
+            chunk = await self._ahead.read(stream, cursor, wait, seen=seen)
+        else:
+            chunk = await channel.read(stream, cursor, limit=limit, wait=wait, seen=seen)
         if not chunk.repeats and not stream.startswith(FILE):
             self.mirror.keep(stream, chunk.start, chunk.data)
             if chunk.gap:

@@ -280,8 +280,8 @@ class _Attached:
         await self._pipe.write(data)
 
     async def close(self) -> None:
-        """End the command and close the pipe."""
-        await self._pipe.close()
+        """End the command and close the pipe. The connection ends next, so nothing is awaited."""
+        await self._pipe.leave()
 
 
 def _silent(remote: Remote, last_words: str) -> LinkError:

@@ -157,6 +157,10 @@ class LocalPipe:
             self._stderr.cancel()
             await asyncio.gather(self._stderr, return_exceptions=True)
 
+    async def leave(self) -> None:
+        """Close the command's input and end it, as `close` does: it is a process of ours."""
+        await self.close()
+
 
 def _status(process: asyncio.subprocess.Process) -> int | None:
     """Return the exit status, or None for a command that a signal ended. asyncio gives minus the

@@ -33,6 +33,11 @@ class Pipe(Duplex, Protocol):
         returned b"", when all output was read.
         """
 
+    async def leave(self) -> None:
+        """Close the pipe without waiting for the machine to agree, which takes a round trip. It is
+        for the last command of a connection.
+        """
+
 
 class Remote(Protocol):
     """A machine (a pod or this one) on which commands can be run and files written."""

@@ -348,11 +348,15 @@ class SshPipe:
         """Close the SSH channel of the command, and wait at most 0.5 seconds for it to close. The
         connection to the pod stays open.
         """
-        self._drain.cancel()
-        self._process.close()
+        await self.leave()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_PIPE_S):
                 await self._process.wait_closed()
+
+    async def leave(self) -> None:
+        """Begin to close the SSH channel of the command, and wait for nothing."""
+        self._drain.cancel()
+        self._process.close()
 
     async def _keep_stderr(self) -> None:
         with contextlib.suppress(asyncssh.DisconnectError, OSError):

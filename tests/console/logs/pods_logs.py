@@ -39,7 +39,14 @@ class PodsLogs:
         self.streams[name].poll()
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Any:
         chunk = self.streams[stream].read(cursor, limit)
         # A reader that never gives the loop back would stop everything else.

@@ -38,7 +38,14 @@ class Reader:
     gaps: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Chunk:
         self.reads += 1
         if self.waiting == self.waiting_allowed:
@@ -317,7 +324,14 @@ class Repeating(Reader):
         self.seen: list[int] = []
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Chunk:
         await asyncio.sleep(0.001)
         if cursor == "1:0":

@@ -23,7 +23,14 @@ class Pod:
         self.asked = 0
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 0, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 0,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Any:
         raise NotImplementedError
 

@@ -79,7 +79,14 @@ class RecordedSession:
         self._news = asyncio.Event()
 
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Any:
         if not self.state.link.up and self.state.link.state != "recorded":
             raise Unreachable(

@@ -1,0 +1,60 @@
+"""How many reads of one stream to keep under way at a time, learned from how long they take."""
+
+from __future__ import annotations
+
+#: The number of reads under way at first.
+FIRST = 4
+#: The numbers of reads that may wait in line for the link. With fewer the window grows, with more
+#: it shrinks. Everything else that the pod sends waits behind them: at 50 Mbit/s each takes 42 ms.
+FEW, MANY = 2.0, 4.0
+
+
+class ReadWindow:
+    """The number of reads to keep under way (`size`), from FIRST to `most`.
+
+    The shortest time that any read took is that of a link with nothing in line. What reads take
+    longer than that is time in line, so the window says how many of its reads are in line:
+    size x (1 - shortest / now). It doubles for as long as fewer than two are, and then stays where
+    two to four are, as TCP Vegas does. It does not grow for a consumer that is slower than the
+    link.
+    """
+
+    def __init__(self, most: int, alone: float = float("inf")) -> None:
+        """Begin with FIRST reads. `alone` is how many seconds a read took when no other was under
+        way.
+        """
+        self.size = min(FIRST, most)
+        self._most = most
+        self._doubles = True
+        self._shortest, self._shortest_now = alone, float("inf")
+        self._arrivals = 0
+        self._waited = False
+
+    def wait(self) -> None:
+        """Note that the consumer had to wait for a read, so that a larger window may help."""
+        self._waited = True
+
+    def arrive(self, seconds: float) -> None:
+        """Note that a read was answered `seconds` after it was sent. After `size` of these the size
+        is set anew.
+        """
+        self._shortest = min(self._shortest, seconds)
+        self._shortest_now = min(self._shortest_now, seconds)
+        self._arrivals += 1
+        if self._arrivals >= self.size:
+            self._adjust()
+            self._shortest_now = float("inf")
+            self._arrivals = 0
+            self._waited = False
+
+    def _adjust(self) -> None:
+        in_line = 0.0
+        if self._shortest_now > 0:
+            in_line = self.size * (1 - self._shortest / self._shortest_now)
+        if in_line >= FEW:
+            self._doubles = False
+        if in_line > MANY:
+            self.size -= 1
+        elif in_line < FEW and self._waited:
+            more = self.size if self._doubles else 1
+            self.size = min(self._most, self.size + more)
