@@ -4,6 +4,7 @@ the console replaces them by it.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from bs4_agent.credentials.redaction import Redactor
 #: The values that this process was given and that must not leave it.
 _REGISTRY = KnownValues("a key of this console")
 know = _REGISTRY.add
+#: The longest text, in characters, whose redacted form is remembered.
+_SHORT = 200
 
 
 def know_environment(environment: Mapping[str, str] = os.environ) -> None:
@@ -45,6 +48,17 @@ def redactor() -> Redactor:
 def redacted(text: str) -> str:
     """Return the text in which the secrets that this process was given, and everything that has the
     form of a credential, are replaced.
+    """
+    if len(text) <= _SHORT:
+        return _redacted_short(text, _REGISTRY.count)
+    whole = redactor()
+    return whole.feed(text) + whole.end()
+
+
+@functools.lru_cache(maxsize=4096)
+def _redacted_short(text: str, _known: int) -> str:
+    """Return a short text redacted. A screen draws the same words many times a second. `_known` is
+    how many forms of secrets are known, so that a new secret is looked for in every text.
     """
     whole = redactor()
     return whole.feed(text) + whole.end()

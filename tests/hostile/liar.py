@@ -40,13 +40,13 @@ KINDS: dict[str, str] = {
     "odd-types": r"were refused",
     # 100,000 runs, and 100,000 incidents
     "many-runs": r"1,000 runs",
-    "many-incidents": r"5,000 incidents",
+    "many-incidents": r"5,000 incidents|incident 0 \(\+4,?999\)",
     # names that a terminal acts on
     "escapes": r"were refused",
     # telemetry and a log of one line without an end, as fast as they are read
     "one-line": r"were refused",
     # a journal without an end, as fast as it is read
-    "endless-journal": r"New journal records|journal were refused|no telemetry",
+    "endless-journal": r"New journal records|journal were refused|no telemetry|telemetry is",
     # offsets near the end of what a number holds
     "far-offsets": r"no longer kept",
     # half an answer, and then nothing
@@ -56,13 +56,13 @@ KINDS: dict[str, str] = {
     # the connection ends after the first answer
     "disconnects": r"ended|closed",
     # the clock is in the year 9999
-    "year-9999": r"in its greeting",
+    "year-9999": r"in its greeting|wall seconds",
     # each connection has another past behind the same cursors
     "another-past": r"does not know what was read",
     # each connection is of another home
     "another-home": r"ended|closed",
     # each answer holds a gap
-    "gaps": r"New gaps|records of",
+    "gaps": r"New gaps|records of|telemetry is",
     # a list of streams without an end
     "many-streams": r"streams",
 }

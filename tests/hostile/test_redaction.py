@@ -96,7 +96,9 @@ class SetUpLog:
     async def streams(self) -> list[str]:
         return ["setup"]
 
-    async def read_log(self, stream: str, cursor: str, *, seen: int = 0) -> Chunk:
+    async def read_log(
+        self, stream: str, cursor: str, *, seen: int = 0, ahead: bool = False
+    ) -> Chunk:
         at = 0 if cursor == "start" else int(cursor.partition(":")[2])
         end = min(at + self._size, len(self._data))
         more = end < len(self._data)

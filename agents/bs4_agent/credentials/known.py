@@ -22,6 +22,11 @@ class KnownValues:
         self._forms: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
+    @property
+    def count(self) -> int:
+        """Return how many forms of secrets are known. It never becomes smaller."""
+        return len(self._forms)
+
     def add(self, value: str) -> None:
         """Add a secret value. One that is shorter than 8 characters is left out."""
         new: set[str] = set()

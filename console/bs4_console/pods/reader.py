@@ -39,7 +39,7 @@ BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
 #: streams than that.
 STEP_READS, SHARED_S = 4, 1.0
 #: Bytes of records that are taken in at a time, which takes some milliseconds.
-PIECE_BYTES = 16384
+PIECE_BYTES = 8192
 #: Characters of a refused record's reason that are kept.
 _REASON_LENGTH = 160
 #: Seconds between two requests for the list of streams (new runs, new logs).
