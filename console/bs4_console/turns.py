@@ -8,8 +8,8 @@ import time
 from collections.abc import AsyncIterator
 
 #: For how long nothing is taken in after a piece, as a multiple of the time that the piece took.
-#: All pods together get a third of this program's time at most.
-REST = 2.0
+#: All pods together get a quarter of this program's time at most.
+REST = 3.0
 
 
 class Turns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
 #: Seconds after which the sessions start even if no first screen was painted.
 START_S = 1.0
+#: For how long changes of pods wait after a drawing, as a multiple of the time that it took.
+DRAW_REST, MOST_REST_S = 4.0, 0.5
 _NO_COLOUR = NoColor()
 
 
@@ -140,6 +143,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             c.id: commands.key_text(c.keys[0]) for c in commands.COMMANDS if c.keys
         }
         self._dirty = True
+        self._rest_until = 0.0
         self.remote = False
         self._second = -1
         self.kept = SavedView(self.settings, save)
@@ -185,17 +189,20 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         """Repaint what has changed. The app's only repaint timer calls this ten times a second, or
         four times over SSH. Logs are painted at every call. The rest of the screen is drawn again
         when data of a pod has changed (over SSH at most once a second), and at least once a second
-        because it shows ages. Whenever the rest is drawn, new alerts are shown and changed settings
-        are saved too.
+        because it shows ages. If drawing takes long, changes wait longer: it gets a fifth of the
+        time at most, so that keys are served. Whenever the rest is drawn, new alerts are shown and
+        changed settings are saved too.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
         second = int(self.clock.wall())
         # Over SSH, changes wait for the next second: a table of ages and meters is painted once a
         # second, not four times.
-        due = second != self._second or (self._dirty and not self.remote)
+        began = time.perf_counter()
+        changed = self._dirty and not self.remote and began >= self._rest_until
+        due = second != self._second or changed
         if due:
-            self._dirty, self._second = False, second
+            self._dirty, self._second, self._rest_until = False, second, began
         # Draw the dialogs on top and the first full screen below them, which goes on behind a
         # question.
         for screen in reversed(self.screen_stack):
@@ -212,6 +219,14 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.kept.restore(self)
             self.kept.poll(self)
             self._greet()
+            self.drew(time.perf_counter() - began)
+
+    def drew(self, seconds: float) -> None:
+        """Note that drawing or painting took so many seconds. The next change of a pod waits
+        accordingly, up to half a second.
+        """
+        rest = self._rest_until + DRAW_REST * seconds
+        self._rest_until = min(rest, time.perf_counter() + MOST_REST_S)
 
     def _alert(self) -> None:
         """Show what became worse since the last tick: a toast for each alert, and one sound for all

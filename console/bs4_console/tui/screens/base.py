@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -151,7 +152,9 @@ class ConsoleScreen(Screen[None]):
         and everything once more.
         """
         if self.drawn:
+            began = time.perf_counter()
             super()._compositor_refresh()
+            self.console_app.drew(time.perf_counter() - began)
 
     def on_resize(self) -> None:
         """Redraw the screen in its new size."""
