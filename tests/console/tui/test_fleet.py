@@ -203,6 +203,38 @@ async def test_256_pods_with_4_runs_stay_fluent() -> None:
         print(f"key {key * 1000:.1f} ms, tick {tick * 1000:.1f} ms")
 
 
+async def test_a_change_waits_four_times_as_long_as_the_last_drawing_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (session,) = many(1, 1)
+    clock = Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO)
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=clock)
+    async with app.run_test(size=(160, 50)) as pilot:
+        await drive(pilot, [session], ())
+        now = [time.perf_counter() + 60.0]
+        drawn: list[float] = []
+        monkeypatch.setattr("bs4_console.tui.app.DRAW_REST", 4.0)
+        monkeypatch.setattr("bs4_console.tui.app.time.perf_counter", lambda: now[0])
+        monkeypatch.setattr(type(app.screen), "draw_safely", lambda screen: drawn.append(now[0]))
+        for seconds, draws in (
+            (0.0, 1),
+            (0.19, 1),
+            (0.21, 2),
+            (0.22, 3),
+            (10.0, 4),
+            (10.49, 4),
+            (10.51, 5),
+        ):
+            now[0] = now[0] // 60 * 60 + seconds
+            session.state.changed()
+            app.tick()
+            assert len(drawn) == draws, f"after {seconds} s"
+            if seconds == 0.0:
+                app.drew(0.05)
+            if seconds == 10.0:
+                app.drew(7.0)  # the wait has a limit
+
+
 @pytest.mark.parametrize(
     ("key", "module", "most"), [("J", "journal", 0), ("U", "gpu_table", 64 + 8)]
 )
