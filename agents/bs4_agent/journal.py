@@ -11,7 +11,7 @@ from typing import Any
 
 from bs4_agent.clock import stamp
 from bs4_agent.digest import sha256
-from bs4_agent.errors import SpoolFull
+from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.streams.segments import SegmentStream, parse
 from bs4_agent.withheld import Withheld
 
@@ -56,7 +56,12 @@ class Journal:
                 whole, line = line, _line({**record, **self._withheld.shown(fields)})
                 if line != whole:
                     self._keep(self._withheld, line, record)
-            self.stream.append_line(line, sync=sync)
+            try:
+                self.stream.append_line(line, sync=sync)
+            except AgentError:
+                if self._withheld is not None:
+                    self._withheld.forget(digest(line))
+                raise
             self._seq += 1
             self._prev = digest(line)
         return record
@@ -78,7 +83,8 @@ class Journal:
 
     def whole_records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that is still on the disk, oldest first, with the secrets that an
-        action may need again. At the end, delete what was withheld of lines that are gone.
+        action may need again. At the end, delete what was withheld of lines that are gone; so
+        nothing may be appended meanwhile.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:

@@ -7,6 +7,7 @@ launch that goes on after a restart, and a plan that is confirmed after one, nee
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.runs.files import read_passing, write_json
 
 #: The fields from which an action is carried out.
-_NEEDED = ("body", "plan")
+_NEEDED = ("body", "plan", "to")
 #: The fields by which records belong together. They are names that a run or a person's action has,
 #: and stay even if a secret is the same.
 _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "incident", "failure")
@@ -55,8 +56,14 @@ class Withheld:
         """Return the whole record of a line, or None if it is not kept here or its file is damaged.
         A launch of what the journal has instead is refused (see launch/start.py).
         """
-        return read_passing(self._directory / f"{line_hash}.json")
+        try:
+            return read_passing(self._directory / f"{line_hash}.json")
+        except OSError:
+            return None
 
     def forget(self, line_hash: str) -> None:
-        """Delete the record of a line that the journal no longer has."""
-        (self._directory / f"{line_hash}.json").unlink(missing_ok=True)
+        """Delete the record of a line that the journal does not have. One that cannot be deleted
+        stays, and is tried again at the next start.
+        """
+        with contextlib.suppress(OSError):
+            (self._directory / f"{line_hash}.json").unlink()

@@ -50,15 +50,15 @@ def redacted(text: str) -> str:
     form of a credential, are replaced.
     """
     if len(text) <= _SHORT:
-        return _redacted_short(text, _REGISTRY.count)
+        return _redacted_short(text, _REGISTRY.version)
     whole = redactor()
     return whole.feed(text) + whole.end()
 
 
 @functools.lru_cache(maxsize=4096)
-def _redacted_short(text: str, _known: int) -> str:
-    """Return a short text redacted. A screen draws the same words many times a second. `_known` is
-    how many forms of secrets are known, so that a new secret is looked for in every text.
+def _redacted_short(text: str, _version: int) -> str:
+    """Return a short text redacted. A screen draws the same words many times a second. `_version`
+    is that of the known secrets, so that a new secret is looked for in every text.
     """
     whole = redactor()
     return whole.feed(text) + whole.end()

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 #: For how long nothing is taken in after a piece, as a multiple of the time that the piece took.
 #: All pods together get a quarter of this program's time at most.
 REST = 3.0
+#: The longest such pause, in seconds: a piece may have taken long because this program was stopped.
+REST_MOST_S = 1.0
 
 
 class Turns:
@@ -23,9 +25,9 @@ class Turns:
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until no other reader has a turn, and keep the turn while the block runs and for
-        REST times as long afterwards.
+        REST times as long afterwards, but at most a second.
         """
         async with self._lock:
             began = time.perf_counter()
             yield
-            await asyncio.sleep(REST * (time.perf_counter() - began))
+            await asyncio.sleep(min(REST * (time.perf_counter() - began), REST_MOST_S))

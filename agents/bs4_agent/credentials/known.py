@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import threading
 import urllib.parse
 from collections.abc import Callable
 
@@ -21,11 +22,9 @@ class KnownValues:
         self._kind = kind
         self._forms: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
-
-    @property
-    def count(self) -> int:
-        """Return how many forms of secrets are known. It never becomes smaller."""
-        return len(self._forms)
+        self._adding = threading.Lock()
+        self.version = 0
+        """It becomes larger whenever a value is added."""
 
     def add(self, value: str) -> None:
         """Add a secret value. One that is shorter than 8 characters is left out."""
@@ -33,13 +32,15 @@ class KnownValues:
         for line in value.splitlines():
             if len(line.strip()) >= _SHORTEST:
                 new |= _forms(line.strip())
-        if new <= self._forms:
-            return
-        forms = self._forms | new
-        longest_first = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        # A new set, because another thread may be looking through the old one.
-        self._forms = forms
+        with self._adding:
+            if new <= self._forms:
+                return
+            forms = self._forms | new
+            longest_first = sorted(forms, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            # A new set, because another thread may be looking through the old one.
+            self._forms = forms
+            self.version += 1
 
     def replace(self, text: str, instead: Callable[[str, str], str]) -> str:
         """Return the text in which each known value is what `instead` returns for the value and its

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
         return 0
     print(f"{path} has the config of {name} (digest {chosen.config_digest}).")
     if chosen.overrides:
-        print(f"Its command line had more arguments: {' '.join(chosen.overrides)}")
+        print(f"Its command line had more arguments: {shlex.join(chosen.overrides)}")
     if is_redacted:
         print("A secret in it is [redacted]; fill it in before a launch.")
     return 0

@@ -12,6 +12,8 @@ from bs4_console.documentation.pages import entries
 from bs4_console.documentation.parameters import Parameter, parameters
 
 _NO_DESCRIPTION = "The trainer's own schema has no description of it, and no rule is about it."
+#: What a parameter is called by people who do not know its short name.
+_SPELLED_OUT = {"lr": "the learning rate, a parameter"}
 _NAME = re.compile(r"[\w.]+")
 
 
@@ -67,7 +69,8 @@ def _parameter(
     return Entry(
         kind="parameter",
         names=tuple(dict.fromkeys((name, plain))),
-        title=f"a parameter of {', '.join(dict.fromkeys(map(whose, settings)))}",
+        title=f"{_SPELLED_OUT.get(last, 'a parameter')} of "
+        f"{', '.join(dict.fromkeys(map(whose, settings)))}",
         text="\n\n".join((*paragraphs, *(said or [_NO_DESCRIPTION]))),
         settings=settings,
     )

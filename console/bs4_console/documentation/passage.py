@@ -12,6 +12,7 @@ from bs4_console.documentation.pages import cells
 LONGEST = 480
 _FENCE = "```"
 _SEEN = "Seen by."
+_TO_DO, _FIX = "What to do.", "Fix."
 _EMPHASIS = re.compile(r"(\*\*?)(?=\S)([^*]*[^*\s\\])\1")
 _LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 
@@ -19,15 +20,17 @@ _LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 def passage(entry: Entry, asked: Sequence[str], is_named: bool) -> str:
     """Return a short passage of an entry's text, without the signs of Markdown: its beginning if
     the entry is named by the topic, else the paragraph, row or item with the most words of `asked`,
-    the words of the topic.
+    the words of the topic. Of a failure: what it looks like, the first thing to do, and why.
     """
     found = list(blocks(entry.text))
     if not found:
         return ""
-    if is_named:
+    if _SEEN in found[1:]:
         # A failure's signatures are long and for machines; what it looks like stands before them.
-        if _SEEN in found[1:]:
-            found = found[: found.index(_SEEN)]
+        seen = found.index(_SEEN)
+        steps = _first_step(entry, found[seen:])
+        return _cut("\n".join([found[0], *steps, *found[1:seen]]))
+    if is_named:
         return _cut("\n".join(found))
     wanted = set(asked)
 
@@ -35,6 +38,18 @@ def passage(entry: Entry, asked: Sequence[str], is_named: bool) -> str:
         return len(wanted.intersection(words(block)))
 
     return _cut(max(found, key=fit))
+
+
+def _first_step(entry: Entry, found: Sequence[str]) -> list[str]:
+    """Return the first thing to do about a failure: what a person does, or that its playbook
+    mends it. Return [] if its text says neither.
+    """
+    if _TO_DO in found[:-1]:
+        return [f"{_TO_DO} {found[found.index(_TO_DO) + 1].removeprefix('- ')}"]
+    if _FIX in found:
+        plan = f"bs4-console playbook plan {entry.names[0]} --pod NAME"
+        return [f"{_TO_DO} Its playbook mends it: {plan}, or i and then p on the screen."]
+    return []
 
 
 def blocks(text: str) -> Iterator[str]:

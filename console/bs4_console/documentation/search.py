@@ -26,6 +26,12 @@ _LENGTH = 200
 #: How much less a name counts that only a config of sft or eval has: most configs are of a whole
 #: training, and their names are longer.
 _PART = 0.3
+#: How much more an entry counts if it is a command whose name is among the words of the topic.
+_COMMAND = 3.0
+#: Words of a question that say nothing about its topic.
+_FILLERS = frozenset(
+    words("how do does can i my me a an the to of for in on is are it what why when")
+)
 #: Words shorter than this are not corrected: too many others are alike.
 _LONG = 4
 
@@ -61,6 +67,7 @@ def search(topic: str, index: Index) -> Found:
     asked = words(topic)
     if asked[:2] == ("bs4", "console") and len(asked) > 2:
         asked = asked[2:]
+    asked = tuple(word for word in asked if word not in _FILLERS) or asked
     named = index.named(asked)
     xid = _xid(topic, index.entries)
     if xid is not None:
@@ -179,6 +186,8 @@ class Index:
                 if count:
                     rare = math.log(1 + total / self.counts[word])
                     score += rare * count / (count + 1 + length / _LENGTH)
+            if self.entries[number].kind == "command" and set(self._names[number][0]) <= {*wanted}:
+                score *= _COMMAND
             if score:
                 yield number, score
 

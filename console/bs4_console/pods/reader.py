@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,11 @@ LIST_S = 2.0
 Apply = Callable[[dict[str, Any]], None]
 
 
+def _shared(stream: str) -> bool:
+    """Return True if the stream shares a few places for reads with others of its kind."""
+    return stream.startswith("steps/")
+
+
 def pieces(chunk: Chunk) -> Iterator[Chunk]:
     """Yield a chunk of whole lines in pieces of whole lines, each of PIECE_BYTES or of one longer
     line. The last piece ends where the chunk does, which may be in a later generation. A chunk
@@ -75,6 +80,10 @@ class PodReader:
         self.state, self.mirror = state, mirror
         self.turns: Turns | None = None
         """The turns that this pod takes in what it reads, shared with other pods."""
+        self._one_of_ours = asyncio.Lock()
+        """Held by the stream that has the pod's turn or waits for it, so that a pod with many
+        streams gets no more turns than others.
+        """
         self.sampled = asyncio.Event()
         """Set once telemetry has arrived over this connection."""
         self._look = asyncio.Event()
@@ -135,12 +144,14 @@ class PodReader:
         # No wait until the end was reached once, so that an empty stream has its cursor at once.
         wait = 0.0
         while True:
-            chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
-            if chunk.gap:
-                self.mirror.note_gap(stream, chunk.gap)
-            for piece in pieces(chunk):
-                async with self.turns.turn() if self.turns else contextlib.nullcontext():
-                    self._take_in(stream, apply, piece)
+            # Few step streams are read at a time, and what was read is held until it is taken in.
+            async with self._step_reads if _shared(stream) else contextlib.nullcontext():
+                chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
+                if chunk.gap:
+                    self.mirror.note_gap(stream, chunk.gap)
+                for piece in pieces(chunk):
+                    async with self._turn():
+                        self._take_in(stream, apply, piece)
             if chunk.data or chunk.next != cursor:
                 self.state.changed()
             if (
@@ -151,6 +162,15 @@ class PodReader:
                 await self.release(channel)
             wait = 0.0 if chunk.data or chunk.gap else WAIT_S
             cursor = chunk.next
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for this pod's turn, and keep it while the block runs."""
+        if self.turns is None:
+            yield
+            return
+        async with self._one_of_ours, self.turns.turn():
+            yield
 
     def _take_in(self, stream: str, apply: Apply, chunk: Chunk) -> None:
         """Save the records of a chunk and put them into the state. Nothing may interrupt this: the
@@ -187,13 +207,11 @@ class PodReader:
         of them. So the step streams of many runs share a few, and a refusal for too many reads is a
         pause.
         """
-        shared = stream.startswith("steps/")
-        if shared and sum(name.startswith("steps/") for name in self.state.streams) > STEP_READS:
+        if _shared(stream) and sum(map(_shared, self.state.streams)) > STEP_READS:
             wait = min(wait, SHARED_S)
         while True:
             try:
-                async with self._step_reads if shared else contextlib.nullcontext():
-                    return await channel.read(stream, cursor, limit=limit, wait=wait)
+                return await channel.read(stream, cursor, limit=limit, wait=wait)
             except RemoteError as error:
                 if error.type != "too-many-calls":
                     raise

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.credentials.forms import is_secret
+from bs4_agent.credentials.redaction import marker
 from bs4_console import files
 from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
 from bs4_console.configs.history import History
@@ -26,6 +29,8 @@ from bs4_console.secret import redacted
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 #: More configs are not read in one look at a pod.
 _MOST = 20
+#: The most dots in a line of a config, in keys and texts.
+_DOTS = 200
 
 
 class ConfigTexts:
@@ -45,8 +50,8 @@ class ConfigTexts:
 
     def keep(self, digest: str, text: str) -> bool:
         """Keep a text, redacted, if its values have this digest. Return False if they have another
-        one, if it is no TOML, or if there is no room (see docs/ceilings.md). Raises OSError if it
-        cannot be written.
+        one, if it is no TOML, if it has a secret that cannot be redacted, or if there is no room
+        (see docs/ceilings.md). Raises OSError if it cannot be written.
         """
         path = self._path(digest)
         try:
@@ -60,7 +65,10 @@ class ConfigTexts:
         path.parent.mkdir(parents=True, exist_ok=True)
         if sum(1 for _ in path.parent.iterdir()) >= CONFIGS:
             return False
-        files.replace(path, redacted(text).encode())
+        shown = _without_secrets(text)
+        if shown is None:
+            return False
+        files.replace(path, shown.encode())
         return True
 
     def _path(self, digest: str) -> Path | None:
@@ -79,16 +87,50 @@ def digest_of(text: str) -> str:
         return ""
     try:
         return History.digest(data)
-    except ValueError:
-        return ""  # a number with more digits than Python writes, which no trainer takes
+    except (ValueError, RecursionError):
+        return ""  # more digits than Python writes, or deeper than it nests: no trainer takes it
 
 
 def parsed(text: str) -> dict[str, Any] | None:
-    """Return the values of a config, or None if the text is no TOML."""
+    """Return the values of a config, or None if the text is no TOML, or has a line with more dots
+    than a trainer's config: Python's parser needs minutes for a key of thousands of parts.
+    """
+    if any(line.count(".") > _DOTS for line in text.split("\n")):
+        return None
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _without_secrets(text: str) -> str | None:
+    """Return the text of a config redacted, or None if a value that stands under the name of a
+    secret cannot be found in it as it is written there.
+    """
+    for value in _secrets(parsed(text) or {}, ()):
+        if value not in text:
+            return None
+        text = text.replace(value, marker(""))
+    return redacted(text)
+
+
+def _secrets(value: Any, names: tuple[str, ...]) -> Iterator[str]:
+    """Yield each text in a config's values whose name, or whose table and name together, are those
+    of a secret. `names` are the keys that lead to `value`.
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets(inner, (*names, name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, names)
+    elif isinstance(value, str) and value and _names_secret(names, value):
+        yield value
+
+
+def _names_secret(names: tuple[str, ...], value: str) -> bool:
+    """Return True if the name of a value, or its table and name together, are those of a secret."""
+    return is_secret(names[-1], value) or is_secret("_".join(names[-2:]), value)
 
 
 async def keep_of(live: PodSession) -> None:
@@ -98,7 +140,7 @@ async def keep_of(live: PodSession) -> None:
     """
     kept = ConfigTexts()
     wanted = []
-    for run in live.state.runs:
+    for run in reversed(live.state.runs):
         plans = launches(live.state, run)
         if plans:
             wanted.append(plans[max(plans)])

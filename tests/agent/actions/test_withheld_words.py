@@ -158,3 +158,22 @@ def test_what_is_withheld_goes_with_its_record(agent: StoppingAgent) -> None:
     assert not stray.exists()
     assert list(agent.home.withheld.iterdir()) != []
     again.close()
+
+
+def test_a_standing_order_keeps_its_place_after_a_restart(agent: StoppingAgent) -> None:
+    agent.waiting(agent.submit(launch_body(agent), "alice"))
+    place = f"b2://bucket/{FORMED}/runs"
+    agent.book.append("sync", sync=True, run=RUN, event="ordered", who="alice", to=place)
+    assert FORMED not in journal_of(agent)
+    again = StoppingAgent(agent.root)
+    assert again.book.ledger.syncs[RUN].order["to"] == place
+    agent.ended(agent.stop())
+    again.close()
+
+
+def test_what_cannot_be_read_or_removed_keeps_no_agent_from_its_start(agent: StoppingAgent) -> None:
+    agent.home.withheld.mkdir(mode=0o700, exist_ok=True)
+    (agent.home.withheld / f"{'0' * 64}.json").mkdir()
+    again = StoppingAgent(agent.root)
+    assert again.book.records() is not None
+    again.close()

@@ -11,7 +11,7 @@ from bs4_console.assets import find
 from bs4_console.cli.main import COMMANDS
 from bs4_console.configs.catalog import rules
 from bs4_console.documentation.catalog import catalog
-from bs4_console.documentation.entry import Entry
+from bs4_console.documentation.entry import Entry, words
 from bs4_console.documentation.passage import LONGEST, blocks, passage
 from bs4_console.documentation.search import MOST, Found, Index, search
 from bs4_console.failures import nested_yaml
@@ -158,3 +158,34 @@ def test_a_passage_is_the_paragraph_with_the_words(index: Index) -> None:
     assert passage(entry, ("x",), is_named=True).startswith("One begins.\n")
     for known in index.entries:
         assert len(passage(known, (), is_named=True)) <= LONGEST + 4
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("how do I stop a run", "stop"),
+        ("how do i see the logs", "logs"),
+        ("learning rate", "trainer.optim.lr"),
+    ],
+)
+def test_a_question_of_a_person_has_its_answer_first(
+    question: str, name: str, index: Index
+) -> None:
+    assert best(question, index)[1] == name
+
+
+@pytest.mark.parametrize(
+    ("topic", "step"),
+    [
+        (
+            "xid 79",
+            "What to do. Make sure that the newest complete checkpoint is in the object store",
+        ),
+        ("disk full", "What to do. Its playbook mends it: bs4-console playbook plan disk-full"),
+    ],
+)
+def test_a_failure_says_first_what_to_do(topic: str, step: str, index: Index) -> None:
+    hit = search(topic, index).hits[0]
+    said = passage(hit.entry, words(topic), hit.is_named)
+    assert said.startswith("Looks like.")
+    assert step in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,37 @@ def test_a_secret_in_a_config_is_not_kept(texts: ConfigTexts) -> None:
     assert key not in kept
     assert "[redacted" in kept
     assert digest_of(kept) != digest_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'api_key    = "cAnAry-0123456789"\nlr = 1\n',
+        '[wandb]\nkey = "cAnAry-0123456789"\n',
+        'password = """cAnAry-0123456789"""\n',
+        'tokens = 5\ntoken = ["cAnAry-0123456789"]\n',
+    ],
+)
+def test_a_kept_config_has_no_value_that_is_named_as_a_secret(
+    text: str, texts: ConfigTexts
+) -> None:
+    assert texts.keep(digest_of(text), text)
+    kept = texts.text(digest_of(text))
+    assert kept is not None
+    assert "cAnAry" not in kept
+    assert "[redacted" in kept
+
+
+def test_a_config_whose_secret_is_written_otherwise_than_its_value_is_not_kept(
+    texts: ConfigTexts,
+) -> None:
+    text = 'password = "cAn\\u0041ry-0123456789"\n'
+    assert not texts.keep(digest_of(text), text)
+
+
+@pytest.mark.parametrize("text", [".".join(["a"] * 20_000) + " = 1", "a = " + "[" * 5000])
+def test_a_config_that_takes_a_parser_minutes_is_none(text: str, texts: ConfigTexts) -> None:
+    began = time.process_time()
+    assert digest_of(text) == ""
+    assert not texts.keep("0" * 16, text)
+    assert time.process_time() - began < 1.0

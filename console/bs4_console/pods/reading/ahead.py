@@ -169,7 +169,8 @@ class _Reading:
         chunk = self.task.result()
         end = Cursor(self.start.generation, self.offset + len(chunk.data))
         places = (str(self.start), str(end))
-        if chunk.data and chunk.gap is None and (chunk.start, chunk.next) == places:
+        fits = 0 < len(chunk.data) <= self.limit and chunk.gap is None
+        if fits and (chunk.start, chunk.next) == places:
             return chunk
         return None
 
