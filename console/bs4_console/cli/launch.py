@@ -221,7 +221,7 @@ def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
             print(f"  {check.state} {check.id}: {guide.sentence(check)}")
     if looked.blocking and options.plan != "":
         more = len(looked.blocking) - 1
-        others = f" And {more} more forbid it: look with --plan." if more else ""
+        others = f" And {more} more checks forbid it." if more else ""
         complain(f"Nothing was started: {guide.sentence(looked.blocking[0])}{others}")
     return not looked.blocking
 

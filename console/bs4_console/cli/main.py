@@ -86,16 +86,33 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, text in COMMANDS.items():
-        command = subparsers.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + "."
-        )
+        command = subparsers.add_parser(name, help=text, description=_sentence(text))
         if name in commands:
             module = importlib.import_module(f"bs4_console.cli.{name}")
             # The outermost parser refuses words that no parser knows, so it gets the same code.
             parser.usage_code = command.usage_code = getattr(module, "USAGE_CODE", USAGE)
             module.configure(command)
+            _describe_verbs(command)
             command.set_defaults(run=module.run)
     return parser
+
+
+def _sentence(text: str) -> str:
+    """Return a line of help as a sentence."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _describe_verbs(parser: argparse.ArgumentParser) -> None:
+    """Give each verb of a command the line that its command's help has about it, as the first
+    sentence of its own help.
+    """
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for line in action._choices_actions:
+                verb = action.choices[line.dest]
+                if line.help and not verb.description:
+                    verb.description = _sentence(line.help)
+                _describe_verbs(verb)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -378,7 +378,8 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
     if rows:
         lines += ["| | |", "|---|---|"]
         for names, action in rows:
-            lines.append(f"| {cell(names)} | {cell(action.help or '')} |")
+            said = parser._get_formatter()._expand_help(action) if action.help else ""
+            lines.append(f"| {cell(names)} | {cell(said)} |")
         lines.append("")
     return lines
 

@@ -44,7 +44,8 @@ async def run(options: argparse.Namespace) -> int:
                     f"{clock(action.accepted_t)}"
                 )
             for component in stopping.processes(state):
-                print(f"  would end pid {component['pid']} {component['component']}")
+                part = component["component"] or "(a process of the run)"
+                print(f"  would end pid {component['pid']} {part}")
             for step in stopping.steps(state):
                 print(f"  $ {step.command}   (at most {step.seconds:.0f} s, for those that live)")
         confirmed = options.confirm
@@ -52,7 +53,8 @@ async def run(options: argparse.Namespace) -> int:
             confirmed = ask(f"Type {options.name} to stop it: ")
         if confirmed != options.name:
             raise RefusedError(
-                f"{options.name} was not stopped.", f"Confirm with --confirm {options.name}."
+                f"{options.name} was not stopped, because its name was not given.",
+                f"Confirm with --confirm {options.name}.",
             )
         action = await act(live, "stop", as_json=options.json, **subject)
     return exit_code(action)

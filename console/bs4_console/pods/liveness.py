@@ -152,8 +152,7 @@ def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = Non
     if link.word not in SILENT and not (link.word == _FOREIGN and known.gone()):
         return Verdict(
             "unknown",
-            f"{pod} answers, and cannot be asked ({link.word}): that is a matter of the link, "
-            "not of the run.",
+            f"{pod} answers, and cannot be asked ({link.word}): that says nothing about the run.",
             (link,),
             link.detail,
         )

@@ -215,7 +215,8 @@ class Provisioner:
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
             raise NotApplicableError(
                 "Nothing is rented without a price cap.",
-                "Give the most that an hour of the whole machine may cost.",
+                "Give the most that an hour of the whole machine may cost, in US dollars: "
+                "--max-price.",
             )
         if not another:
             with self.book.renting(run) as free:
