@@ -23,7 +23,8 @@ def main() -> None:
     when standard input ends; SIGTERM ends the program.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m bs4_practice.cloud", description="Run the practice clouds."
+        prog="python -m bs4_practice.cloud",
+        description="Run the practice clouds until standard input ends.",
     )
     parser.add_argument("--root", type=Path, required=True, help="where the machines' files go")
     parser.add_argument(
