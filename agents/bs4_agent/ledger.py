@@ -77,8 +77,10 @@ class AttemptView:
 @dataclass(kw_only=True)
 class RunView:
     """One run, as the journal tells it: how it was registered, and its attempts by number.
-    `adopted` is True if it was started by hand and not by the agent. `max_steps` is the number of
-    steps after which it ends, or None. `notes` are the records of notes about the run.
+    `adopted` is True if it was started by hand and not by the agent. `config`, `argv` and
+    `max_steps` (the number of steps after which it ends, or None) are those of its newest attempt.
+    In the journal of an older agent, config and max_steps are those of its first. `notes` are the
+    records of notes about the run.
     """
 
     name: str
@@ -342,6 +344,9 @@ class Ledger:
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
+            if "max_steps" in record:
+                # None too: this attempt's config sets no end, whatever the one before had set.
+                run.max_steps = record["max_steps"]
             run.attempts[number] = AttemptView(
                 number=number,
                 started_t=float(record.get("started_t") or record["t"]),

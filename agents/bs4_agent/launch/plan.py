@@ -210,7 +210,7 @@ def make(
         notes=_notes(spec, known),
         moves=moves,
         typed_name=typed,
-        config=_described(spec, current),
+        config={**_described(spec, current), "max_steps": runs.trainer(spec).max_steps(spec)},
         expires_m=time.monotonic() + LIFETIME_S,
     )
 

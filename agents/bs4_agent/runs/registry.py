@@ -393,18 +393,24 @@ class Runs:
         directory, spec = self.home.run(run.name), run.spec
         if self._told.has(directory, "registered"):
             return
-        try:
-            max_steps = self.trainer(spec).max_steps(spec)
-        except BadConfig:
-            max_steps = None  # of a run that was adopted: it goes on whatever we make of its config
         fields = {
             "trainer": spec.trainer,
             "output_dir": str(spec.output_dir),
             "cwd": str(spec.cwd),
             "config": str(spec.config),
-            "max_steps": max_steps,
+            "max_steps": self._max_steps(spec),
         }
         self._told.append(directory, run.name, 0, "registered", fields)
+
+    def _max_steps(self, spec: LaunchSpec) -> int | None:
+        """Return the number of steps after which a launch ends by its config, or None if it sets
+        none or the config cannot be used. That can be so of a run that was adopted: it goes on
+        whatever we make of its config.
+        """
+        try:
+            return self.trainer(spec).max_steps(spec)
+        except BadConfig:
+            return None
 
     def _tell_started(self, run: Run, attempt: Attempt) -> bool:
         """Journal the start of the attempt. Return False if it was journalled before or the spool
@@ -413,14 +419,16 @@ class Runs:
         directory = self.attempt_directory(run.name, attempt.number)
         if self._told.has(directory, "attempt-started"):
             return False
+        record = read_json(directory / "spec.json")
+        spec = run.spec if record is None else spec_from_dict(record["launch"])
         fields: dict[str, Any] = {
+            "config": str(spec.config),
+            "max_steps": self._max_steps(spec),
             "argv": list(attempt.argv),
             "resume": attempt.resume,
             "identity": attempt.launcher.as_dict() if attempt.launcher is not None else None,
             "started_t": attempt.started_t,
-            "overrides": (read_json(directory / "spec.json") or {"launch": {}})["launch"].get(
-                "overrides", []
-            ),
+            "overrides": [] if record is None else record["launch"].get("overrides", []),
         }
         if run.spec.container:
             fields["container"] = run.spec.container

@@ -309,15 +309,16 @@ def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
-    """Return the estimated time and cost to the last step, from the pace of earlier attempts.
-    Returns only the price if the pace or the last step is unknown, and "" if the price is unknown
-    too.
+    """Return the estimated time and cost to the last step of the config that is to be launched,
+    from the pace of earlier attempts. Returns only the price if the pace or the last step is
+    unknown, for example in a plan of an older agent, and "" if the price is unknown too.
     """
     rate = "" if price is None else f"${price:.2f} an hour"
     pace = run.step_seconds() if run is not None and run.series("time_s") else None
-    if run is None or pace is None or run.view.max_steps is None:
+    config = body.get("config")
+    last = config.get("max_steps") if isinstance(config, Mapping) else None
+    if pace is None or not isinstance(last, int):
         return f"cost: {rate}" if rate else ""
-    last = run.view.max_steps
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
     money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
     shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"

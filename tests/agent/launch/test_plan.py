@@ -375,3 +375,10 @@ def test_an_attempts_overrides_are_in_the_journal(bench: Bench) -> None:
     for number, record in enumerate(ListJournal(bench.home.root / "journal").records()):
         ledger.apply({"t": 1.0, "seq": number, **record})
     assert ledger.runs["demo"].attempts[1].overrides == ["--max-steps", "50"]
+
+
+def test_the_plan_says_where_the_config_that_is_to_be_launched_ends(bench: Bench) -> None:
+    bench.ended()
+    text = CONFIGS[bench.trainer].replace("max_steps = 100", "max_steps = 30")
+    (bench.cwd / "configs" / "short.toml").write_text(text)
+    assert bench.plan(config="configs/short.toml").as_dict()["config"]["max_steps"] == 30

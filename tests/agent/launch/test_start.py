@@ -169,6 +169,26 @@ def test_a_relaunch_is_the_next_attempt_and_saves_the_logs_first(pod: Pod) -> No
     ]
 
 
+def test_each_attempt_tells_its_own_config_and_its_end(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = {"config.toml": 10, "other.toml": 300}
+    monkeypatch.setattr(type(pod.trainer), "max_steps", lambda self, spec: steps[spec.config.name])
+    pod.trainer.program = "exit 0"
+    runs = pod.runs()
+    (pod.root / "work/other.toml").write_text("max_steps = 300\n")
+    first = pod.spec()
+    launch(runs, first, key="k1")
+    ended(runs)
+    launch(runs, replace(first, config=Path("other.toml")), key="k2")
+    ended(runs, number=2)
+    told = []
+    for record in pod.journal.records():
+        if record["event"] == "attempt-started":
+            told.append((Path(record["config"]).name, record["max_steps"]))
+    assert told == [("config.toml", 10), ("other.toml", 300)]
+
+
 def test_a_missing_program_is_named_and_can_be_launched_again_with_the_same_key(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -188,3 +188,16 @@ def test_the_open_incidents_follow_each_record() -> None:
         assert [i.id for i in ledger.open_incidents("r")] == of_run
     assert told[:2] == [["i"], ["j", "i"]]
     assert told[-1] == ["j"]
+
+
+def test_config_and_max_steps_are_those_of_the_newest_attempt():
+    first = {"type": "run", "event": "registered", "run": "r", "config": "a.toml", "max_steps": 9}
+    ledger = Ledger([{**first, "t": 1.0, **B}])
+    started = {"type": "run", "event": "attempt-started", "run": "r", **B}
+    ledger.apply({**started, "t": 2.0, "attempt": 1})
+    run = ledger.runs["r"]
+    assert (run.config, run.max_steps) == ("a.toml", 9), "as an older agent journals it"
+    ledger.apply({**started, "t": 3.0, "attempt": 2, "config": "b.toml", "max_steps": 300})
+    assert (run.config, run.max_steps) == ("b.toml", 300)
+    ledger.apply({**started, "t": 4.0, "attempt": 3, "config": "c.toml", "max_steps": None})
+    assert (run.config, run.max_steps) == ("c.toml", None), "this config sets no end"
