@@ -365,7 +365,9 @@ async def test_a_stream_that_joins_gets_its_share(
     meanwhile = far.served[begun:]
     assert not first.done(), "the one that came late was served last"
     assert far.most <= ceilings.READS_AHEAD + 1, "one that was not foretold"
-    assert meanwhile.count("late") > 0.25 * len(meanwhile), meanwhile.count("late")
+    # Half each once both are under way. Until then, and on a busy machine, the late one has less; a
+    # starved one would have a read where the other has sixteen.
+    assert meanwhile.count("late") > 0.12 * len(meanwhile), meanwhile.count("late")
     assert meanwhile.count("long") > 0.25 * len(meanwhile), meanwhile.count("long")
     await first
 
