@@ -245,6 +245,7 @@ class Pod:
             server=self.prober.probe(run.name, attempt.number),
             good_end=bool(attempt.end and attempt.end.good),
             stop_requested=self.runs.stop_requested(run.name, attempt.number),
+            stopped_before=self._stopped_before(run, attempt),
             history=recent.history.records(),
             resume=attempt.resume if attempt.resume is not None else resume,
             config=config,
@@ -254,6 +255,18 @@ class Pod:
             ),
             leaving=leaving,
         )
+
+    def _stopped_before(self, run: Run, newest: Attempt) -> frozenset[int]:
+        """Return the numbers of the attempts before `newest` that this agent's home records a stop
+        for.
+        """
+        numbers = set()
+        for attempt in run.attempts:
+            if attempt.number < newest.number and self.runs.stop_requested(
+                run.name, attempt.number
+            ):
+                numbers.add(attempt.number)
+        return frozenset(numbers)
 
     def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
         """Return the facts of the GPUs. With `thorough`, the open files of every process are read

@@ -79,6 +79,23 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     return found
 
 
+def _stopped(facts: Facts) -> dict[tuple[str, int], float]:
+    """Return the attempts that we have stopped or are stopping, by (run, attempt), each with the
+    wall second until which what its logs say is our own doing.
+
+    That is the start of the run's newest attempt: one that is started by hand may go on with the
+    log file of the attempt before (`>> train.log`), and its lines are ascribed to that attempt. The
+    newest attempt itself has no such second (infinity).
+    """
+    found = {}
+    for run in facts.runs:
+        if run.stop_requested:
+            found[run.name, run.attempt] = float("inf")
+        for number in run.stopped_before:
+            found[run.name, number] = run.started_t
+    return found
+
+
 class Engine:
     """Turns the facts of scans and the lines of logs into incidents. Call `feed` for every log line
     and `evaluate` after every scan.
@@ -212,7 +229,7 @@ class Engine:
         """Yield one finding for each failure and attempt. If a detector and the logs report the
         same failure, the detector's evidence is added to the finding of the logs.
         """
-        stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
+        stopped = _stopped(facts)
         runs = {run.name: run for run in facts.runs}
         logged = {}
         for cause in list(self._logged(complete)):
@@ -231,16 +248,16 @@ class Engine:
                 logged[item.run, item.attempt, item.failure] = joined
         yield from logged.values()
 
-    def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
-        """Return True if a finding of the logs is to be reported. What a run logs while we stop it
-        is our own doing, unless it was held before the stop.
+    def _counts(self, cause: Cause, stopped: Mapping[tuple[str, int], float]) -> bool:
+        """Return True if a finding of the logs is to be reported. What an attempt logs while we
+        stop it is our own doing, also when the run has been started again since, unless it was held
+        before the stop. `stopped` is what `_stopped` returns.
         """
         item = cause.finding
-        return (
-            not self._live
-            or (item.run, item.attempt) not in stopped
-            or incident_id(item) in self._held
-        )
+        ours_until = stopped.get((item.run, item.attempt))
+        if not self._live or ours_until is None or incident_id(item) in self._held:
+            return True
+        return cause.t is not None and cause.t >= ours_until
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
         """Yield the findings of the logs: incidents from before a restart, then the signatures that

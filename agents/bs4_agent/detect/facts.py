@@ -141,6 +141,8 @@ class RunFacts:
     """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
     failure.
     """
+    stopped_before: frozenset[int] = frozenset()
+    """The earlier attempts of the run that a stop of ours has ended, by number."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
     """By attempt: the stop that the logs of a finished run show."""
     history: Sequence[Mapping[str, Any]] = ()

@@ -258,6 +258,41 @@ def test_what_logs_said_before_the_stop_stays():
     assert watch.evaluate(facts(stopping, now=NOW + 2)) == [], "neither again nor cleared"
 
 
+def told_by_the_stopped_attempt(text_t, *, held_before=False):
+    """What an engine opens for a run that was started again after a stop: attempt 1 said "boom" at
+    the wall second `text_t`, and attempt 2, which has no step yet, began at WALL.
+    """
+    watch = engine(NOISE)
+    first = healthy(started_t=WALL - 600)
+    boom = LogLine(text="boom", level="ERROR", timestamp=text_t)
+    stopping = dataclasses.replace(first, stop_requested=True)
+    if not held_before:
+        assert watch.evaluate(facts(stopping, now=NOW)) == []
+    watch.feed("demo", 1, "prime-rl-2026-01", "inference", boom, place(1))
+    if held_before:
+        assert events(watch.evaluate(facts(first, now=NOW))) == [("opened", "noise")]
+    assert watch.evaluate(facts(stopping, now=NOW + 1)) == []
+    again = healthy(attempt=2, started_t=WALL, trainer_side=Side(), stopped_before=frozenset({1}))
+    return events(watch.evaluate(facts(again, now=NOW + 5)))
+
+
+def test_what_a_stopped_attempt_said_stays_our_own_doing_when_the_run_starts_again():
+    assert told_by_the_stopped_attempt(WALL - 10) == []
+
+
+def test_a_line_of_a_stopped_attempt_without_a_time_stays_our_own_doing():
+    assert told_by_the_stopped_attempt(None) == []
+
+
+def test_a_log_that_a_start_by_hand_goes_on_with_is_believed_from_that_start_on():
+    """`>> train.log` keeps the file, and so the attempt to which its lines are ascribed."""
+    assert told_by_the_stopped_attempt(WALL + 2) == [("opened", "noise")]
+
+
+def test_what_a_stopped_attempt_said_before_its_stop_stays_open_over_the_next_start():
+    assert told_by_the_stopped_attempt(WALL - 10, held_before=True) == []
+
+
 def test_what_was_wrong_with_an_earlier_attempt_is_over_once_a_later_one_makes_steps():
     watch = engine({**DESYNC, "detect": {**DESYNC["detect"], "keep_firing_for": 600.0}})
     watch.evaluate(facts(desynced(), now=NOW))
