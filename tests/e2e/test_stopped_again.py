@@ -5,6 +5,7 @@ the new attempt, and the new config counts.
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,14 @@ def incidents(stage: Stage) -> list[tuple[str, int, str]]:
     return [(i.failure, i.attempt, i.summary) for i in stage.ledger.incidents.values()]
 
 
+def attempt_of(stage: Stage) -> int:
+    """The number of the run's newest attempt, 0 before there is one."""
+    run = stage.session.state.runs.get("demo")
+    if run is None or run.view.attempt is None:
+        return 0
+    return run.view.attempt.number
+
+
 async def ended(stage: Stage, key: str) -> Any:
     async with asyncio.timeout(120):
         async for action in stage.session.follow_action(key):
@@ -33,8 +42,8 @@ async def ended(stage: Stage, key: str) -> Any:
 
 
 async def stopped(stage: Stage) -> None:
-    """Train past the first checkpoint, and stop the run by the console."""
-    await stage.launch()
+    """Wait until the run has passed its first checkpoint, and stop it by the console."""
+    await stage.until(lambda: attempt_of(stage) == 1, 60, "the first attempt")
     await stage.until(lambda: [s for _, s in stage.steps() if s >= 6], 120, "a checkpoint")
     await stage.must("stop", run="demo")
     await stage.until(
@@ -47,6 +56,7 @@ async def stopped(stage: Stage) -> None:
 @pytest.mark.timeout(400)
 async def test_a_launch_after_a_stop_of_ours_raises_nothing_and_its_config_counts() -> None:
     async with staged("prime-rl", step_seconds=1.0) as stage:
+        await stage.launch()
         await stopped(stage)
         assert incidents(stage) == []
         configs = stage.pod.project / "configs"
@@ -66,3 +76,18 @@ async def test_a_launch_after_a_stop_of_ours_raises_nothing_and_its_config_count
         record = fold(stage.session.state, run)
         assert (run.view.config, run.view.max_steps) == ("configs/rl2.toml", 300)
         assert (record.config, record.max_steps) == ("configs/rl2.toml", 300)
+
+
+@pytest.mark.timeout(400)
+async def test_a_start_by_hand_after_a_stop_of_ours_raises_nothing() -> None:
+    """Both starts append to one file, as with `>> by-hand.log`."""
+    async with staged("prime-rl", step_seconds=1.0) as stage:
+        log = stage.pod.home / "by-hand.log"
+        await stage.pod.spawn(stage.pod.launch_command(), log=log)
+        await stopped(stage)
+        assert "Received SIGTERM" in log.read_text()
+        began = time.time()
+        await stage.pod.spawn(stage.pod.launch_command("--resume"), log=log)
+        await stage.until(lambda: attempt_of(stage) == 2, 60, "the second attempt")
+        await stage.until(lambda: [t for t, _ in stage.steps() if t > began], 120, "a step")
+        assert incidents(stage) == []
