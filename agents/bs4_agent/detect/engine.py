@@ -257,7 +257,10 @@ class Engine:
         ours_until = stopped.get((item.run, item.attempt))
         if not self._live or ours_until is None or incident_id(item) in self._held:
             return True
-        return cause.t is not None and cause.t >= ours_until
+        if ours_until == float("inf"):
+            return False
+        # Logs may show whole seconds. What shows no time is reported rather than lost.
+        return cause.t is None or cause.t >= ours_until - 1.0
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
         """Yield the findings of the logs: incidents from before a restart, then the signatures that

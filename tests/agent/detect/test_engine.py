@@ -280,8 +280,13 @@ def test_what_a_stopped_attempt_said_stays_our_own_doing_when_the_run_starts_aga
     assert told_by_the_stopped_attempt(WALL - 10) == []
 
 
-def test_a_line_of_a_stopped_attempt_without_a_time_stays_our_own_doing():
-    assert told_by_the_stopped_attempt(None) == []
+def test_a_line_of_a_stopped_attempt_without_a_time_is_reported_rather_than_lost():
+    """It may be of a start by hand, whose first lines are read before its attempt is known."""
+    assert told_by_the_stopped_attempt(None) == [("opened", "noise")]
+
+
+def test_a_line_in_whole_seconds_is_of_the_start_in_the_same_second():
+    assert told_by_the_stopped_attempt(WALL - 0.9) == [("opened", "noise")]
 
 
 def test_a_log_that_a_start_by_hand_goes_on_with_is_believed_from_that_start_on():
