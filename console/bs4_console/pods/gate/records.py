@@ -33,8 +33,27 @@ class RecordRefused(ValueError):
     """
 
 
+#: What a value has to be, by the rule that it has to pass.
+_WANTED: dict[Rule, str] = {}
+
+
+def rule(wanted: str) -> Callable[[Rule], Rule]:
+    """Return a decorator that makes a function a rule for the values of a field. `wanted` completes
+    the sentence "FIELD is not ...", with which a value that does not pass is refused.
+    """
+
+    def register(passes: Rule) -> Rule:
+        _WANTED[passes] = wanted
+        return passes
+
+    return register
+
+
+@rule("a finite number")
 def number(value: Any) -> bool:
-    """A finite number."""
+    """Return True if `value` is an integer of at most 2**53 or a finite float. Booleans are no
+    numbers.
+    """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     if isinstance(value, int):
@@ -42,38 +61,47 @@ def number(value: Any) -> bool:
     return math.isfinite(value)
 
 
+@rule("a time in wall seconds")
 def wall(value: Any) -> bool:
-    """A time in wall seconds."""
+    """Return True if `value` is a time in seconds since 1970 that an agent can have written."""
     return number(value) and 0 <= value <= TIME_MOST
 
 
+@rule("an integer")
 def whole(value: Any) -> bool:
-    """An integer."""
+    """Return True if `value` is an integer of at most 2**53, of either sign."""
     return isinstance(value, int) and number(value)
 
 
+@rule("a step of training")
 def step(value: Any) -> bool:
-    """A step of training."""
+    """Return True if `value` is the number of a training step. It can be negative: -1 means
+    before the first.
+    """
     return whole(value) and abs(value) <= STEP_MOST
 
 
+@rule("the number of an attempt")
 def attempt(value: Any) -> bool:
-    """The number of an attempt."""
+    """Return True if `value` is the number of a run's attempt."""
     return whole(value) and 0 <= value <= ATTEMPT_MOST
 
 
+@rule("the place of a step in an action")
 def index(value: Any) -> bool:
-    """The place of a step in an action."""
+    """Return True if `value` is the place of a step in an action, counted from 0."""
     return whole(value) and 0 <= value < ACTION_STEP_MOST
 
 
+@rule("true or false")
 def flag(value: Any) -> bool:
-    """true or false."""
+    """Return True if `value` is a boolean."""
     return isinstance(value, bool)
 
 
+@rule("a text")
 def text(value: Any) -> bool:
-    """A text."""
+    """Return True if `value` is a text of at most TEXT_LENGTH characters that UTF-8 can express."""
     return isinstance(value, str) and len(value) <= TEXT_LENGTH and _encodable(value)
 
 
@@ -86,37 +114,51 @@ def _encodable(value: str) -> bool:
     return True
 
 
+@rule("a name of printable characters, which is not empty")
 def name(value: Any) -> bool:
-    """A name of printable characters, which is not empty."""
+    """Return True if `value` is a text of 1 to NAME_BYTES bytes, in one line and without anything
+    that a terminal would act on.
+    """
     if not isinstance(value, str) or not _encodable(value) or one_line(value) != value:
         return False
     return 0 < len(value.encode()) <= NAME_BYTES
 
 
+@rule("an object")
 def mapping(value: Any) -> bool:
-    """An object."""
+    """Return True if `value` is a dictionary with at most ENTRIES members. The members are not
+    checked.
+    """
     return isinstance(value, dict) and len(value) <= ENTRIES
 
 
+@rule("a list of texts")
 def texts(value: Any) -> bool:
-    """A list of texts."""
+    """Return True if `value` is a list of at most ENTRIES texts, each of which passes `text`."""
     return isinstance(value, list) and len(value) <= ENTRIES and all(text(entry) for entry in value)
 
 
+@rule("a list of objects")
 def objects(value: Any) -> bool:
-    """A list of objects."""
+    """Return True if `value` is a list of at most ENTRIES dictionaries. Their members are not
+    checked.
+    """
     return (
         isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
     )
 
 
+@rule("a list of steps of training")
 def steps(value: Any) -> bool:
-    """A list of steps of training."""
+    """Return True if `value` is a list of at most ENTRIES numbers of training steps."""
     return isinstance(value, list) and len(value) <= ENTRIES and all(step(entry) for entry in value)
 
 
+@rule("a list of an action's steps, each with a title")
 def tasks(value: Any) -> bool:
-    """A list of an action's steps, each with a title."""
+    """Return True if `value` is a list of at most ACTION_STEP_MOST dictionaries, each with a text
+    under the key `title`.
+    """
     return (
         objects(value)
         and len(value) <= ACTION_STEP_MOST
@@ -124,8 +166,11 @@ def tasks(value: Any) -> bool:
     )
 
 
+@rule("a list of objects that each name a step of training")
 def torn(value: Any) -> bool:
-    """A list of objects that each name a step of training."""
+    """Return True if `value` is a list of dictionaries, each with the number of a training step
+    under the key `step`.
+    """
     return objects(value) and all(step(entry.get("step")) for entry in value)
 
 
@@ -142,20 +187,19 @@ class Shape:
         """Raise RecordRefused for the first field of `record` that is missing or does not pass its
         rule. Fields that the shape does not name are accepted.
         """
-        for key, rule in self.must.items():
+        for key, passes in self.must.items():
             if key not in record:
                 raise RecordRefused(f"{key} is missing")
-            _check(key, record[key], rule)
-        for key, rule in self.may.items():
+            _check(key, record[key], passes)
+        for key, passes in self.may.items():
             value = record.get(key)
             if value is not None:
-                _check(key, value, rule)
+                _check(key, value, passes)
 
 
-def _check(key: str, value: Any, rule: Rule) -> None:
-    if not rule(value):
-        wanted = (rule.__doc__ or "").rstrip(".").lower()
-        raise RecordRefused(f"{key} is not {wanted}: {_shown(value)}")
+def _check(key: str, value: Any, passes: Rule) -> None:
+    if not passes(value):
+        raise RecordRefused(f"{key} is not {_WANTED[passes]}: {_shown(value)}")
 
 
 def _shown(value: Any) -> str:

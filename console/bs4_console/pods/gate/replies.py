@@ -21,6 +21,7 @@ from bs4_console.pods.gate.records import (
     number,
     objects,
     one_line_each,
+    rule,
     step,
     text,
     texts,
@@ -36,23 +37,33 @@ _OWN = frozenset({"self", "id", "call", "stream", "op"})
 _ARGUMENTS = 100
 
 
+@rule("a cursor")
 def cursor(value: Any) -> bool:
-    """A cursor."""
+    """Return True if `value` has the form of a cursor, a place in a stream."""
     return isinstance(value, str) and _CURSOR.fullmatch(value) is not None
 
 
+@rule("an object of arguments")
 def again(value: Any) -> bool:
-    """An object of arguments."""
+    """Return True if `value` is a dictionary of arguments with which a request is repeated. It
+    holds at most _ARGUMENTS of them, and none that names what is asked or of whom.
+    """
     return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
 
 
+@rule("a list")
 def entries(value: Any) -> bool:
-    """A list. Who reads it checks each entry and leaves out what is wrong."""
+    """Return True if `value` is a list of any length. Who reads it checks each entry and leaves out
+    what is wrong.
+    """
     return isinstance(value, list)
 
 
+@rule("an object of finite numbers and of texts that can be written")
 def plain(value: Any) -> bool:
-    """An object of finite numbers and of texts that can be written."""
+    """Return True if `value` is a dictionary in which every number, at any depth, is finite and
+    every text can be expressed in UTF-8.
+    """
     return mapping(value) and _plain(value)
 
 
@@ -66,23 +77,33 @@ def _plain(value: Any) -> bool:
     return value is None or isinstance(value, bool) or number(value)
 
 
+@rule("a list of paths, each with the file's text")
 def files(value: Any) -> bool:
-    """A list of paths, each with the file's text."""
+    """Return True if `value` is a list of pairs, each of the path and the text of a file."""
     return isinstance(value, list) and all(texts(pair) and len(pair) == 2 for pair in value)
 
 
+@rule("a list of stretches of a log, each of four integers")
 def stretches(value: Any) -> bool:
-    """A list of stretches of a log, each of four integers."""
+    """Return True if `value` is a list of stretches of a log, each a list that begins with four
+    integers.
+    """
     return isinstance(value, list) and all(_of(row, whole, whole, whole, whole) for row in value)
 
 
+@rule("a list of lines, each with its cursor and its size")
 def lines(value: Any) -> bool:
-    """A list of lines, each with its cursor and its size."""
+    """Return True if `value` is a list of lines, each a list that begins with the cursor, the text
+    and the size in bytes of a line.
+    """
     return isinstance(value, list) and all(_of(row, cursor, text, whole) for row in value)
 
 
+@rule("a list of lines, each with its cursor and the place of its match")
 def hits(value: Any) -> bool:
-    """A list of lines, each with its cursor and the place of its match."""
+    """Return True if `value` is a list of dictionaries, each with the cursor, the text and the
+    place of a match.
+    """
     if not objects(value):
         return False
     return all(
