@@ -38,7 +38,7 @@ print(json.dumps({
 }))
 """
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(600)]
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

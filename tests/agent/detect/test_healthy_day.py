@@ -352,6 +352,7 @@ def told(replay: Replay) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_two_healthy_hours_are_silent(replayed: Callable[..., Replay], trainer: str) -> None:
     replay = replayed(trainer, 2.0, 1)
@@ -363,12 +364,14 @@ def test_two_healthy_hours_are_silent(replayed: Callable[..., Replay], trainer: 
 
 
 @pytest.mark.long
+@pytest.mark.beside
 def test_two_healthy_hours_in_json_are_silent(replayed: Callable[..., Replay]) -> None:
     replay = replayed("prime-rl", 2.0, 0, json_lines=True)
     assert not replay.opened, told(replay)
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_a_healthy_day_is_silent(replayed: Callable[..., Replay], trainer: str) -> None:
@@ -378,6 +381,7 @@ def test_a_healthy_day_is_silent(replayed: Callable[..., Replay], trainer: str) 
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("trainer", GENERATIONS)
 def test_the_day_is_one_that_can_fail(replayed: Callable[..., Replay], trainer: str) -> None:
     """The same day with both sides silent from the end of some step on: found within three of its

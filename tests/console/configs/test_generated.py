@@ -93,6 +93,7 @@ def test_what_is_valid_stays_valid_and_what_is_broken_is_refused(
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_often(trainer: str, component: str) -> None:

@@ -173,6 +173,7 @@ def test_lint_agrees_with_the_schema(generation: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("generation", TEXTS)
 def test_lint_agrees_with_the_schema_often(generation: str) -> None:
     agree(generation, 6000, 2)
