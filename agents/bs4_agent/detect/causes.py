@@ -46,6 +46,10 @@ class Cause:
     t: float | None = None
     since_m: float | None = None
     """When the finding began on the clock of `Facts.now_m`, or None for now."""
+    read_m: float | None = None
+    """When the agent read the first line that shows the failure, in seconds of the monotonic clock,
+    or None if no line does or the log is finished.
+    """
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:

@@ -79,20 +79,16 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     return found
 
 
-def _stopped(facts: Facts) -> dict[tuple[str, int], float]:
+def _stopped(facts: Facts) -> dict[tuple[str, int], RunFacts]:
     """Return the attempts that we have stopped or are stopping, by (run, attempt), each with the
-    wall second until which what its logs say is our own doing.
-
-    That is the start of the run's newest attempt: one that is started by hand may go on with the
-    log file of the attempt before (`>> train.log`), and its lines are ascribed to that attempt. The
-    newest attempt itself has no such second (infinity).
+    facts of its run.
     """
     found = {}
     for run in facts.runs:
         if run.stop_requested:
-            found[run.name, run.attempt] = float("inf")
+            found[run.name, run.attempt] = run
         for number in run.stopped_before:
-            found[run.name, number] = run.started_t
+            found[run.name, number] = run
     return found
 
 
@@ -248,19 +244,25 @@ class Engine:
                 logged[item.run, item.attempt, item.failure] = joined
         yield from logged.values()
 
-    def _counts(self, cause: Cause, stopped: Mapping[tuple[str, int], float]) -> bool:
+    def _counts(self, cause: Cause, stopped: Mapping[tuple[str, int], RunFacts]) -> bool:
         """Return True if a finding of the logs is to be reported. What an attempt logs while we
         stop it is our own doing, also when the run has been started again since, unless it was held
         before the stop. `stopped` is what `_stopped` returns.
+
+        A start by hand may go on with the log file of the stopped attempt (`>> train.log`), and its
+        lines are ascribed to that attempt. So a line counts if it was read, and written as far as
+        it shows, after the newest attempt has started.
         """
         item = cause.finding
-        ours_until = stopped.get((item.run, item.attempt))
-        if not self._live or ours_until is None or incident_id(item) in self._held:
+        run = stopped.get((item.run, item.attempt))
+        if not self._live or run is None or incident_id(item) in self._held:
             return True
-        if ours_until == float("inf"):
+        if item.attempt == run.attempt:
             return False
-        # Logs may show whole seconds. What shows no time is reported rather than lost.
-        return cause.t is None or cause.t >= ours_until - 1.0
+        # Logs may show whole seconds.
+        written_before = cause.t is not None and cause.t < run.started_t - 1.0
+        read_before = cause.read_m is not None and cause.read_m < run.started_m
+        return not written_before and not read_before
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
         """Yield the findings of the logs: incidents from before a restart, then the signatures that
@@ -281,7 +283,7 @@ class Engine:
         """Return one finding for several signatures (or logs) of the same failure. Its anchor is
         the evidence that came first.
         """
-        firsts, latests, times, fired = [], [], [], []
+        firsts, latests, times, reads, fired = [], [], [], [], []
         for track, _ in tracks:
             if track.first is not None and track.latest is not None:
                 firsts.append(dict(track.first.place))
@@ -289,6 +291,8 @@ class Engine:
                     latests.append(dict(track.latest.place))
                 if track.first.moment.t is not None:
                     times.append(track.first.moment.t)
+                if track.first.moment.m is not None:
+                    reads.append(track.first.moment.m)
             if track.fired is not None and track.fired.moment.t is not None:
                 fired.append(track.fired.moment.t)
         first = firsts[0]
@@ -304,7 +308,13 @@ class Engine:
             count=sum(track.hits for track, _ in tracks),
         )
         since = None if self._live else max(fired, default=0.0)
-        return Cause(finding, playbook, min(times, default=None), since)
+        return Cause(
+            finding,
+            playbook,
+            t=min(times, default=None),
+            since_m=since,
+            read_m=min(reads, default=None),
+        )
 
     @staticmethod
     def _detect(playbook: Playbook, facts: Facts) -> Iterator[Finding]:

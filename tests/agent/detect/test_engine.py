@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
+
+import pytest
 
 from bs4_agent.detect import engine as detectors
 from bs4_agent.detect.engine import Engine
@@ -258,9 +261,10 @@ def test_what_logs_said_before_the_stop_stays():
     assert watch.evaluate(facts(stopping, now=NOW + 2)) == [], "neither again nor cleared"
 
 
-def told_by_the_stopped_attempt(text_t, *, held_before=False):
+def told_by_the_stopped_attempt(text_t, *, read_s=-10.0, held_before=False):
     """What an engine opens for a run that was started again after a stop: attempt 1 said "boom" at
-    the wall second `text_t`, and attempt 2, which has no step yet, began at WALL.
+    the wall second `text_t`, which was read `read_s` after attempt 2 began, at WALL. Attempt 2 has
+    no step yet.
     """
     watch = engine(NOISE)
     first = healthy(started_t=WALL - 600)
@@ -268,30 +272,36 @@ def told_by_the_stopped_attempt(text_t, *, held_before=False):
     stopping = dataclasses.replace(first, stop_requested=True)
     if not held_before:
         assert watch.evaluate(facts(stopping, now=NOW)) == []
+    read_m = time.monotonic()
     watch.feed("demo", 1, "prime-rl-2026-01", "inference", boom, place(1))
     if held_before:
         assert events(watch.evaluate(facts(first, now=NOW))) == [("opened", "noise")]
     assert watch.evaluate(facts(stopping, now=NOW + 1)) == []
-    again = healthy(attempt=2, started_t=WALL, trainer_side=Side(), stopped_before=frozenset({1}))
+    again = healthy(
+        attempt=2,
+        started_t=WALL,
+        started_m=read_m - read_s,
+        trainer_side=Side(),
+        stopped_before=frozenset({1}),
+    )
     return events(watch.evaluate(facts(again, now=NOW + 5)))
 
 
-def test_what_a_stopped_attempt_said_stays_our_own_doing_when_the_run_starts_again():
-    assert told_by_the_stopped_attempt(WALL - 10) == []
+@pytest.mark.parametrize("text_t", [WALL - 10, None], ids=["with a time", "without"])
+def test_what_a_stopped_attempt_said_stays_our_own_doing_when_the_run_starts_again(text_t):
+    assert told_by_the_stopped_attempt(text_t) == []
 
 
-def test_a_line_of_a_stopped_attempt_without_a_time_is_reported_rather_than_lost():
-    """It may be of a start by hand, whose first lines are read before its attempt is known."""
-    assert told_by_the_stopped_attempt(None) == [("opened", "noise")]
+def test_what_a_stopped_attempt_said_and_was_read_late_stays_our_own_doing():
+    assert told_by_the_stopped_attempt(WALL - 10, read_s=2) == []
 
 
-def test_a_line_in_whole_seconds_is_of_the_start_in_the_same_second():
-    assert told_by_the_stopped_attempt(WALL - 0.9) == [("opened", "noise")]
-
-
-def test_a_log_that_a_start_by_hand_goes_on_with_is_believed_from_that_start_on():
-    """`>> train.log` keeps the file, and so the attempt to which its lines are ascribed."""
-    assert told_by_the_stopped_attempt(WALL + 2) == [("opened", "noise")]
+@pytest.mark.parametrize("text_t", [WALL + 2, WALL - 0.9, None], ids=["t", "whole seconds", "none"])
+def test_a_log_that_a_start_by_hand_goes_on_with_is_believed_from_that_start_on(text_t):
+    """`>> train.log` keeps the file, and so the attempt to which its lines are ascribed. Its first
+    lines are read before the attempt is known.
+    """
+    assert told_by_the_stopped_attempt(text_t, read_s=2) == [("opened", "noise")]
 
 
 def test_what_a_stopped_attempt_said_before_its_stop_stays_open_over_the_next_start():
