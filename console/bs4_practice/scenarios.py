@@ -4,6 +4,7 @@ is for the agent to name.
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from bs4_console.errors import NotApplicableError, UsageError
@@ -40,7 +41,7 @@ async def resume_latest(stage: Stage) -> None:
     complete checkpoint, and start the run by hand with a bare `--resume`, which takes the newest
     checkpoint, complete or not. Returns when the agent has noticed the start. The start is repeated
     up to twice, because a run that fails at once may be gone before the agent looks; after that it
-    returns anyway.
+    returns anyway. Raises TimeoutError if a start that nobody noticed goes on for a minute.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
@@ -59,7 +60,7 @@ async def resume_latest(stage: Stage) -> None:
     ]
     known = len(stage.session.state.runs["demo"].view.attempts)
     for _ in range(HAND_STARTS):
-        await stage.pod.spawn(command)
+        launcher = await stage.pod.spawn(command)
         try:
             await stage.until(
                 lambda: len(stage.session.state.runs["demo"].view.attempts) > known,
@@ -67,7 +68,12 @@ async def resume_latest(stage: Stage) -> None:
                 "the agent's notice of it",
             )
         except StageError:
-            continue  # it was gone before the agent looked; a person would try again too
+            # It was gone before the agent looked, and a person would try again too. On a busy
+            # machine it may also be slow: two launchers at once would be another failure.
+            async with asyncio.timeout(60):
+                await stage.pod.run(["tail", f"--pid={launcher}", "-f", "/dev/null"])
+            if len(stage.session.state.runs["demo"].view.attempts) == known:
+                continue
         return
 
 
