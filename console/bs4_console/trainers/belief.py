@@ -51,6 +51,17 @@ class Logged:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """Expects a call of `print` or `pprint` with the text `text`. `rules` and `whole` are as in
+    Logged.
+    """
+
+    text: str
+    rules: tuple[str, ...] = ()
+    whole: bool = True
+
+
+@dataclass(frozen=True)
 class Raised:
     """Expects that the exception `error` is raised with the message `text`. `rules` is as in
     Logged.
@@ -112,7 +123,8 @@ class Entry:
     value: str
 
 
-Expected = Logged | Raised | Texts | Constants | Words | Calls | Fields | Entry
+Message = Logged | Printed | Raised
+Expected = Message | Texts | Constants | Words | Calls | Fields | Entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +168,7 @@ class Believed:
     beliefs: tuple[Belief, ...]
 
 
-def line(key: str, place: Place, expected: Logged | Raised | Texts, feature: str) -> Belief:
+def line(key: str, place: Place, expected: Message | Texts, feature: str) -> Belief:
     """Return a belief about a log line, whose id is `key`."""
     return Belief(id=key, topic="line", place=place, expected=expected, feature=feature)
 

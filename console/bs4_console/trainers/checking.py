@@ -8,10 +8,18 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Logged, Place, Raised
+from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Message, Place
 from bs4_console.trainers.checkout import Checkout, Source, Unreadable
 from bs4_console.trainers.extract import Said
-from bs4_console.trainers.look import Lines, Reader, has_words, is_message, shown
+from bs4_console.trainers.look import (
+    Lines,
+    Reader,
+    has_words,
+    is_message,
+    is_whole,
+    kind_of,
+    shown,
+)
 from bs4_console.trainers.texts import words
 
 State = Literal["holds", "moved", "gone", "unknown"]
@@ -142,7 +150,7 @@ class _Check:
         pairs = []
         for number, belief in enumerate(self._believed.beliefs):
             expected = belief.expected
-            if verdicts[belief.id].state != "gone" or not isinstance(expected, Logged | Raised):
+            if verdicts[belief.id].state != "gone" or not isinstance(expected, Message):
                 continue
             for said in self._reader.messages(expected, self._scopes(belief.place)):
                 if (belief.place.file, said.line) not in self._taken:
@@ -177,7 +185,7 @@ class _Check:
         expected = belief.expected
         same_file = PurePosixPath(source.file).name == PurePosixPath(belief.place.file).name
         weaker = "" if same_file else belief.feature
-        if isinstance(expected, Logged | Raised):
+        if isinstance(expected, Message):
             for said in self._reader.messages(expected, [source.tree]):
                 free = (source.file, said.line) not in self._taken
                 if free and is_message(expected, said):
@@ -231,7 +239,7 @@ def _reworded(belief: Belief, said: Said) -> Verdict:
     """Return the verdict on a belief whose message says something else now."""
     expected = belief.expected
     note = f"says {shown(max(said.ways, key=len))} now"
-    if isinstance(expected, Logged | Raised) and has_words(expected, said):
+    if isinstance(expected, Message) and has_words(expected, said):
         note = f"is of kind {said.kind} now"
     return Verdict(
         belief=belief,
@@ -243,23 +251,23 @@ def _reworded(belief: Belief, said: Said) -> Verdict:
     )
 
 
-def _likeness(expected: Logged | Raised, said: Said) -> float:
+def _likeness(expected: Message, said: Said) -> float:
     """Return the share of words that an expected message and another have in common, or 0.0 if it
     is too small for the same message. Words that may follow the expected ones do not count.
     """
     ours = words(expected.text)
-    open_end = isinstance(expected, Logged) and not expected.whole
-    kind = expected.level if isinstance(expected, Logged) else expected.error
     best = 0.0
     for way in said.ways:
         theirs = words(way)
         if not ours or not theirs:
             continue
-        most = len(ours) if open_end else max(len(ours), len(theirs))
+        most = len(ours)
+        if is_whole(expected):
+            most = max(most, len(theirs))
         share = len(set(ours) & set(theirs)) / most
         same_beginning = len(ours) > _BEGINNING and ours[:_BEGINNING] == theirs[:_BEGINNING]
         if share > _ALIKE or (share == _ALIKE and most <= _FEW):
             best = max(best, share)
-        elif same_beginning and said.kind == kind:
+        elif same_beginning and said.kind == kind_of(expected):
             best = max(best, min(share, _ALIKE))
     return best

@@ -19,13 +19,16 @@ _LEVELS = {
     "error": "ERROR",
     "exception": "ERROR",
 }
+#: The kind of what is printed and not logged.
+PRINTED = "print"
+_ARGUMENTS_MOST = 20
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Said:
-    """A text in the source: its kind (a level, the name of an exception, or ""), the strings that
-    it can be, and where it lies, in lines that count from 1.
+    """A text in the source, with the strings that it can be, and where it lies, in lines that count
+    from 1. Its kind is a level, `PRINTED`, the name of an exception, or "".
     """
 
     kind: str
@@ -63,6 +66,22 @@ def logged(scope: ast.AST) -> list[Said]:
     for call, given in _calls_with_strings(scope):
         if isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS and call.args:
             found.append(_said(_LEVELS[call.func.attr], call.args[0], given, call))
+    return _ordered(found)
+
+
+def printed(scope: ast.AST) -> list[Said]:
+    """Return what is printed. Several arguments stand with a space between them."""
+    found = []
+    for call, given in _calls_with_strings(scope):
+        if _last_name(call.func) not in ("print", "pprint") or not call.args:
+            continue
+        said = _said(PRINTED, call.args[0], given, call)
+        if len(call.args) > 1:
+            parts = [list(said.ways)]
+            for argument in call.args[1:_ARGUMENTS_MOST]:
+                parts += [[" "], made(argument, given)]
+            said = Said(PRINTED, tuple(joined(parts)), said.line, said.last_line)
+        found.append(said)
     return _ordered(found)
 
 

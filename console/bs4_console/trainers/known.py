@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_console.errors import UNREACHABLE, ConsoleError
-from bs4_console.trainers import prime_rl, prime_rl_2026_01
+from bs4_console.trainers import prime_rl, prime_rl_2026_01, verl
 from bs4_console.trainers.belief import Believed
 from bs4_console.trainers.checking import State, Verdict, check
 from bs4_console.trainers.checkout import Checkout
 
-BELIEVED = {one.id: one for one in (prime_rl_2026_01.BELIEVED, prime_rl.BELIEVED)}
+BELIEVED: dict[str, Believed] = {
+    prime_rl_2026_01.BELIEVED.id: prime_rl_2026_01.BELIEVED,
+    prime_rl.BELIEVED.id: prime_rl.BELIEVED,
+    verl.BELIEVED.id: verl.BELIEVED,
+}
 #: Exit codes, as those of `check`.
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 

@@ -15,7 +15,8 @@ from bs4_console.trainers.belief import (
     Expected,
     Fields,
     Logged,
-    Raised,
+    Message,
+    Printed,
     Texts,
     Words,
 )
@@ -59,18 +60,21 @@ class Reader:
             found += self._read[key]
         return found
 
-    def messages(self, expected: Logged | Raised, scopes: Sequence[ast.AST]) -> list[Said]:
-        """Return the messages of the sort that is expected: those that are logged, or those of
-        exceptions.
+    def messages(self, expected: Message, scopes: Sequence[ast.AST]) -> list[Said]:
+        """Return the messages of the sort that is expected: those that are logged, printed, or
+        given to exceptions.
         """
-        take = extract.logged if isinstance(expected, Logged) else extract.raised
-        return self.all(take, scopes)
+        if isinstance(expected, Logged):
+            return self.all(extract.logged, scopes)
+        if isinstance(expected, Printed):
+            return self.all(extract.printed, scopes)
+        return self.all(extract.raised, scopes)
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
         """Return what these scopes say of an expectation. For a message that is not there it is
         `NOTHING`; which other message took its place is not known here.
         """
-        if isinstance(expected, Logged | Raised):
+        if isinstance(expected, Message):
             said = self.messages(expected, scopes)
             lines = []
             for one in said:
@@ -94,17 +98,28 @@ class Reader:
         raise TypeError(f"{type(expected).__name__} is not looked for in Python files")
 
 
-def is_message(expected: Logged | Raised, said: Said) -> bool:
-    """Return True if a message is the expected one, in its words and in its level or exception."""
+def is_message(expected: Message, said: Said) -> bool:
+    """Return True if a message is the expected one, in its words and in its kind."""
+    return said.kind == kind_of(expected) and has_words(expected, said)
+
+
+def kind_of(expected: Message) -> str:
+    """Return the kind of an expected message: its level, its exception, or that it is printed."""
     if isinstance(expected, Logged):
-        return said.kind == expected.level and has_words(expected, said)
-    return said.kind == expected.error and has_words(expected, said)
+        return expected.level
+    if isinstance(expected, Printed):
+        return extract.PRINTED
+    return expected.error
 
 
-def has_words(expected: Logged | Raised, said: Said) -> bool:
+def is_whole(expected: Message) -> bool:
+    """Return False if more may follow an expected message."""
+    return not isinstance(expected, Logged | Printed) or expected.whole
+
+
+def has_words(expected: Message, said: Said) -> bool:
     """Return True if a message has the expected words."""
-    whole = isinstance(expected, Raised) or expected.whole
-    return _fits(pattern(expected.text, whole=whole), said)
+    return _fits(pattern(expected.text, whole=is_whole(expected)), said)
 
 
 def _fits(wording: re.Pattern[str], said: Said) -> bool:

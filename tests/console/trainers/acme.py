@@ -13,6 +13,7 @@ from bs4_console.trainers.belief import (
     Known,
     Logged,
     Place,
+    Printed,
     Raised,
     Texts,
     Words,
@@ -56,6 +57,7 @@ def stop(process):
     process.terminate()
     process.wait(timeout=30)
     process.kill()
+    print("Engine ended with", process.returncode)
 ''',
     "src/acme/paths.py": '''
 """Where acme writes."""
@@ -103,6 +105,12 @@ BELIEVED = Believed(
             "stopping",
             Place("src/acme/run.py", "main"),
             Logged("ERROR", "Stopping everything at once"),
+            FEATURE,
+        ),
+        line(
+            "ended",
+            Place("src/acme/run.py", "stop"),
+            Printed("Engine ended with <code:i>"),
             FEATURE,
         ),
         line(

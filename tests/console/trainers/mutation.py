@@ -14,8 +14,7 @@ from bs4_console.trainers.belief import (
     Constants,
     Entry,
     Fields,
-    Logged,
-    Raised,
+    Message,
     Texts,
     Words,
 )
@@ -36,7 +35,7 @@ def changed(source: str, verdict: Verdict) -> str:
         return _renamed_field(source, verdict.belief, expected)
     if isinstance(expected, Calls):
         return _other_call(source, verdict, expected)
-    if isinstance(expected, Logged | Raised):
+    if isinstance(expected, Message):
         return _other_word(source, verdict, expected.text)
     if isinstance(expected, Texts | Constants):
         return _other_word(source, verdict, expected.texts[0])

@@ -6,26 +6,38 @@ import re
 
 import pytest
 
-from bs4_agent.trainers import prime_rl_2026_01_lines, prime_rl_lines
+from bs4_agent.trainers import prime_rl_2026_01_lines, prime_rl_lines, verl_lines
 from bs4_agent.trainers.grammar import Rule
 from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
 from bs4_agent.trainers.launcher import component
-from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Logged, Raised, Texts
+from bs4_console.trainers.belief import (
+    Belief,
+    Believed,
+    Calls,
+    Entry,
+    Logged,
+    Message,
+    Printed,
+    Texts,
+)
 from bs4_console.trainers.known import BELIEVED
 from bs4_console.trainers.texts import pattern
 
 RULES = {
     "prime-rl-2026-01": prime_rl_2026_01_lines.RULES,
     "prime-rl": prime_rl_lines.RULES,
+    "verl": verl_lines.RULES,
 }
 #: Rules for lines of programs that a trainer runs and that are not in its source: vLLM, torch,
-#: huggingface_hub, loguru, httpx, verifiers.
+#: huggingface_hub, loguru, httpx, verifiers, Ray, Hydra.
 OTHERS = frozenset(
     rule.template for rule in (*INFERENCE_RULES, *RATE_LIMIT_RULES, *TORCH_RULES)
 ) | {
     "An error has been caught in function '<function:t>',",
     "httpx.ConnectError: <error:t>",
     "Aborted rollout due to <error:t>",
+    "Started a local Ray instance.",
+    "Error executing job with overrides: [<_rest:t>",
 }
 ALL = [pytest.param(one, id=one.id) for one in BELIEVED.values()]
 
@@ -33,7 +45,7 @@ ALL = [pytest.param(one, id=one.id) for one in BELIEVED.values()]
 def read_by(belief: Belief) -> tuple[str, ...]:
     """Return the templates of the rules that read what a belief is about."""
     expected = belief.expected
-    if isinstance(expected, Logged | Raised):
+    if isinstance(expected, Message):
         return expected.rules or (expected.text,)
     if isinstance(expected, Texts):
         return expected.rules
@@ -65,9 +77,11 @@ def test_the_level_of_a_belief_is_that_of_its_rules(trainer: str) -> None:
     for rule in RULES[trainer]:
         levels.setdefault(rule.template, set()).add(rule.level)
     for belief in of_lines(BELIEVED[trainer]):
-        if isinstance(belief.expected, Logged):
-            for text in read_by(belief):
+        for text in read_by(belief):
+            if isinstance(belief.expected, Logged):
                 assert levels[text] == {belief.expected.level}, belief.id
+            elif isinstance(belief.expected, Printed):
+                assert levels[text] == {""}, belief.id
 
 
 @pytest.mark.parametrize("believed", ALL)

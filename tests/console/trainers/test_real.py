@@ -1,4 +1,4 @@
-"""What is believed of prime-rl, held against its real source, where a checkout is at hand."""
+"""What is believed of prime-rl and verl, held against their source, where a checkout is at hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from tests.console.trainers.mutation import changed
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
-CHECKOUTS = {"prime-rl-2026-01": "BS4_PRIME_RL_2026_01", "prime-rl": "BS4_PRIME_RL"}
+CHECKOUTS = {
+    "prime-rl-2026-01": "BS4_PRIME_RL_2026_01",
+    "prime-rl": "BS4_PRIME_RL",
+    "verl": "BS4_VERL",
+}
 
 
 def checkout(trainer: str) -> Path:
