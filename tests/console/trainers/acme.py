@@ -50,6 +50,8 @@ def launch(config):
         message += f" | Norm: {config.norm:.4f}"
     logger.success(message)
     logger.success("Everything is done here")
+    logger.info(f"Saved round {config.round} to the disk")
+    logger.info(f"Saved weights of round {config.round} to the disk")
     return process
 
 
@@ -58,6 +60,13 @@ def stop(process):
     process.wait(timeout=30)
     process.kill()
     print("Engine ended with", process.returncode)
+''',
+    "src/acme/side/run.py": '''
+"""Runs beside acme."""
+
+
+def watch():
+    logger.success("Everything is done here")
 ''',
     "src/acme/paths.py": '''
 """Where acme writes."""
@@ -99,6 +108,24 @@ BELIEVED = Believed(
             "done",
             Place("src/acme/run.py", "launch"),
             Logged("SUCCESS", "Everything is done here"),
+            FEATURE,
+        ),
+        line(
+            "side-done",
+            Place("src/acme/side/run.py", "watch"),
+            Logged("SUCCESS", "Everything is done here"),
+            FEATURE,
+        ),
+        line(
+            "saved",
+            Place("src/acme/run.py", "launch"),
+            Logged("INFO", "Saved round <step:i> to the disk"),
+            FEATURE,
+        ),
+        line(
+            "saved-weights",
+            Place("src/acme/run.py", "launch"),
+            Logged("INFO", "Saved weights of round <step:i> to the disk"),
             FEATURE,
         ),
         line(
@@ -178,13 +205,13 @@ BELIEVED = Believed(
 
 def write(root: Path, **changes: tuple[str, str]) -> Path:
     """Write the source of acme below `root` and return it. Each change is a text of a file and what
-    replaces it, under the file's name without its folder and ending.
+    replaces it, under the file's name in `src/acme` without its ending.
     """
     for name, text in FILES.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         change = changes.get(path.stem)
-        if change is not None:
+        if change is not None and path.parent.name == "acme":
             assert change[0] in text
             text = text.replace(*change)
         path.write_text(text)

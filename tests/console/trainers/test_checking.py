@@ -73,12 +73,17 @@ def test_a_message_that_begins_the_same_is_reworded_too(tmp_path: Path) -> None:
 
 
 def test_the_message_of_another_belief_is_no_new_wording(tmp_path: Path) -> None:
-    # What is left has three of the four words, and is what another belief is about.
-    root = acme.write(
-        tmp_path,
-        run=('"Everything is done here"', 'f"Started the engine with nothing"'),
-    )
-    assert {name: one.state for name, one in differing(root).items()} == {"done": "gone"}
+    # What is left has all of its words, and is what another belief is about.
+    gone = '    logger.info(f"Saved round {config.round} to the disk")\n'
+    root = acme.write(tmp_path, run=(gone, ""))
+    assert {name: one.state for name, one in differing(root).items()} == {"saved": "gone"}
+
+
+def test_the_message_of_another_belief_is_no_new_place(tmp_path: Path) -> None:
+    # The other program, in a file of the same name, says the same and has a belief of its own.
+    root = acme.write(tmp_path, run=('    logger.success("Everything is done here")\n', ""))
+    (verdict,) = differing(root).values()
+    assert (verdict.belief.id, verdict.state) == ("done", "gone")
 
 
 def test_a_message_in_another_function_of_the_file_has_moved_and_nothing_is_weaker(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,7 +29,7 @@ DEEP = {
     "brackets": "x = " + "(" * 5000 + "1" + ")" * 5000,
     "brackets over lines": "x = " + "(\n" * 5000 + "1" + ")\n" * 5000,
     "brackets in an f-string": "x = f'" + "{(" * 90 + "1" + ")}" * 90 + "'",
-    "indentation": "\n".join(f"{' ' * depth}if x:" for depth in range(3000)),
+    "indentation": "\n".join(f"{' ' * depth}if x:" for depth in range(1000)),
     "signs": "x = " + "-" * 5000 + "1",
     "signs over lines": "x = (\n" + "-\n" * 50_000 + "1)",
     "not": "x = " + "not " * 4000 + "y",
@@ -58,6 +59,18 @@ def test_a_deep_file_is_read_or_refused_and_raises_nothing_else(tmp_path: Path, 
     there = {verdict.belief.id: verdict.state for verdict in verdicts}
     assert there["round"] == "unknown"
     assert there["fields"] == "holds"
+
+
+@pytest.mark.parametrize("name", ["brackets", "indentation", "signs", "not", "attributes"])
+def test_the_parser_is_not_asked_about_what_is_deep(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = acme.write(tmp_path)
+    (root / RUN).write_text(DEEP[name])
+    parsed: list[str] = []
+    monkeypatch.setattr(limits, "ast", SimpleNamespace(parse=parsed.append))
+    assert why(root) == "is nested too deep"
+    assert parsed == []
 
 
 def test_a_file_beyond_the_size_is_not_read(tmp_path: Path) -> None:
@@ -102,7 +115,7 @@ def test_folders_that_lead_out_or_in_circles_are_not_searched(tmp_path: Path) ->
     (root / "src/acme/out").symlink_to(outside)
     (root / "src/acme/round").symlink_to(root / "src")
     found = [source.file for source in Checkout(root).sources(("src/acme", "src/acme/out"))]
-    assert found == ["src/acme/paths.py"]
+    assert found == ["src/acme/paths.py", "src/acme/side/run.py"]
     assert list(Checkout(root).sources(("../outside",))) == []
 
 
@@ -118,7 +131,8 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
     (root / RUN).unlink()
     os.mkfifo(root / RUN)
     assert why(root) == "is no plain file"
-    assert [source.file for source in Checkout(root).sources(("src",))] == ["src/acme/paths.py"]
+    found = [source.file for source in Checkout(root).sources(("src",))]
+    assert found == ["src/acme/paths.py", "src/acme/side/run.py"]
     (root / RUN).unlink()
     (root / RUN).mkdir()
     assert why(root) == "is no plain file"
