@@ -56,6 +56,33 @@ STORIES = {
             "rl.log": "10:10:32   ERROR Error: Trainer failed with exit code 1\n",
         },
     ),
+    "two ranks have one GPU, and the launcher only knows that the trainer failed": (
+        "nccl-duplicate-gpu",
+        {
+            "trainer.log": "10:10:31   ERROR Fatal error in train\nTraceback (most recent call "
+            "last):\n"
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "/pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, invalid usage (run with "
+            "NCCL_DEBUG=WARN for details), NCCL version 2.21.5\n"
+            "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+            "Last error:\n"
+            "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 9000\n",
+            "rl.log": "10:10:32   ERROR Error: Trainer failed with exit code 1\n",
+        },
+    ),
+    "the engine does not know this transformers, and the others wait for the server": (
+        "library-version-skew",
+        {
+            "inference.log": "(APIServer pid=75487) Traceback (most recent call last):\n"
+            '(APIServer pid=75487)     raise AttributeError(f"{self.__class__.__name__} has no '
+            'attribute {key}")\n'
+            "(APIServer pid=75487) AttributeError: Qwen2Tokenizer has no attribute "
+            "all_special_tokens_extended. Did you mean: 'num_special_tokens_to_add'?\n",
+            "orchestrator.log": "10:11:20 WARNING Inference server was not reached after 60 "
+            "seconds (Error: All connection attempts failed) on http://localhost:8000/\n",
+            "rl.log": "10:11:32   ERROR Error: Inference failed with exit code 1\n",
+        },
+    ),
     "only the kernel knows why a rank is gone": (
         "host-oom-kill",
         {

@@ -81,6 +81,7 @@ ORCHESTRATOR = (
         {"what": "loop"},
     ),
     Rule("orchestrator", "INFO", "Starting orchestrator step <step:i>", "start-step"),
+    Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
     Rule(
         "orchestrator",
         "INFO",

@@ -95,6 +95,7 @@ ORCHESTRATOR = (
         whole=False,
     ),
     Rule("orchestrator", "INFO", "Updating policy in-flight to v<policy:i>", "policy-update"),
+    Rule("orchestrator", "INFO", "Resuming orchestrator from checkpoint step <step:i>", "resume"),
     Rule(
         "orchestrator", "INFO", "Waiting for policy inference pool to be ready", "waiting-inference"
     ),

@@ -43,7 +43,6 @@ SHARED_RULES = (
         "fatal",
     ),
     Rule("trainer", "SUCCESS", "RL trainer finished!", "finished"),
-    Rule("orchestrator", "INFO", "Resuming training from checkpoint step <step:i>", "resume"),
     Rule(
         "orchestrator",
         "INFO",

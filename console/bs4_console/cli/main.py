@@ -34,6 +34,7 @@ COMMANDS = {
     "logs": "print or follow the logs of a run",
     "runs": "list, show, compare, note, import, export, cost, judge and adopt runs",
     "models": "what is known of models: list, show and verify",
+    "trainers": "which trainers are known, and whether a checkout is as it is believed to be",
     "checkpoints": "list checkpoints, whole or not, and order how many stay",
     "reports": "list, fetch and open the crash reports that pods wrote",
     "check": "one health verdict, for cron and monitoring",
@@ -93,6 +94,7 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             parser.usage_code = command.usage_code = getattr(module, "USAGE_CODE", USAGE)
             module.configure(command)
             _describe_verbs(command)
+            _code_verbs(command)
             command.set_defaults(run=module.run)
     return parser
 
@@ -100,6 +102,15 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 def _sentence(text: str) -> str:
     """Return a line of help as a sentence."""
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _code_verbs(parser: Parser) -> None:
+    """Give each verb of a command the command's exit code of a usage error."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                verb.usage_code = parser.usage_code
+                _code_verbs(verb)
 
 
 def _describe_verbs(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +151,7 @@ def _guarded(arguments: list[str], name: str) -> int:
     except ConsoleError as error:
         complain(str(error))
         # These commands answer in Nagios' codes, in which every failure on the way is UNKNOWN.
-        if name in ("check", "preflight"):
+        if name in ("check", "preflight", "trainers"):
             return UNREACHABLE
         return error.exit_code
     except KeyboardInterrupt:

@@ -271,6 +271,16 @@ SHAPES = {
         "`good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in "
         "`run`"
     ),
+    "trainers": (
+        "`trainers` [{`id`, `title`, `beliefs` (how many), `known` [{`commit`, `version`, `date`, "
+        "`read` (the beliefs were read from it; if not, only checked with it)}]}]"
+    ),
+    "trainers-check": (
+        "`path`, `trainer`, `counts` {state: how many}, `code` (the exit code), `weaker` {feature: "
+        "beliefs that do not hold for it}, `beliefs` [{`id`, `topic`, `state` (holds, moved, gone, "
+        "unknown), `file`, `name` (qualified, of the place), `where` (FILE:LINE in the checkout, "
+        "or empty), `note`, `weaker` (a feature, or empty)}]"
+    ),
 }
 
 _HEAD = """# Commands

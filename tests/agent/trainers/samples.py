@@ -301,6 +301,7 @@ CURRENT: dict[tuple[str, str, str], Meaning] = {
     ),
     ("trainer", "INFO", "Saving checkpoint at step 20"): ("save", 20, {"part": "trainer"}),
     ("trainer", "INFO", "Resuming training from checkpoint step 20"): ("resume", 20, {}),
+    ("orchestrator", "INFO", "Resuming orchestrator from checkpoint step 20"): ("resume", 20, {}),
     ("trainer", "INFO", "Starting from step 21 (total_tokens=0, total_samples=0)"): (
         "starting",
         21,

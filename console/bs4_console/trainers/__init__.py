@@ -1,0 +1,1 @@
+"""What this program believes of the trainers, and the check of it against a trainer's source."""

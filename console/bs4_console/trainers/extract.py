@@ -1,0 +1,239 @@
+"""What a function, class or file of a trainer's source says, in the form in which beliefs speak of
+it. Every function takes a scope, which is a node of the syntax tree, and returns what it found in
+the order of the source.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bs4_console.trainers.texts import HOLE, Given, given_in, joined, made, own, strings
+
+_LEVELS = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "success": "SUCCESS",
+    "warning": "WARNING",
+    "error": "ERROR",
+    "exception": "ERROR",
+}
+#: The kind of what is printed and not logged.
+PRINTED = "print"
+_ARGUMENTS_MOST = 20
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Said:
+    """A text in the source, with the strings that it can be, and where it lies, in lines that count
+    from 1. Its kind is a level, `PRINTED`, the name of an exception, or "".
+    """
+
+    kind: str
+    ways: tuple[str, ...]
+    line: int
+    last_line: int
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call: the function's last name, what occurs in its arguments, and where it lies."""
+
+    name: str
+    mentions: frozenset[str]
+    line: int
+    last_line: int
+    column: int = field(compare=False, default=0)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A field of a class: its name, its default as Python prints it ("" if it is computed), and
+    where it lies.
+    """
+
+    name: str
+    default: str
+    line: int
+    last_line: int
+
+
+def logged(scope: ast.AST) -> list[Said]:
+    """Return the messages that are logged, each with its level."""
+    found = []
+    for call, given in _calls_with_strings(scope):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS and call.args:
+            found.append(_said(_LEVELS[call.func.attr], call.args[0], given, call))
+    return _ordered(found)
+
+
+def printed(scope: ast.AST) -> list[Said]:
+    """Return what is printed. Several arguments stand with a space between them."""
+    found = []
+    for call, given in _calls_with_strings(scope):
+        if _last_name(call.func) not in ("print", "pprint") or not call.args:
+            continue
+        said = _said(PRINTED, call.args[0], given, call)
+        if len(call.args) > 1:
+            parts = [list(said.ways)]
+            for argument in call.args[1:_ARGUMENTS_MOST]:
+                parts += [[" "], made(argument, given)]
+            said = Said(PRINTED, tuple(joined(parts)), said.line, said.last_line)
+        found.append(said)
+    return _ordered(found)
+
+
+def raised(scope: ast.AST) -> list[Said]:
+    """Return the exceptions that are raised with a message."""
+    found = []
+    for call, given in _calls_with_strings(scope):
+        if isinstance(call.func, ast.Name) and call.args:
+            found.append(_said(call.func.id, call.args[0], given, call))
+    return _ordered(found)
+
+
+def texts(scope: ast.AST) -> list[Said]:
+    """Return the strings."""
+    found = [_said("", node, {}, node) for node in strings(scope)]
+    return _ordered(found)
+
+
+def constants(scope: ast.AST) -> list[Said]:
+    """Return the strings that are written out, as they are and without what is put into them."""
+    found = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            last = node.end_lineno or node.lineno
+            found.append(Said("", (node.value,), node.lineno, last))
+    return _ordered(found)
+
+
+def lists(scope: ast.AST) -> list[list[Said]]:
+    """Return the lists and tuples of strings, each with its elements."""
+    found = []
+    for inner, given in _functions(scope):
+        for node in own(inner):
+            if isinstance(node, ast.List | ast.Tuple) and node.elts:
+                found.append([_said("", element, given, element) for element in node.elts])
+    return sorted(found, key=lambda elements: elements[0].line)
+
+
+def calls(scope: ast.AST) -> list[Called]:
+    """Return the calls of functions that have a name."""
+    found = []
+    for inner, _ in _functions(scope):
+        assigned: dict[str, set[str]] = {}
+        nodes = list(own(inner))
+        for node in nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target = node.targets[0]
+                if isinstance(target, ast.Name):
+                    assigned.setdefault(target.id, set()).update(_names(node.value))
+        for node in nodes:
+            if isinstance(node, ast.Call) and _last_name(node.func):
+                found.append(_called(node, assigned))
+    return sorted(found, key=lambda call: (call.line, call.column))
+
+
+def fields(scope: ast.AST) -> list[Declared]:
+    """Return the fields that a class declares with a type."""
+    found: list[Declared] = []
+    if not isinstance(scope, ast.ClassDef):
+        return found
+    for node in scope.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            last = node.end_lineno or node.lineno
+            found.append(Declared(node.target.id, _default(node.value), node.lineno, last))
+    return found
+
+
+def _default(value: ast.expr | None) -> str:
+    """Return a default as Python prints it, or "" if there is none or it is computed."""
+    if isinstance(value, ast.Call) and _last_name(value.func) == "Field":
+        value = _field_default(value)
+    if isinstance(value, ast.Constant):
+        return repr(value.value)
+    return ""
+
+
+def _field_default(call: ast.Call) -> ast.expr | None:
+    """Return the default that `Field(...)` is given, or None."""
+    for keyword in call.keywords:
+        if keyword.arg == "default":
+            return keyword.value
+    if call.args:
+        return call.args[0]
+    return None
+
+
+def _calls_with_strings(scope: ast.AST) -> Iterator[tuple[ast.Call, Given]]:
+    """Yield each call with the strings of the variables in its function."""
+    for inner, given in _functions(scope):
+        for node in own(inner):
+            if isinstance(node, ast.Call):
+                yield node, given
+
+
+def _functions(scope: ast.AST) -> Iterator[tuple[ast.AST, Given]]:
+    """Yield `scope` and each function in it, with the strings of its variables."""
+    yield scope, given_in(scope)
+    for node in ast.walk(scope):
+        if isinstance(node, _Function) and node is not scope:
+            yield node, given_in(node)
+
+
+def _said(kind: str, text: ast.expr, given: Given, whole: ast.expr) -> Said:
+    """Return the text of an expression that lies in the expression `whole`. A message that is a
+    variable is taken from where it was put together.
+    """
+    ways = joined([made(text, given)])
+    first = whole.lineno
+    variable = given.get(text.id) if isinstance(text, ast.Name) else None
+    if variable is not None:
+        first = max((line for line in variable.lines if line <= first), default=first)
+    return Said(kind, tuple(ways), first, whole.end_lineno or whole.lineno)
+
+
+def _called(call: ast.Call, assigned: dict[str, set[str]]) -> Called:
+    """Return a call. A variable in its arguments also mentions what it was set to."""
+    mentions: set[str] = set()
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        for name in _names(argument):
+            mentions.add(name)
+            mentions.update(assigned.get(name, ()))
+    end = call.end_lineno or call.lineno
+    return Called(_last_name(call.func), frozenset(mentions), call.lineno, end, call.col_offset)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names and constants in an expression."""
+    found = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            found.add(inner.id)
+        elif isinstance(inner, ast.Attribute):
+            found.add(inner.attr)
+        elif isinstance(inner, ast.Constant):
+            found.add(str(inner.value)[:200])
+    return found
+
+
+def _last_name(function: ast.expr) -> str:
+    """Return the last name of a called function, as "exit" of `sys.exit`, or ""."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return ""
+
+
+def _ordered(found: list[Said]) -> list[Said]:
+    """Return the texts in the order of the source."""
+    return sorted(found, key=lambda said: (said.line, said.last_line))
+
+
+def is_text(said: Said) -> bool:
+    """Return True if at least some of a text is known."""
+    return any(way.strip(f"{HOLE} ") for way in said.ways)

@@ -1,0 +1,182 @@
+"""The strings that a piece of source makes, with a sign where it puts in a value.
+
+`f"Step {n} of {m or 'all'}"` makes two: "Step # of #" and "Step # of all", where # is `HOLE`. A
+variable is followed to the strings that its function gives it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+#: Stands for a value that the program puts in. It occurs in no message.
+HOLE = "\ufffc"
+#: Alternatives of one string, and characters of each.
+WAYS_MOST = 32
+LENGTH_MOST = 4000
+_DEPTH_MOST = 25
+_PERCENT = re.compile(r"%(?:\(\w{1,40}\))?[-+ #0]*\d{0,4}(?:\.\d{1,4})?[a-zA-Z]")
+_BRACES = re.compile(r"\{[^{}]{0,80}\}")
+_PLACEHOLDER = re.compile(r"<[a-z_0-9]+(?::[idwt])?>")
+_HOLES = re.compile(f"{HOLE}+")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The strings that a function gives to a variable, and the lines in which it is set anew."""
+
+    ways: list[str]
+    lines: tuple[int, ...]
+
+
+Given = Mapping[str, Variable]
+
+
+def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
+    """Return a belief's text as an expression for the strings of `made`. A placeholder fits one
+    value and no words, so the expression takes time in proportion to the string. With `whole` False
+    more may follow.
+    """
+    text = _PLACEHOLDER.sub(HOLE, template)
+    pieces = []
+    for char in text:
+        pieces.append({"{": "(?:", "}": ")?"}.get(char) or re.escape(char))
+    if not whole:
+        pieces.append(".*")
+    return re.compile("".join(pieces), re.DOTALL)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text or template, each once, in lower case and in their order."""
+    found = re.findall(r"[a-z][a-z.]+", _PLACEHOLDER.sub(" ", text).lower())
+    return list(dict.fromkeys(found))
+
+
+def made(node: ast.AST, given: Given, depth: int = 0) -> list[str]:
+    """Return the strings that an expression can make, at most `WAYS_MOST`. `given` has the strings
+    of variables. What is not understood is `HOLE`.
+    """
+    if depth > _DEPTH_MOST:
+        return [HOLE]
+    if isinstance(node, ast.Constant):
+        return [node.value[:LENGTH_MOST] if isinstance(node.value, str) else HOLE]
+    if isinstance(node, ast.JoinedStr):
+        return joined(made(part, given, depth + 1) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return made(node.value, given, depth + 1)
+    if isinstance(node, ast.IfExp):
+        return _unique(made(node.body, given, depth + 1) + made(node.orelse, given, depth + 1))
+    if isinstance(node, ast.BoolOp):
+        found: list[str] = []
+        for value in node.values[:8]:
+            found += made(value, given, depth + 1)
+        return _unique(found)
+    if isinstance(node, ast.Name):
+        variable = given.get(node.id)
+        return [HOLE] if variable is None else variable.ways
+    if isinstance(node, ast.BinOp):
+        return _operated(node, given, depth)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _formatted(node.func, given, depth)
+    return [HOLE]
+
+
+def _formatted(function: ast.Attribute, given: Given, depth: int) -> list[str]:
+    """Return the strings of `"...".format(...)`. Those of another call are `HOLE`."""
+    if function.attr != "format" or not isinstance(function.value, ast.Constant):
+        return [HOLE]
+    return [_BRACES.sub(HOLE, text) for text in made(function.value, given, depth + 1)]
+
+
+def _operated(node: ast.BinOp, given: Given, depth: int) -> list[str]:
+    """Return the strings of `a + b` and of `a % b`. Those of other operators are `HOLE`."""
+    if isinstance(node.op, ast.Add):
+        both = (made(node.left, given, depth + 1), made(node.right, given, depth + 1))
+        return joined(both)
+    if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+        return [_PERCENT.sub(HOLE, text) for text in made(node.left, given, depth + 1)]
+    return [HOLE]
+
+
+def joined(parts: Iterable[list[str]]) -> list[str]:
+    """Return each way in which one of each part can follow another, at most `WAYS_MOST`. Values
+    that follow one another are one.
+    """
+    ways = [""]
+    for part in parts:
+        longer = []
+        for way in ways:
+            for text in part:
+                longer.append(_HOLES.sub(HOLE, way + text)[:LENGTH_MOST])
+        ways = _unique(longer)
+    return ways
+
+
+def _unique(texts: list[str]) -> list[str]:
+    """Return the texts without repetitions, at most `WAYS_MOST`."""
+    return list(dict.fromkeys(texts))[:WAYS_MOST]
+
+
+def given_in(scope: ast.AST) -> dict[str, Variable]:
+    """Return the strings that a function gives to its variables, by name. A variable that is given
+    several has all of them, and what is added to it may be missing.
+    """
+    given: dict[str, Variable] = {}
+    for node in statements(scope):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            for name in _targets(node):
+                before = given.get(name, Variable([], ()))
+                ways = _unique(before.ways + made(node.value, given))
+                given[name] = Variable(ways, (*before.lines, node.lineno))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+            before = given.get(name, Variable([HOLE], ()))
+            more = joined((before.ways, made(node.value, given)))
+            given[name] = Variable(_unique(before.ways + more), before.lines)
+    return given
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    """Return the names of the variables that a statement sets."""
+    targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def statements(scope: ast.AST) -> list[ast.stmt]:
+    """Return the statements in `scope`, in the order of the source, without those of functions
+    inside it.
+    """
+    found = [node for node in own(scope) if isinstance(node, ast.stmt)]
+    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+
+def own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes in `scope` that are in no function inside it."""
+    waiting = list(ast.iter_child_nodes(scope))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def strings(scope: ast.AST) -> Iterator[ast.expr]:
+    """Yield each expression in `scope` that is a string: constants and f-strings. Texts that stand
+    alone, as docstrings do, and the pieces of an f-string are left out.
+    """
+    waiting: list[ast.AST] = [scope]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield node
+        for child in ast.iter_child_nodes(node):
+            alone = isinstance(node, ast.Expr) and isinstance(child, ast.Constant)
+            piece = isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant)
+            if not alone and not piece:
+                waiting.append(child)
