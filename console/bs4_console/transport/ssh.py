@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Unreachable
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
 from bs4_console.transport import faults, login, looking
+from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
 from bs4_console.transport.hostkeys import HostKeys
