@@ -8,8 +8,9 @@ The pod is a namespaced one (a real OpenSSH server) whose agent runs. The link i
 hands every byte on half a round trip late (the kernel here has no netem), and no more than --mbit
 megabits a second of them. A log is printed as a person gets it, with its secrets searched for, and
 with --raw. All programs are whole processes, their start included, and each round is one of each in
-turn. What counts are the ratios of the medians. The log's lines are 95 bytes long, and every copy
-is compared by its SHA-256.
+turn. What counts are the ratios of the medians and, where other programs disturb, the median of the
+ratios of each round (`paired`). The log's lines are 95 bytes long, and every copy is compared by
+its SHA-256.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from bs4_console.pods.channel import Channel  # noqa: E402
 RESULT = ROOT / "benchmarks" / "results" / "distance.json"
 #: Of programs that have the machine to themselves. On loopback the log may take 1.25.
 GOAL = {"log": 1.05, "check": 1.5}
+#: What each program is compared with.
+PEER = {"log": "ssh cat", "raw log": "ssh cat", "check": "ssh true"}
 CONSOLE = [str(Path(sys.executable).with_name("bs4-console"))]
 
 
@@ -124,8 +127,8 @@ async def deploy(pod: TestPod, directory: Path) -> None:
 
 
 def measure(there: Far, pod: TestPod, log: str, sha256: str, pairs: int) -> dict[str, object]:
-    """Return the seconds of each program and the ratios of their medians. The first round is thrown
-    away.
+    """Return the seconds of each program, the ratios of their medians, and the medians of the
+    ratios of each round. The first round is thrown away.
     """
     at = ["--pod", pod.name]
     for _ in range(pairs + 1):
@@ -135,18 +138,18 @@ def measure(there: Far, pod: TestPod, log: str, sha256: str, pairs: int) -> dict
         whole = [*CONSOLE, "logs", *at, "--file", log, "-n", "0"]
         there.time("log", whole, sha256)
         there.time("raw log", [*whole, "--raw"], sha256)
-    median = {name: statistics.median(values[1:]) for name, values in there.seconds.items()}
+    kept = {name: values[1:] for name, values in there.seconds.items()}
+    median = {name: statistics.median(values) for name, values in kept.items()}
+    ratios, paired = {}, {}
+    for name, peer in PEER.items():
+        ratios[name] = round(median[name] / median[peer], 2)
+        rounds = zip(kept[name], kept[peer], strict=True)
+        paired[name] = round(statistics.median(ours / theirs for ours, theirs in rounds), 2)
     return {
         "median_s": {name: round(value, 3) for name, value in median.items()},
-        "seconds": {
-            name: [round(value, 3) for value in values[1:]]
-            for name, values in there.seconds.items()
-        },
-        "ratio": {
-            "log": round(median["log"] / median["ssh cat"], 2),
-            "raw log": round(median["raw log"] / median["ssh cat"], 2),
-            "check": round(median["check"] / median["ssh true"], 2),
-        },
+        "seconds": {name: [round(value, 3) for value in values] for name, values in kept.items()},
+        "ratio": ratios,
+        "paired": paired,
     }
 
 
@@ -184,7 +187,10 @@ def main() -> int:
                 asyncio.run(deploy(pod, directory))
                 row = measure(there, pod, log, sha256, options.pairs)
             rows[f"{milliseconds:g}"] = row
-            print(f"{milliseconds:4g} ms  {row['ratio']}  {row['median_s']}", flush=True)
+            print(
+                f"{milliseconds:4g} ms  {row['ratio']}  paired {row['paired']}  {row['median_s']}",
+                flush=True,
+            )
     finally:
         pods.close()
     result = {

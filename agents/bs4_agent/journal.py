@@ -29,13 +29,15 @@ class Journal:
     `prev` and `seq` continue after a restart of the agent.
 
     With `withheld`, secrets are replaced in what is written, and `withheld` keeps the records that
-    an action needs again. The chain is that of the lines as they are written.
+    an action needs again, for as long as their lines are in the journal. The chain is that of the
+    lines as they are written.
     """
 
     def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:
         self.stream = stream
         self._withheld = withheld
         self._lock = threading.Lock()
+        self._oldest = stream.oldest
         last = stream.last_line()
         self._prev, self._seq = GENESIS, 0
         if last is not None:
@@ -64,7 +66,22 @@ class Journal:
                 raise
             self._seq += 1
             self._prev = digest(line)
+            if self.stream.oldest != self._oldest:
+                self._oldest = self.stream.oldest
+                self._sweep()
         return record
+
+    def _sweep(self) -> None:
+        """Delete what was withheld of records that have left the journal with their segment. What
+        cannot be read here is left to the next start.
+        """
+        first = next((parse(line) for _, line in self.stream.lines()), None)
+        if self._withheld is None or first is None:
+            return
+        for name in self._withheld.names():
+            whole = self._withheld.whole(name)
+            if whole is not None and _seq(whole) < _seq(first):
+                self._withheld.forget(name)
 
     @staticmethod
     def _keep(withheld: Withheld, line: bytes, record: dict[str, Any]) -> None:

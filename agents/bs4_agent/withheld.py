@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.credentials.held import HeldSecrets
+from bs4_agent.credentials.redaction import holds_marker
+from bs4_agent.errors import Refused
 from bs4_agent.runs.files import read_passing, write_json
 
 #: The fields from which an action is carried out.
@@ -20,6 +22,25 @@ _NEEDED = ("body", "plan", "to")
 #: The fields by which records belong together. They are names that a run or a person's action has,
 #: and stay even if a secret is the same.
 _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "incident", "failure")
+
+
+def refuse_lost(value: Any) -> None:
+    """Raise Refused if one of the texts in `value`, a value of a JSON record, stands in place of a
+    secret. That is so if the whole record was lost, and only the journal's copy is left. To act on
+    it would be to act on other words than those that a person gave.
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            refuse_lost(key)
+            refuse_lost(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            refuse_lost(inner)
+    elif isinstance(value, str) and holds_marker(value):
+        raise Refused(
+            f"{value[:80]!r} stands in place of a secret that is not on the pod any more; give the "
+            "order again, with the secret itself."
+        )
 
 
 class Withheld:

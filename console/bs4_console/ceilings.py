@@ -40,7 +40,6 @@ REPORT_UNPACKED_BYTES = 256 * MIB
 #: the archive itself says how long that header is.
 REPORT_READ_BYTES = 4 * MIB
 
-#: Bytes of the text of a config, and how many texts are kept of all pods together. A config has a
-#: few KB.
+#: Bytes of the text of a config, and how many texts are kept of one pod. A config has a few KB.
 CONFIG_BYTES = 256 * 1024
 CONFIGS = 2_000

@@ -31,6 +31,7 @@ from bs4_console.logs.pages import LogPages
 from bs4_console.pods import reports, streams
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.reading.greeting import QUESTIONS
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from tests.console.pods.test_channel import greeting, pod
@@ -75,7 +76,8 @@ def test_the_ceilings_are_those_of_the_table() -> None:
 def test_the_agents_ceilings_are_those_of_the_table() -> None:
     table = (Path(__file__).resolve().parents[2] / "docs" / "ceilings.md").read_text()
     for row in (
-        f"| consoles that are connected | {server.CONNECTIONS} |",
+        "| consoles that are connected, of them with a key that may only look "
+        f"| {server.CONNECTIONS}, {server.LOOKING} |",
         "| reads that wait, queries that run, of one connection "
         f"| {connection.WAITING_READS}, {connection.RUNNING_QUERIES} |",
         "| request, its payload "
@@ -88,7 +90,10 @@ def test_the_agents_ceilings_are_those_of_the_table() -> None:
         "| telemetry, steps of one run "
         f"| {daemon.TELEMETRY_CAP // MIB} MiB, {steplog._CAP // MIB} MiB |",
         f"| journal | {daemon.JOURNAL_CAP // MIB} MiB |",
-        f"| requests that wait for their reply | {ceilings.REPLIES} |",
+        "| requests that wait for their reply, and that go with the greeting "
+        f"| {ceilings.REPLIES}, {QUESTIONS} |",
+        "| configs that runs were launched with "
+        f"| {ceilings.CONFIG_BYTES // KIB} KiB each, {ceilings.CONFIGS:,} |",
         f"| frames that wait to be sent | {ceilings.FRAMES} |",
         f"| answers to one seek | {ceilings.PAGES:,} |",
     ):

@@ -36,12 +36,24 @@ _LOOKED_AT = re.compile(r"\*|telemetry|journal|checkpoints|setup|(steps|log|repo
 Submit = Callable[..., dict[str, Any]]
 """`submit(action, who)`, with the frame's payload as a third argument if it has one."""
 Hello = Callable[[], dict[str, Any]]
+Admit = Callable[["Connection"], None]
+"""Called when a console greets that may only look: sets `looks_only` of its connection. Raises
+TooManyConsoles if there is no place.
+"""
 
 
 class Cancelled(AgentError):
     """The error that answers a read or a query if the console has cancelled it before its end."""
 
     type = "cancelled"
+
+
+class TooManyConsoles(AgentError):
+    """The error that a console gets if 16 consoles are connected to the agent already, or if it may
+    only look and 12 of that kind are.
+    """
+
+    type = "too-many-consoles"
 
 
 class TooManyCalls(AgentError):
@@ -77,12 +89,20 @@ class Connection:
 
     `submit(action, who)` accepts an action and returns the fields of the reply; an action's
     payload, if it has one, is the third argument. `hello()` returns the agent's answer to the
-    handshake, without the protocol's version.
+    handshake, without the protocol's version. `admit(connection)` is called if the console may only
+    look; it sets `looks_only`, or raises TooManyConsoles if the console is one too many.
     """
 
-    def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:
+    def __init__(
+        self,
+        peer: socket.socket,
+        streams: Streams,
+        submit: Submit,
+        hello: Hello,
+        admit: Admit,
+    ) -> None:
         self._socket = peer
-        self._streams, self._submit, self._hello = streams, submit, hello
+        self._streams, self._submit, self._hello, self._admit = streams, submit, hello, admit
         self._decoder = Decoder()
         self._sending = threading.Lock()
         self._calls: dict[int, _Running] = {}
@@ -91,7 +111,8 @@ class Connection:
         self._readers = Workers(WAITING_READS, "read")
         self._queries = Workers(RUNNING_QUERIES, "query")
         self._who = ""
-        self._looks_only = False
+        self.looks_only = False
+        """True once the console has greeted, if its key may only look."""
 
     def serve(self) -> None:
         """Answer calls until the console leaves or breaks the protocol, then close the connection.
@@ -99,7 +120,7 @@ class Connection:
         """
         try:
             self._serve()
-        except ProtocolError as error:
+        except (ProtocolError, TooManyConsoles) as error:
             self._last_words(error)
         except OSError:
             pass  # the client is gone, or sent no hello in time
@@ -150,8 +171,8 @@ class Connection:
         return []
 
     def _greet(self, frame: Frame) -> None:
-        """Answer the client's hello with a protocol that both know. Raises ProtocolError or
-        ProtocolVersion.
+        """Answer the client's hello with a protocol that both know. Raises ProtocolError,
+        ProtocolVersion or TooManyConsoles.
         """
         hello = frame.header.get("hello")
         offered = hello.get("protocols") if isinstance(hello, dict) else None
@@ -168,7 +189,7 @@ class Connection:
         self._who = str(hello.get("who", ""))[:WHO_LIMIT]
         answer = {**self._hello(), "protocol": common[0]}
         if hello.get("look"):
-            self._looks_only = True
+            self._admit(self)
             answer["look"] = True
         greeting = encode({"hello": answer})
         with self._sending:
@@ -193,7 +214,7 @@ class Connection:
     def _call(self, identifier: int, header: Mapping[str, Any], payload: bytes) -> Reply | None:
         """Return the reply to a request, or None if a worker will send it."""
         call = header.get("call")
-        if self._looks_only:
+        if self.looks_only:
             _refuse_to_act(header)
         if call == "read":
             return self._read(identifier, header)
@@ -337,7 +358,7 @@ class Connection:
                 self._socket.sendall(head)
                 self._socket.sendall(reply.payload)
 
-    def _last_words(self, error: ProtocolError) -> None:
+    def _last_words(self, error: AgentError) -> None:
         """Send the error that ends the connection, if the client still listens."""
         try:
             with self._sending:

@@ -8,9 +8,8 @@ import socket
 import threading
 from pathlib import Path
 
-from bs4_agent.channel.connection import Connection, Hello, Submit
+from bs4_agent.channel.connection import Connection, Hello, Submit, TooManyConsoles
 from bs4_agent.channel.endpoint import listen, peer_uid
-from bs4_agent.errors import AgentError
 from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import encode
 from bs4_agent.workers import spawn
@@ -18,14 +17,11 @@ from bs4_agent.workers import spawn
 #: Consoles at the same time. Each may occupy 21 threads and some 5 MB while it does not read its
 #: answers.
 CONNECTIONS = 16
+#: How many of them may be consoles that only look. The others are kept for keys that may act: a
+#: person must be able to stop a run whatever the keys do that were given away for looking.
+LOOKING = 12
 #: Seconds to wait when the process has no descriptor left for another connection.
 EXHAUSTED_S = 0.2
-
-
-class TooManyConsoles(AgentError):
-    """The error that a console gets if 16 consoles are connected to the agent already."""
-
-    type = "too-many-consoles"
 
 
 class Server:
@@ -108,12 +104,23 @@ class Server:
         if peer_uid(peer) != os.getuid():
             peer.close()
             return
-        connection = Connection(peer, self._streams, self._submit, self._hello)
+        connection = Connection(peer, self._streams, self._submit, self._hello, self._admit)
         with self._lock:
             if len(self._connections) < CONNECTIONS and not self._stopping.is_set():
                 self._connections[connection] = spawn(lambda: self._serve(connection), "console")
                 return
         _turn_away(peer)
+
+    def _admit(self, connection: Connection) -> None:
+        """Let a console in that only looks. Raises TooManyConsoles if as many as may do already."""
+        with self._lock:
+            looking = sum(other.looks_only for other in self._connections)
+            connection.looks_only = looking < LOOKING
+        if not connection.looks_only:
+            raise TooManyConsoles(
+                f"This agent serves {LOOKING} consoles that only look already, and keeps its other "
+                "places for keys that may act; close one of them."
+            )
 
     def _serve(self, connection: Connection) -> None:
         try:

@@ -27,7 +27,7 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_set
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.environment import ConsoleFacts
-from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.errors import AgentError, Refused, SpoolFull
 from bs4_agent.foreign_json import loads
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Attempt, Run
@@ -105,8 +105,14 @@ class Syncs:
         the processes whose order has changed or that no longer report progress.
         """
         for run, view in list(self._book.ledger.syncs.items()):
-            order = SyncOrder.of(view.order)
             job = self._jobs.get(run)
+            try:
+                order = SyncOrder.of(view.order)
+            except Refused as error:
+                if job is not None:
+                    job.end()
+                self._refused(run, error)
+                continue
             if job is not None:
                 if order is None or order != job.order:
                     job.end()  # the order was changed; unfinished uploads are resumed
@@ -120,7 +126,7 @@ class Syncs:
             except SpoolFull:
                 continue  # what cannot be journalled is not begun
             except AgentError as error:
-                self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
+                self._refused(run, error)
             except OSError as error:
                 self._failed(
                     run,
@@ -273,6 +279,11 @@ class Syncs:
         elif event not in _EVENTS:
             return
         self._book("sync", run=name, event=event, to=job.order.to, **fields)
+
+    def _refused(self, name: str, error: AgentError) -> None:
+        """Journal that a run's order is not followed, unless it was journalled a while ago."""
+        if time.monotonic() >= self._not_before.get(name, 0.0):
+            self._failed(name, {"error": error.type, "detail": error.message, "passing": False})
 
     def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
         """Journal a failure and set the time of the next try. The same failure is journalled once

@@ -10,6 +10,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.errors import BadRequest
+from bs4_agent.withheld import refuse_lost
 
 _MIB = 1024 * 1024
 
@@ -38,10 +39,12 @@ class SyncOrder:
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
         """Return the order in a journal record. Return None if `record` is None or takes an earlier
-        order back.
+        order back. Raises Refused if a secret in the place is lost, so that nothing is copied to
+        another place than the one that a person named.
         """
         if record is None or not record.get("to"):
             return None
+        refuse_lost(record["to"])
         limit, keep = record.get("limit_mib"), record.get("keep_remote")
         return cls(
             to=str(record["to"]),
@@ -71,13 +74,14 @@ class SyncOrder:
 def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     """Check the body of an action that gives or takes back a sync order, and return the fields for
     the journal's record. All fields are None if the order is taken back. Raises BadRequest if the
-    body is malformed.
+    body is malformed, and Refused if the place holds what is shown in place of a secret.
     """
     fields: dict[str, Any] = dict.fromkeys(
         ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")
     )
     if body.get("off"):
         return fields
+    refuse_lost(body.get("to"))
     fields["to"] = str(Place.parse(str(body.get("to") or "")))
     for name in ("every", "milestones"):
         value = body.get(name) or 0

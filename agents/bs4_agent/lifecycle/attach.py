@@ -20,6 +20,7 @@ from typing import NoReturn
 from bs4_agent.channel.endpoint import connect
 from bs4_agent.errors import AgentError, Busy
 from bs4_agent.identity import Identity
+from bs4_agent.lifecycle import ahead
 from bs4_agent.lifecycle.handover import Build, ask_to_leave, read_record, replaces
 from bs4_agent.paths import Home
 from bs4_agent.workers import spawn
@@ -46,8 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     if [argument for argument in arguments if argument != "--start"]:
         print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
         return USAGE
-    home = Home.from_environment()
     try:
+        first = ahead.take()
+        home = Home.from_environment()
         connection = started(home) if "--start" in arguments else live(home)
     except (AgentError, OSError) as error:
         print(f"bs4-agent: {error}", file=sys.stderr)  # noqa: T201
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         sentence = "bs4-agent: no agent runs on this pod; deploy one, or attach with --start."
         print(sentence, file=sys.stderr)  # noqa: T201
         return NO_AGENT
-    bridge(connection)
+    bridge(connection, first)
     return 0
 
 
@@ -227,15 +229,17 @@ def _last_words(home: Home) -> str:
     return "it said nothing."
 
 
-def bridge(connection: socket.socket) -> None:
-    """Copy bytes from standard input to the agent and from the agent to standard output, until the
-    agent closes the connection or nobody reads any more. When standard input ends, the agent learns
-    of it and has 20 seconds to close the connection; after that, this process exits.
+def bridge(connection: socket.socket, first: bytes = b"") -> None:
+    """Send the bytes `first` to the agent. Then copy bytes from standard input to the agent and
+    from the agent to standard output, until the agent closes the connection or nobody reads any
+    more. When standard input ends, the agent learns of it and has 20 seconds to close the
+    connection; after that, this process exits.
     """
     fd = connection.fileno()
 
     def upstream() -> None:
         try:
+            connection.sendall(first)
             pump(0, fd)
             connection.shutdown(socket.SHUT_WR)
         except OSError:

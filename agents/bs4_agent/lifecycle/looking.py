@@ -52,35 +52,43 @@ def main(arguments: Sequence[str]) -> int:
             sftp_refusal.refuse(_ONLY_LOOKS, _from_client, _write)
         return REFUSED
     try:
-        agent = live(Home.from_environment())
+        home = Home.from_environment()
+        probe = live(home)
     except (AgentError, OSError) as error:
         _say(f"The agent cannot be reached: {error}")
         return NO_AGENT
-    if agent is None:
+    if probe is None:
         _say(
             "No agent runs on this pod, and a key that may only look starts none. Start it with a "
             "key that may act: `bs4-console deploy`."
         )
         return NO_AGENT
+    # A client that has not greeted takes no place on the agent.
+    probe.close()
     _write(f"\n{asked[1]} ready\n".encode())
-    if _introduced(agent):
+    agent = _introduced(home)
+    if agent is not None:
         bridge(agent)
     return 0
 
 
-def _introduced(agent: socket.socket) -> bool:
-    """Pass on the greetings of the console and the agent. Return True if the agent has confirmed
-    that this console only looks, so that all other bytes may pass as they are.
+def _introduced(home: Home) -> socket.socket | None:
+    """Wait for the console's greeting, connect to the agent and pass on the greetings of both.
+    Return the connection if the agent has confirmed that this console only looks, so that all other
+    bytes may pass as they are; otherwise None.
     """
     try:
         asked = _first(_from_client)
         if asked is None:
-            return False
+            return None
         hello, rest = asked
+        agent = live(home)
+        if agent is None:
+            raise AgentError("The agent has ended meanwhile; connect again.")
         agent.sendall(encode(_looking(hello)))
         said = _first(lambda: agent.recv(RECEIVE_BYTES))
         if said is None:
-            return False
+            return None
         answer, more = said
         greeting = answer.header.get("hello")
         if isinstance(greeting, dict) and greeting.get("look") is not True:
@@ -91,12 +99,14 @@ def _introduced(agent: socket.socket) -> bool:
         _write(encode(answer.header, answer.payload) + more)
         # Only now: an older agent would carry out a request that came together with the greeting.
         agent.sendall(rest)
-    except ProtocolError as error:
+    except AgentError as error:
         _write(encode({"error": error.as_dict()}))
-        return False
+        return None
     except OSError:
-        return False  # one side has gone
-    return isinstance(greeting, dict)
+        return None  # one side has gone
+    if isinstance(greeting, dict):
+        return agent
+    return None
 
 
 def _looking(frame: Frame) -> dict[str, object]:

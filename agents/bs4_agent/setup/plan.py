@@ -16,6 +16,7 @@ from bs4_agent.playbooks.pod_actions import Planned, hashed_steps, steps_as_dict
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe, read
 from bs4_agent.setup.steps import STEPS
+from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "setup"
@@ -56,8 +57,9 @@ class SetupPlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
         """Return the plan that `as_dict` has written. `expires_m` is given apart, because the
-        dictionary does not contain it.
+        dictionary does not contain it. Raises Refused if a secret in it is lost.
         """
+        refuse_lost([data["recipe"], [row["parameters"] for row in data["steps"]]])
         return cls(read(data["recipe"]), steps_from_dicts(data["steps"]), expires_m)
 
 

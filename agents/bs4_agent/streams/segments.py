@@ -145,6 +145,12 @@ class SegmentStream:
             return self._released
         return self._current
 
+    @property
+    def oldest(self) -> int:
+        """Return the number of the oldest segment that is still there."""
+        with self._lock:
+            return min(self._sizes)
+
     def shed(self) -> bool:
         """Delete the oldest segment of this stream, to make room on the disk for another stream.
         Return True if one was deleted. Return False, and delete nothing, if the only segment left

@@ -82,7 +82,7 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)
-    texts = ConfigTexts()
+    texts = ConfigTexts(record.source)
     text = texts.text(chosen.config_digest)
     if text is None:
         raise NotApplicableError(

@@ -26,6 +26,7 @@ from bs4_console.errors import (
 )
 from bs4_console.pods.gate import records, replies
 from bs4_console.pods.port import Duplex
+from bs4_console.pods.reading.greeting import Call, Greeting, greeting, query_call, read_call
 from bs4_console.printable import one_line
 
 #: Seconds for the agent's greeting. The pod's disk may still be busy with the deploy meanwhile.
@@ -71,20 +72,36 @@ class Channel:
         self._pings: deque[_Ping] = deque(maxlen=PINGS)
         self._receiver: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[None]] = set()
+        self._asked: dict[int, Call] = {}
+        """The questions that were sent with our greeting and that no call has taken over yet."""
 
     @classmethod
-    async def open(cls, duplex: Duplex, who: str, client: str, *, pod: str = "The pod") -> Channel:
+    async def open(
+        cls,
+        duplex: Duplex,
+        who: str,
+        client: str,
+        *,
+        pod: str = "The pod",
+        said: Greeting | None = None,
+    ) -> Channel:
         """Greet the agent over the pipe `duplex` and return the open channel.
 
         `who` is the person, `client` the program with its version, and `pod` the pod's name for
-        errors. Raises ProtocolMismatch if the two sides share no protocol version or if something
-        other than an agent answers, and ChannelLost if the link ends or the greeting takes more
-        than 20 seconds (HELLO_S).
+        errors. `said` is our greeting if it was sent already. The first call that asks one of its
+        questions gets that answer, without another round trip, unless a ping was answered before:
+        then the answer is too old and the pod is asked anew. Raises ProtocolMismatch if the two
+        sides share no protocol version or if something other than an agent answers, and ChannelLost
+        if the link ends or the greeting takes more than 20 seconds (HELLO_S).
         """
         channel = cls(duplex, pod)
         try:
             async with asyncio.timeout(HELLO_S):
-                await channel._greet(who, client)
+                if said is None:
+                    said = greeting(who, client)
+                    await duplex.write(said.data)
+                channel._expect(said)
+                await channel._greet()
         except TimeoutError:
             await duplex.close()
             raise ChannelLost(
@@ -124,17 +141,7 @@ class Channel:
         `seen` is the number of bytes of an unfinished last line that the caller has already
         received (`Chunk.repeats`). That line is sent again only if it has grown.
         """
-        frame = await self._call(
-            {
-                "call": "read",
-                "stream": stream,
-                "cursor": cursor,
-                "limit": limit,
-                "wait": wait,
-                "seen": seen,
-            },
-            wait + ANSWER_S,
-        )
+        frame = await self._call(read_call(stream, cursor, limit, wait, seen), wait + ANSWER_S)
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -143,7 +150,7 @@ class Channel:
         search, list and others), and `parameters` are its fields. If the result holds `next`, the
         agent has not finished the search: call again with the contents of `next` as the parameters.
         """
-        frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
+        frame = await self._call(query_call(stream, op, **parameters))
         result: dict[str, Any] = frame.header["result"]
         return result
 
@@ -166,6 +173,7 @@ class Channel:
         sent, wall = time.monotonic(), time.time()
         frame = await self._call({"call": "ping"})
         rtt, theirs = time.monotonic() - sent, frame.header["t"]
+        self._forget_asked()
         self._pings.append(_Ping(rtt, theirs - (wall + rtt / 2)))
         return rtt
 
@@ -182,10 +190,21 @@ class Channel:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _greet(self, who: str, client: str) -> None:
-        await self._duplex.write(
-            encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
-        )
+    def _expect(self, said: Greeting) -> None:
+        """Hold places for the answers to the questions of our greeting."""
+        self._asked = dict(said.questions)
+        self._calls = len(self._asked)
+        for number in self._asked:
+            self._waiting[number] = asyncio.get_running_loop().create_future()
+
+    def _forget_asked(self) -> None:
+        """Drop the answers to questions of our greeting that no call has taken over."""
+        for number in self._asked:
+            self._waiting.pop(number).cancel()
+        self._asked.clear()
+
+    async def _greet(self) -> None:
+        """Wait for the agent's greeting, check it, and take the answers that came with it."""
         frames: list[Frame] = []
         while not frames:
             data = await self._duplex.read()
@@ -206,6 +225,8 @@ class Channel:
         except records.RecordRefused as error:
             raise _mismatch(f"in its greeting {error}") from None
         self.hello = hello
+        for frame in frames[1:]:
+            self._deliver(frame)
 
     def _decode(self, data: bytes) -> list[Frame]:
         try:
@@ -225,11 +246,16 @@ class Channel:
         """Send a request and return its reply, which the gate has checked."""
         if self._lost is not None:
             raise self._lost  # while this call waited for its place
-        number = self._next_number()
-        reply = self._waiting[number] = asyncio.get_running_loop().create_future()
+        asked = self._take_over(header)
+        if asked is not None:
+            number, reply = asked, self._waiting[asked]
+        else:
+            number = self._next_number()
+            reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.shield(self._write({"id": number, **header}, payload))
+                if asked is None:
+                    await asyncio.shield(self._write({"id": number, **header}, payload))
                 frame: Frame = await reply
         except TimeoutError:
             self._say_cancel(number)
@@ -252,6 +278,16 @@ class Channel:
                 f"{self._pod} answered {replies.named(header)} with what no agent sends: {error}.",
                 "Deploy the agent again.",
             ) from None
+
+    def _take_over(self, header: Call) -> int | None:
+        """Return the id of the question of our greeting that is this very request, so that its
+        answer is this call's. None if there is none.
+        """
+        for number, call in self._asked.items():
+            if call == header:
+                del self._asked[number]
+                return number
+        return None
 
     def _next_number(self) -> int:
         self._calls += 1
@@ -337,6 +373,7 @@ class Channel:
             reply.set_result(frame)
 
     def _fail(self, error: ConsoleError) -> None:
+        self._forget_asked()
         if self._lost is None:
             self._lost = error
         for reply in self._waiting.values():

@@ -38,10 +38,13 @@ class Completed:
 class Transport(Protocol):
     """A connection to one pod: an SSH connection, or subprocesses on this machine."""
 
-    async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect to the pod, install the agent if needed, and return a pipe to it. `progress` is
-        called with short phrases for a person. If `deploy` is False nothing is installed, and
-        NoAgent is raised if no agent runs there.
+    async def open(
+        self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+    ) -> Duplex:
+        """Connect to the pod, install the agent if needed, send it the bytes `first`, and return a
+        pipe to it. `first` goes with the command that attaches, where that is possible, and costs
+        no round trip then. `progress` is called with short phrases for a person. If `deploy` is
+        False nothing is installed, and NoAgent is raised if no agent runs there.
         """
         ...
 

@@ -20,6 +20,7 @@ from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.reading.greeting import Call, query_call, read_call
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -124,6 +125,16 @@ class PodReader:
         self._replayed = self._backfilled = False
         self.replay()
         self.state.changed()
+
+    def questions(self) -> list[Call]:
+        """Return what is asked of the pod first on each connection, so that it can be sent with the
+        greeting: the journal from where the mirror ends, the newest telemetry, and the list of
+        streams, which two ask for (`start`, and PodSession.synced).
+        """
+        journal = read_call("journal", self.mirror.cursor("journal") or "start", READ_BYTES)
+        telemetry = query_call("telemetry", "seek-line", line=-FIRST_SAMPLES)
+        names = query_call("*", "list", after="")
+        return [journal, telemetry, names, names]
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
         """Start tasks in the group `loops` that follow the pod's journal, its telemetry and the
@@ -326,16 +337,19 @@ class PodReader:
                     f"It names more than {ceilings.STREAMS:,} streams; the rest of the list is not "
                     "asked for."
                 )
-            for stream in self.state.streams:
-                run = stream.removeprefix("steps/")
-                if (
-                    stream.startswith("steps/")
-                    and stream not in following
-                    and run in self.state.runs
-                ):
-                    following.add(stream)
-                    loops.start(self._follow_steps(channel, stream, following))
+            self._follow_new(channel, loops, following)
             await at_most(self._look.wait(), LIST_S)
+            # The list may have come before the journal that names the run, and asking again costs a
+            # round trip.
+            self._follow_new(channel, loops, following)
+
+    def _follow_new(self, channel: Channel, loops: TaskGroup311, following: set[str]) -> None:
+        """Start to follow the step streams of the runs that are known and not yet followed."""
+        for stream in self.state.streams:
+            run = stream.removeprefix("steps/")
+            if stream.startswith("steps/") and stream not in following and run in self.state.runs:
+                following.add(stream)
+                loops.start(self._follow_steps(channel, stream, following))
 
     async def _follow_steps(self, channel: Channel, stream: str, following: set[str]) -> None:
         try:

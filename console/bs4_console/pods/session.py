@@ -30,8 +30,9 @@ from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.reading.ahead import ReadAhead
+from bs4_console.pods.reading.greeting import greeting
 from bs4_console.pods.state import ActionView, PodState
-from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_names
+from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_ends, stream_names
 from bs4_console.task_group import TaskGroup311
 from bs4_console.turns import Turns
 from bs4_console.waiting import at_most
@@ -162,10 +163,10 @@ class PodSession:
         self.state.changed()
         transport = self._transport()
         try:
-            duplex = await transport.open(self._progress, deploy=self._deploy)
-            channel = await Channel.open(
-                duplex, self._who, f"bs4-console/{__version__}", pod=self.state.name
-            )
+            client = f"bs4-console/{__version__}"
+            said = greeting(self._who, client, self._reader.questions())
+            duplex = await transport.open(self._progress, deploy=self._deploy, first=said.data)
+            channel = await Channel.open(duplex, self._who, client, pod=self.state.name, said=said)
             try:
                 self._meet(channel)
                 link.set("up")
@@ -294,28 +295,24 @@ class PodSession:
             await asyncio.sleep(LOOK_S)
 
     async def _read_everything_up_to_now(self, channel: Channel) -> None:
-        """Wait until everything is read that the journal and the steps hold now. What does not
-        depend on an answer is asked together, because each round trip to a distant pod counts.
+        """Wait until everything is read that the journal and the steps hold now. One question asks
+        for all ends, because each round trip to a distant pod counts.
         """
-        names, journal = await asyncio.gather(
-            stream_names(channel), self._end_now(channel, "journal")
-        )
-        await self._read_up_to(channel, "journal", journal)
-        steps = []
-        for stream in names:
+        ends = await stream_ends(channel)
+        await self._read_up_to(channel, "journal", ends.get("journal"))
+        for stream, end in sorted(ends.items()):
             if stream.startswith("steps/") and stream.removeprefix("steps/") in self.state.runs:
-                steps.append(stream)
-        ends = await asyncio.gather(*(self._end_now(channel, stream) for stream in steps))
-        for stream, end in zip(steps, ends, strict=True):
-            await self._read_up_to(channel, stream, end)
+                await self._read_up_to(channel, stream, end)
         await self._still(channel, self._reader.sampled.is_set)
 
-    @staticmethod
-    async def _end_now(channel: Channel, stream: str) -> tuple[int, int]:
-        """Ask the pod for the present end of a stream."""
-        return position(place(await channel.query(stream, "stat"), "end"))
-
-    async def _read_up_to(self, channel: Channel, stream: str, goal: tuple[int, int]) -> None:
+    async def _read_up_to(
+        self, channel: Channel, stream: str, goal: tuple[int, int] | None
+    ) -> None:
+        """Wait until `stream` is read up to `goal`. None means that the list of streams did not say
+        where it ends, so the pod is asked.
+        """
+        if goal is None:
+            goal = position(place(await channel.query(stream, "stat"), "end"))
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:

@@ -22,28 +22,41 @@ async def stream_names(channel: Channel) -> list[str]:
     """Ask the agent for the names of all streams of the pod, page by page, and return them sorted.
     Names that are too long or contain characters a terminal acts on are left out.
     """
-    names: set[str] = set()
+    return sorted(await stream_ends(channel))
+
+
+async def stream_ends(channel: Channel) -> dict[str, tuple[int, int] | None]:
+    """Ask the agent for all streams of the pod, as `stream_names` does, and return the present end
+    of each by its name: the generation and the byte offset. None stands for an end that the list
+    does not say.
+    """
+    ends: dict[str, tuple[int, int] | None] = {}
     after = ""
     for _ in range(ceilings.PAGES):
         page = await channel.query("*", "list", after=after)
         entries, further = page.get("streams"), page.get("next")
-        names.update(_names(entries))
-        if not isinstance(further, dict) or len(names) > ceilings.STREAMS:
+        ends.update(_ends(entries))
+        if not isinstance(further, dict) or len(ends) > ceilings.STREAMS:
             break
         after = str(further.get("after"))
-    return sorted(names)
+    return ends
 
 
-def _names(entries: Any) -> list[str]:
-    """Return the names in one page of the list. An entry without a name, or with one that is too
-    long or holds what a terminal acts on, is left out.
+def _ends(entries: Any) -> dict[str, tuple[int, int] | None]:
+    """Return the names and ends in one page of the list. An entry without a name, or with one that
+    is too long or holds what a terminal acts on, is left out.
     """
-    names = []
+    ends: dict[str, tuple[int, int] | None] = {}
     for entry in entries if isinstance(entries, list) else ():
         name = entry.get("name") if isinstance(entry, dict) else None
         if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES and name == one_line(name):
-            names.append(name)
-    return names
+            try:
+                end = Cursor.parse(str(entry.get("end")))
+            except AgentError:
+                ends[name] = None
+            else:
+                ends[name] = position(str(end))
+    return ends
 
 
 def file_stream(path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,7 +60,11 @@ class Row:
     why: str = ""
 
 
-def rows(one: RunRecord, other: RunRecord, texts: ConfigTexts | None = None) -> list[Row]:
+TextsOf = Callable[[str], ConfigTexts]
+"""Returns the config texts that are kept of the pod with a name."""
+
+
+def rows(one: RunRecord, other: RunRecord, texts_of: TextsOf = ConfigTexts) -> list[Row]:
     """Return all that can be compared of two runs, by part. Of settings, data and packages only
     what differs, or that they are the same, is returned. Settings, code and packages are those of
     the newest attempt that records its config. Raises OSError if a kept config cannot be read.
@@ -69,7 +73,7 @@ def rows(one: RunRecord, other: RunRecord, texts: ConfigTexts | None = None) -> 
     found = [_row("run", key, getattr(one, key), getattr(other, key)) for key in _RUN]
     if newest != (None, None):
         found.append(_of_attempt((one, other), newest))
-    found += _settings(newest, texts or ConfigTexts())
+    found += _settings((one, other), newest, texts_of)
     found += _code(newest)
     found += _hardware(_machine(one, newest[0]), _machine(other, newest[1]))
     found += _results(one, other)
@@ -125,12 +129,16 @@ def _known(value: Any) -> Any:
     return value
 
 
-def _settings(newest: tuple[Attempt | None, Attempt | None], texts: ConfigTexts) -> Iterator[Row]:
+def _settings(
+    records: tuple[RunRecord, RunRecord],
+    newest: tuple[Attempt | None, Attempt | None],
+    texts_of: TextsOf,
+) -> Iterator[Row]:
     """Yield the settings in which the configs and the command lines differ."""
     digests, tables, reasons = [], [], []
-    for attempt in newest:
+    for record, attempt in zip(records, newest, strict=True):
         digest = attempt.config_digest if attempt is not None else ""
-        text = texts.text(digest) if digest else None
+        text = texts_of(record.source).text(digest) if digest else None
         digests.append(digest)
         tables.append(parsed(text) if text is not None else None)
         reasons.append(_why(attempt, digest, text))

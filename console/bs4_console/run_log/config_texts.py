@@ -3,8 +3,11 @@ earlier config can be had again after its file was changed.
 
 A launch's record has a digest of the config's values and no text. When a run is seen, the config is
 read from the pod, and kept only if it has that digest: a file that was changed since the launch is
-not what the run was launched with. The texts lie in `<data>/runlog/configs/DIGEST.toml`, mode 0600,
-with secrets redacted. A file is never written twice.
+not what the run was launched with. The texts lie in `<data>/runlog/configs/POD/DIGEST.toml`, mode
+0600, with secrets redacted. A file is never written twice.
+
+Each pod has texts of its own. A digest says nothing about comments, and a date and its text have
+the same, so a pod that lies could else put its text in the place of another pod's.
 """
 
 from __future__ import annotations
@@ -34,26 +37,36 @@ _DOTS = 200
 
 
 class ConfigTexts:
-    """The kept texts, by the digest of their values."""
+    """The texts that are kept of the configs of one pod, by the digest of their values. `pod` is
+    the pod's name, and `directory` the place of the texts of all pods.
+    """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory or data_dir() / "runlog" / "configs"
+    def __init__(self, pod: str, directory: Path | None = None) -> None:
+        self._all = directory or data_dir() / "runlog" / "configs"
+        self.directory = self._all / pod
 
     def text(self, digest: str) -> str | None:
-        """Return the text of the config whose values have this digest, or None if none is kept.
-        Raises OSError if it cannot be read.
+        """Return the text of the config whose values have this digest, or None if none is kept of
+        this pod, nor was by an earlier version, which kept those of all pods together. Raises
+        OSError if it cannot be read.
         """
-        path = self._path(digest)
-        if path is None or not path.is_file():
-            return None
-        return path.read_text(encoding="utf-8")
+        for directory in (self.directory, self._all):
+            path = _path(directory, digest)
+            if path is not None and path.is_file():
+                return path.read_text(encoding="utf-8")
+        return None
+
+    def holds(self, digest: str) -> bool:
+        """Return True if the text of this digest is kept of this pod."""
+        path = _path(self.directory, digest)
+        return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
         """Keep a text, redacted, if its values have this digest. Return False if they have another
         one, if it is no TOML, if it has a secret that cannot be redacted, or if there is no room
         (see docs/ceilings.md). Raises OSError if it cannot be written.
         """
-        path = self._path(digest)
+        path = _path(self.directory, digest)
         try:
             data = text.encode()
         except UnicodeEncodeError:
@@ -71,11 +84,12 @@ class ConfigTexts:
         files.replace(path, shown.encode())
         return True
 
-    def _path(self, digest: str) -> Path | None:
-        """Return the file for a digest, or None if it is no digest: it may come from a pod."""
-        if _DIGEST.fullmatch(digest) is None:
-            return None
-        return self.directory / f"{digest}.toml"
+
+def _path(directory: Path, digest: str) -> Path | None:
+    """Return the file for a digest, or None if it is no digest: it may come from a pod."""
+    if _DIGEST.fullmatch(digest) is None:
+        return None
+    return directory / f"{digest}.toml"
 
 
 def digest_of(text: str) -> str:
@@ -138,7 +152,7 @@ async def keep_of(live: PodSession) -> None:
     kept yet. A config that cannot be read there any more, or not be written here, is left out and
     a note of the pod's state says so. Raises LinkError if the link is lost.
     """
-    kept = ConfigTexts()
+    kept = ConfigTexts(live.state.name)
     wanted = []
     for run in reversed(live.state.runs):
         plans = launches(live.state, run)
@@ -152,14 +166,14 @@ async def keep_planned(
     live: PodSession, plan: dict[str, Any], kept: ConfigTexts | None = None
 ) -> None:
     """Keep the config of one launch plan, as `keep_of` does for those of all runs."""
-    kept = kept or ConfigTexts()
+    kept = kept or ConfigTexts(live.state.name)
     config, spec = plan.get("config"), plan.get("spec")
     if not isinstance(config, dict) or not isinstance(spec, dict):
         return  # the plan of an older agent
     digest = str(config.get("values", ""))
     path, cwd = str(spec.get("config", "")), str(spec.get("cwd", ""))
     try:
-        if kept.text(digest) is not None:
+        if kept.holds(digest):
             return
         answer = await live.query("preflight", "config", config=path, cwd=cwd)
         match answer.get("files"):

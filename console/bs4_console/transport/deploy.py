@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from bs4_agent.lifecycle import ahead
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.pods.port import Duplex
 from bs4_console.transport import looking
@@ -30,6 +31,9 @@ Progress = Callable[[str], None]
 #: The bytes that may come before our `ready` line. A .bashrc may print a lot, but not without end.
 _NOISE = 256 * 1024
 
+#: Our line when the agent is also given the bytes that came with the command.
+_TOOK_AHEAD = "ready ahead"
+
 #: The exit status of `attach` without --start if the agent is installed and does not run.
 _NO_AGENT = 3
 
@@ -41,19 +45,25 @@ _CLEAN_UP = (
 
 
 async def attach(
-    remote: Remote, progress: Progress, shipped: Callable[[], Bundle] | None
+    remote: Remote,
+    progress: Progress,
+    shipped: Callable[[], Bundle] | None,
+    first: bytes = b"",
 ) -> Duplex:
-    """Connect to the agent on the machine `remote`, install or update it first if needed, and
-    return the pipe to it. `shipped` returns the bundle to install. If `shipped` is None nothing is
-    installed. `progress` is called with short phrases for a person.
+    """Connect to the agent on the machine `remote`, install or update it first if needed, send it
+    the bytes `first`, and return the pipe to it. `shipped` returns the bundle to install. If
+    `shipped` is None nothing is installed. `progress` is called with short phrases for a person.
+
+    `first` goes with the command if the agent's bundle is already there and knows of such bytes,
+    which saves a round trip, and through the pipe otherwise.
 
     Raises NoAgent if nothing may be installed and no agent runs, and NoPython, NoSpace or
     DeployFailed if the installation is not possible. The pod is then as it was before.
     """
     if shipped is None:
-        return await _attach_existing(remote)
+        return await _attach_existing(remote, first)
     bundle = shipped()
-    preamble = await _begin(remote, bundle.name, str(wanted_kib(bundle)), "--start")
+    preamble = await _begin(remote, first, bundle.name, str(wanted_kib(bundle)), "--start")
     if preamble.ready is not None:
         return preamble.ready
     if not preamble.lines:
@@ -67,19 +77,41 @@ async def attach(
         # A newer console was here. Its agent stays, because both sides understand the protocol (N
         # and N-1).
         progress("attaching to a newer agent")
-        return await _attach_installed(remote, need.current[0])
-    return await _install(remote, progress, bundle, need.home, check(remote.label, need, bundle))
+        return await _attach_installed(remote, first, need.current[0])
+    python = check(remote.label, need, bundle)
+    pipe = await _install(remote, progress, bundle, need.home, python)
+    await _send(pipe, first)
+    return pipe
 
 
-async def _begin(remote: Remote, name: str, mode: str, *arguments: str) -> _Preamble:
-    """Start need.py's script on the machine and return what it printed before the agent."""
+async def _begin(remote: Remote, first: bytes, name: str, mode: str, *arguments: str) -> _Preamble:
+    """Start need.py's script on the machine and return what it printed before the agent. If an
+    agent answers, it has been sent the bytes `first`.
+    """
     token = _token()
-    pipe = await remote.start(script(token, name, mode, *arguments))
-    return await _Preamble(remote, pipe, token, started="--start" in arguments).read()
+    early = first
+    if len(first) > ahead.LIMIT:
+        early = b""
+    pipe = await remote.start(script(token, name, mode, *arguments, ahead=early))
+    preamble = await _Preamble(
+        remote, pipe, token, started="--start" in arguments, ahead=bool(early)
+    ).read()
+    if preamble.ready is not None and not preamble.took_ahead:
+        await _send(preamble.ready, first)
+    return preamble
 
 
-async def _attach_existing(remote: Remote) -> Duplex:
-    preamble = await _begin(remote, ANY, LOOK)
+async def _send(pipe: Duplex, first: bytes) -> None:
+    """Send the first bytes through the pipe, which is closed if that fails."""
+    try:
+        await pipe.write(first)
+    except BaseException:
+        await pipe.close()
+        raise
+
+
+async def _attach_existing(remote: Remote, first: bytes) -> Duplex:
+    preamble = await _begin(remote, first, ANY, LOOK)
     if not preamble.lines:
         raise _silent(remote, preamble.last_words)
     if preamble.ready is None:
@@ -94,8 +126,8 @@ def _no_agent(remote: Remote) -> NoAgent:
     )
 
 
-async def _attach_installed(remote: Remote, name: str) -> Duplex:
-    preamble = await _begin(remote, name, LOOK, "--start")
+async def _attach_installed(remote: Remote, first: bytes, name: str) -> Duplex:
+    preamble = await _begin(remote, first, name, LOOK, "--start")
     if preamble.ready is None:
         raise ChannelLost(
             f"The agent on {remote.label} was replaced meanwhile.", "It is tried again by itself."
@@ -194,13 +226,24 @@ def _failed(remote: Remote, preamble: _Preamble, bundle: Bundle) -> LinkError:
 
 class _Preamble:
     """Reads a command's output up to our `ready` line or to its end. `ready` is the pipe from the
-    next byte on, or None. `lines` are our lines without the token.
+    next byte on, or None. `took_ahead` is True if the agent has been given the bytes that came with
+    the command. `lines` are our lines without the token.
 
     Without `ready`, `last_words` is the last line of stderr, or the exit status.
     """
 
-    def __init__(self, remote: Remote, pipe: Pipe, token: str, *, started: bool = True) -> None:
+    def __init__(
+        self,
+        remote: Remote,
+        pipe: Pipe,
+        token: str,
+        *,
+        started: bool = True,
+        ahead: bool = False,
+    ) -> None:
         self._remote, self._pipe, self._token, self._started = remote, pipe, token, started
+        self._words = ("ready", _TOOK_AHEAD) if ahead else ("ready",)
+        self.took_ahead = False
         self.lines: list[str] = []
         self.last_words = ""
         self.ready: Duplex | None = None
@@ -217,7 +260,8 @@ class _Preamble:
                 seen += len(data)
                 *whole, buffer = (buffer + data).split(b"\n")
                 for number, line in enumerate(whole):
-                    if self._take(line) == "ready":
+                    if (said := self._take(line)) in self._words:
+                        self.took_ahead = said == _TOOK_AHEAD
                         self.ready = _Attached(
                             self._remote,
                             self._pipe,

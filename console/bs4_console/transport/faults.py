@@ -8,8 +8,6 @@ import errno
 import socket
 from collections.abc import Sequence
 
-import asyncssh
-
 from bs4_console.errors import (
     AuthFailed,
     ChannelLost,
@@ -20,6 +18,7 @@ from bs4_console.errors import (
     SessionRefused,
     Unreachable,
 )
+from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.remote import printable
 from bs4_console.transport.route import Hop
 

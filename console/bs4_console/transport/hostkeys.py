@@ -10,10 +10,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import asyncssh
-
 from bs4_console import files, locations
 from bs4_console.errors import HostKeyChanged, HostKeyUnknown, UsageError
+from bs4_console.transport.asyncssh_import import asyncssh
 
 _ENTRY = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9._:\[\]-]*")
 

@@ -42,13 +42,15 @@ class LocalTransport:
         """Return the name of the machine in messages: "this machine"."""
         return "this machine"
 
-    async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Install the agent on this machine if needed, start its `attach` command, and return the
-        pipe to it. If `deploy` is False nothing is installed, and NoAgent is raised if no agent
-        runs here.
+    async def open(
+        self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+    ) -> Duplex:
+        """Install the agent on this machine if needed, start its `attach` command, send the agent
+        the bytes `first`, and return the pipe to it. If `deploy` is False nothing is installed, and
+        NoAgent is raised if no agent runs here.
         """
         progress("starting")
-        return await deployment.attach(self, progress, self._bundle if deploy else None)
+        return await deployment.attach(self, progress, self._bundle if deploy else None, first)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0

@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import asyncssh
-
 from bs4_console.errors import KeyUnusable
+from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.route import Hop
 
 #: Asks a person for the passphrase of a key file. The answer None means that nobody can be asked or

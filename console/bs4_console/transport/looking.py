@@ -7,9 +7,8 @@ asks for, and that command is the agent's `look` (agents/bs4_agent/lifecycle/loo
 
 from __future__ import annotations
 
-import asyncssh
-
 from bs4_console.errors import ConsoleError, LooksOnly, NoAgent, UsageError
+from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.remote import Ending
 
 #: Begins the pod's refusals, and its exit statuses: no agent runs, and the request was none of a

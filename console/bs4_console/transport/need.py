@@ -4,9 +4,11 @@ and the errors if something is missing.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bs4_agent.lifecycle.ahead import VARIABLE
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
 from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 
@@ -18,19 +20,24 @@ LOOK = "look"
 _WANTED = PYTHON_MIN[0] * 100 + PYTHON_MIN[1]
 
 # The script is joined to one line and sent in single quotes, which sh, bash, zsh, fish and csh read
-# alike only if there is no newline, ', ! and \ inside. $1 is the token, $2 the hash name or "any",
-# $3 the KiB that deploying needs, or "look" to change nothing. Further arguments go to attach. The
-# file `ok` has the Python, the hash name and "version build" on three lines; it exists only if the
-# bundle is complete. The output begins with an empty line, because a start-up file may have printed
-# a line without its end. -I: no PYTHON* variables, no user site, nothing from the working
-# directory. -S: no site-packages, whose .pth files run code. Directories are made only if all else
-# is as it must be, so that a pod that cannot take the agent is left as it was.
-_ATTACH = """
+# alike only if there is no newline, ', ! and \ inside. A line before it sets BS4_AHEAD. $1 is the
+# token, $2 the hash name or "any", $3 the KiB that deploying needs, or "look" to change nothing.
+# Further arguments go to attach. The file `ok` has the Python, the hash name and "version build" on
+# three lines; it exists only if the bundle is complete. The output begins with an empty line,
+# because a start-up file may have printed a line without its end. -I: no PYTHON* variables, no user
+# site, nothing from the working directory. -S: no site-packages, whose .pth files run code.
+# Directories are made only if all else is as it must be, so that a pod that cannot take the agent
+# is left as it was.
+_ATTACH = (
+    """
 echo; t=$1; h=$2; n=$3; shift 3;
 B=${BS4_HOME:-$HOME/.bs4}; p=; c=; v=;
 if [ -r "$B/current/ok" ]; then { read -r p; read -r c; read -r v; } < "$B/current/ok"; fi;
 if [ -n "$c" ] && [ -x "$p" ] && { [ "$c" = "$h" ] || [ "$h" = any ]; }; then
-echo "$t ready"; exec "$p" -IS "$B/agent/$c/bs4_agent/bootstrap.py" attach "$@";
+a="$B/agent/$c/bs4_agent"; r=ready;
+if [ -n "$AHEAD" ] && [ -e "$a/lifecycle/ahead.py" ]; then r="ready ahead";
+else unset AHEAD; fi;
+echo "$t $r"; exec "$p" -IS "$a/bootstrap.py" attach "$@";
 fi;
 [ "$n" = look ] && { echo "$t end"; exit 0; };
 if [ -n "$c" ] && [ -x "$p" ]; then echo "$t current $c $v"; fi;
@@ -52,8 +59,9 @@ if [ -n "$g" ]; then umask 077;
 e=$( { LC_ALL=C mkdir -p "$B/agent" && [ -w "$B/agent" ]; } 2>&1)
 || echo "$t unwritable $e"; fi;
 echo "$t home $B"; echo "$t end"
-""".replace("WANTED", str(_WANTED)).replace(
-    "MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES)
+""".replace("AHEAD", VARIABLE)
+    .replace("WANTED", str(_WANTED))
+    .replace("MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES))
 )
 ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
@@ -87,14 +95,19 @@ class Need:
         return None
 
 
-def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
+def script(token: str, name: str, mode: str, *arguments: str, ahead: bytes = b"") -> list[str]:
     """Return the shell command, as a list of words, that attaches to the agent bundle `name` on a
     pod or, if that does not run there, reports what the pod has. With the name ANY, any installed
     bundle will do. `mode` is LOOK, which changes nothing on the pod, or the disk space in KiB that
     an installation needs, as text. `token` begins the lines of output that are meant for the
     console, and `arguments` are passed on to the agent.
+
+    `ahead` are the first bytes of the channel, at most ahead.LIMIT. A bundle that knows of such
+    bytes passes them on to the agent, and the line is then `ready ahead` in place of `ready`. They
+    stand in the script's text, because the bundle before accepts no further argument of `look`.
     """
-    return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
+    first = f"{VARIABLE}={base64.b64encode(ahead).decode()}; export {VARIABLE}; "
+    return ["sh", "-c", first + ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-from asyncssh.config import ConfigParseError
-
 from bs4_console.errors import UsageError
 from bs4_console.pods import ssh_aliases
 from bs4_console.pods.inventory import Pod
+from bs4_console.transport.asyncssh_import import asyncssh
 
 # A ProxyJump may name a host that has a ProxyJump itself. A loop in the file must end.
 _MAX_HOPS = 8
@@ -170,7 +168,7 @@ def _resolve(
             client_keys=None,
             **{key: value for key, value in said.items() if value is not None},
         )
-    except ConfigParseError as error:
+    except asyncssh.config.ConfigParseError as error:
         raise UsageError(f"The ssh config for {label} is wrong: {error}.", _OR_WITHOUT) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Unreachable
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
 from bs4_console.transport import deploy as deployment
 from bs4_console.transport import faults, login, looking
+from bs4_console.transport.asyncssh_import import asyncssh
 from bs4_console.transport.bundle import Bundle
 from bs4_console.transport.bundle import shipped as shipped_bundle
 from bs4_console.transport.hostkeys import HostKeys
@@ -80,14 +79,16 @@ class SshTransport:
         """Return the name of the machine in messages: "pod NAME"."""
         return f"pod {self.pod.name}"
 
-    async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect to the pod, install the agent there if needed, start its `attach` command, and
-        return the pipe to it. If `deploy` is False nothing is installed, and NoAgent is raised if
-        no agent runs there.
+    async def open(
+        self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+    ) -> Duplex:
+        """Connect to the pod, install the agent there if needed, start its `attach` command, send
+        the agent the bytes `first`, and return the pipe to it. If `deploy` is False nothing is
+        installed, and NoAgent is raised if no agent runs there.
         """
         progress("connecting")
         await self.connect()
-        return await deployment.attach(self, progress, self._bundle if deploy else None)
+        return await deployment.attach(self, progress, self._bundle if deploy else None, first)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0

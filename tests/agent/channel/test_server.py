@@ -17,7 +17,7 @@ import pytest
 
 from bs4_agent.channel.connection import WAITING_READS
 from bs4_agent.channel.endpoint import SocketInUse, connect
-from bs4_agent.channel.server import CONNECTIONS, Server
+from bs4_agent.channel.server import CONNECTIONS, LOOKING, Server
 from bs4_agent.errors import Busy, KeyReused
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
@@ -376,6 +376,39 @@ def test_too_many_consoles_are_turned_away_with_a_word(agent: Agent) -> None:
     assert agent.client(greet=False).receive().header["error"]["type"] == "too-many-consoles"
     clients[0].close()
     until(lambda: not _refused(agent), "room for another console")
+
+
+LOOKS = {"hello": {"protocols": [1], "client": "x", "who": "y", "look": True}}
+
+
+def test_keys_that_only_look_leave_places_for_keys_that_may_act(agent: Agent) -> None:
+    def looker() -> Client:
+        client = agent.client(greet=False)
+        client.send(LOOKS)
+        return client
+
+    lookers = [looker() for _ in range(LOOKING)]
+    assert all(client.receive().header["hello"]["look"] for client in lookers)
+    for _ in range(3):
+        error = looker().receive().header["error"]
+        assert error["type"] == "too-many-consoles"
+        assert "keys that may act" in error["message"]
+    until(lambda: len(agent.server._connections) == LOOKING, "those that were refused have gone")
+    acting = [agent.client() for _ in range(CONNECTIONS - LOOKING)]
+    assert all(client.call("ping").header["ok"] for client in acting)
+    lookers[0].close()
+    acting[0].close()
+
+    def let_in() -> bool:
+        client = looker()
+        try:
+            return "hello" in client.receive().header
+        except ConnectionResetError:
+            return False
+        finally:
+            client.close()
+
+    until(let_in, "room for another that looks")
 
 
 def _refused(agent: Agent) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -33,13 +34,16 @@ def tiny(tmp_path: Path) -> Iterator[TinyHome]:
     home.close()
 
 
-def talk(process: subprocess.Popen[bytes], *headers: dict[str, object]) -> list[Frame]:
-    """Send frames through an attach and receive as many."""
+def talk(
+    process: subprocess.Popen[bytes], *headers: dict[str, object], expected: int | None = None
+) -> list[Frame]:
+    """Send frames through an attach and receive as many, or `expected`."""
+    wanted = len(headers) if expected is None else expected
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"".join(encode(header) for header in headers))
     decoder, frames = Decoder(), []
-    while len(frames) < len(headers):
+    while len(frames) < wanted:
         data = os.read(process.stdout.fileno(), 65536)
         if not data:
             raise ConnectionResetError("attach ended")
@@ -347,3 +351,28 @@ def test_until_the_daemon_listens_nothing_is_reported(tiny: TinyHome) -> None:
     assert tiny.identity().send(signal.SIGKILL)
     process.wait(60)
     until(lambda: not tiny.listens(), "nobody listens")
+
+
+def test_what_came_with_the_command_reaches_the_agent_first_and_no_other_process(
+    tiny: TinyHome,
+) -> None:
+    ahead = encode(HELLO) + encode({"id": 1, "call": "ping"})
+    process = tiny.attach("--start", BS4_AHEAD=base64.b64encode(ahead).decode())
+    hello, ping, later = talk(process, {"id": 2, "call": "ping"}, expected=3)
+    assert hello.header["hello"]["protocol"] == 1
+    assert [ping.header["id"], later.header["id"]] == [1, 2]
+    (daemon,) = daemons(tiny)
+    assert b"BS4_AHEAD" not in (Path("/proc") / str(daemon) / "environ").read_bytes()
+    assert end(process) == 0
+
+
+@pytest.mark.parametrize("text", ["no base64!", base64.b64encode(b"x" * 4097).decode()])
+def test_what_no_console_sends_ahead_is_refused_with_one_sentence(
+    tiny: TinyHome, text: str
+) -> None:
+    process = tiny.attach("--start", BS4_AHEAD=text)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (3, b"")
+    assert err.decode().startswith("bs4-agent: BS4_AHEAD holds ")
+    assert err.count(b"\n") == 1
+    assert daemons(tiny) == []

@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 
 from bs4_agent.channel.endpoint import listen
+from bs4_agent.channel.server import CONNECTIONS
 from bs4_agent.lifecycle import handover
+from bs4_agent.lifecycle.attach import live
 from bs4_agent.lifecycle.handover import Build
 from bs4_agent.wire import Decoder, Frame, encode
 from bs4_console.transport.need import script
 from bs4_console.transport.remote import command
-from tests.agent.streams.tiny import TinyHome
+from tests.agent.streams.tiny import Client, TinyHome, until
 
 HELLO = {"hello": {"protocols": [1], "client": "test/0", "who": "tester"}}
 MARKER = "bs4-0123456789ab"
@@ -237,6 +239,32 @@ def test_a_client_that_does_not_greet_is_told_so(tiny: TinyHome) -> None:
     send(process, {"id": 1, "call": "submit", "action": {"key": "k", "kind": "note", "text": "x"}})
     assert received(process, 1)[0].header["error"]["type"] == "protocol"
     assert process.wait(60) == 0
+
+
+def test_a_client_that_has_not_greeted_takes_no_place_on_the_agent(tiny: TinyHome) -> None:
+    tiny.start()
+    silent = look(tiny)
+    ready(silent)
+    clients = [tiny.client() for _ in range(CONNECTIONS - 1)]
+
+    def another_is_served() -> bool:
+        connection = live(tiny.home)
+        assert connection is not None
+        client = Client(connection, greet=False)
+        client.send(HELLO)
+        try:
+            return "hello" in client.receive().header
+        except ConnectionResetError:
+            return False
+        finally:
+            client.close()
+
+    until(another_is_served, "the last place", 5.0)
+    clients[0].close()
+    send(silent, HELLO)
+    assert received(silent, 1)[0].header["hello"]["look"] is True
+    for client in clients[1:]:
+        client.close()
 
 
 def test_wrong_arguments(tiny: TinyHome) -> None:

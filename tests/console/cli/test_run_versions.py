@@ -37,8 +37,8 @@ def commit_all(place: Path) -> str:
 def test_a_config_is_kept_compared_and_written_again(pod: Practice, tmp_path: Path) -> None:
     config = pod.pod.home / "prime-rl" / "configs" / "rl.toml"
     first = config.read_text()
-    kept = pod.console.data / "runlog" / "configs"
     assert pod.launch("demo").code == 0
+    (kept,) = (pod.console.data / "runlog" / "configs").iterdir()
     assert [file.name for file in kept.iterdir()] == [f"{digest_of(first)}.toml"]
     stop(pod, "demo")
     # Only one config so far: there is no earlier one to go back to.

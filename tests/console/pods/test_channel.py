@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from bs4_agent.channel.endpoint import connect
+from bs4_agent.lifecycle.ahead import LIMIT
 from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
 from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
 from bs4_console.pods import channel as channel_module
 from bs4_console.pods.channel import Channel
+from bs4_console.pods.port import Duplex
+from bs4_console.pods.reading.greeting import Call, query_call, read_call
+from bs4_console.pods.reading.greeting import greeting as said_first
 from tests.agent.channel.test_server import Agent
 from tests.agent.streams.tiny import TinyHome
 
@@ -415,3 +419,66 @@ async def test_through_attach_to_an_agent_killed_with_9(tmp_path: Path) -> None:
             await channel.close()
     finally:
         tiny.close()
+
+
+# Questions that are sent with the greeting.
+
+STAT = query_call("telemetry", "stat")
+
+
+async def asked_ahead(duplex: Duplex, *questions: Call) -> Channel:
+    """A channel whose greeting, with these questions, was sent before the agent had greeted."""
+    said = said_first("a", "b", questions)
+    await duplex.write(said.data)
+    return await Channel.open(duplex, "a", "b", said=said)
+
+
+async def test_a_question_that_came_with_the_greeting_is_asked_once(agent: Agent) -> None:
+    agent.telemetry.append({"t": 1})
+    ahead = read_call("telemetry", "start", 100)
+    channel = await asked_ahead(SocketDuplex(connect(agent.server.path)), ahead)
+    await channel.read("telemetry", "end")  # reads are answered in their order
+    agent.telemetry.append({"t": 1})
+    assert (await channel.read("telemetry", "start", 100)).next == "1:8", "the answer given ahead"
+    assert (await channel.read("telemetry", "start", 100)).next == "1:16"
+    await channel.close()
+
+
+async def test_an_answer_given_ahead_is_not_used_late(agent: Agent) -> None:
+    channel = await asked_ahead(SocketDuplex(connect(agent.server.path)), STAT, STAT)
+    assert (await channel.query("telemetry", "stat"))["end"] == "1:0"
+    agent.telemetry.append({"t": 1})
+    await channel.ping()
+    assert (await channel.query("telemetry", "stat"))["end"] == "1:8"
+    await channel.close()
+
+
+async def test_a_refusal_given_ahead_is_the_refusal_of_the_call(agent: Agent) -> None:
+    nothing = query_call("nothing", "stat")
+    channel = await asked_ahead(SocketDuplex(connect(agent.server.path)), nothing, nothing)
+    with pytest.raises(RemoteError, match="list the streams"):
+        await channel.query("nothing", "stat")
+    await channel.close()
+
+
+async def test_answers_given_ahead_pass_the_gate() -> None:
+    def answer(header: dict[str, Any]) -> bytes:
+        return encode({"id": header["id"], "ok": True, "result": {"end": 7}})
+
+    async with pod(greeting(answer)) as duplex:
+        channel = await asked_ahead(duplex, STAT)
+        with pytest.raises(ProtocolMismatch, match="what no agent sends"):
+            await channel.query("telemetry", "stat")
+        await channel.close()
+
+
+async def test_nothing_is_done_to_a_pod_before_it_has_greeted() -> None:
+    with pytest.raises(ValueError, match="must wait until the agent has greeted"):
+        said_first("a", "b", [{"call": "submit", "action": {"kind": "stop"}}])
+
+
+async def test_a_greeting_is_never_longer_than_a_command_may_carry() -> None:
+    long = query_call("log/r/trainer", "search", pattern="x" * 3000)
+    said = said_first("a", "b", [long, long, STAT])
+    assert len(said.data) <= LIMIT
+    assert list(said.questions) == [1]

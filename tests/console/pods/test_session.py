@@ -109,10 +109,13 @@ class Line:
             Pod(name="here", host="localhost", provider="local"), environment=agent._environment
         )
 
-    async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
+    async def open(
+        self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+    ) -> Duplex:
         if self._agent.cut:
             raise Unreachable("The wire is cut.", "Plug it in.")
-        wire = Wire(self._agent, await self._real.open(progress, deploy=deploy))
+        wire = Wire(self._agent, await self._real.open(progress, deploy=deploy, first=first))
+        self._agent.said += [frame.header for frame in Decoder().feed(first)]
         self._agent._open.append(wire)
         return wire
 
@@ -438,20 +441,30 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
 ) -> None:
     """Each of the first wires is cut in the middle of another answer."""
     session = PodSession(PodState(name="here"), agent.transport, Mirror(None), "tester")
-    cuts = ["stat", "list", "seek-line"]
+    cuts = ["greeting", "telemetry"]
 
     class Cutting(Line):
-        async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-            wire = await super().open(progress, deploy=deploy)
+        async def open(
+            self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+        ) -> Duplex:
+            wire = await super().open(progress, deploy=deploy, first=first)
             if cuts:
-                op, write = cuts.pop(0), wire.write
+                place, read, write = cuts.pop(0), wire.read, wire.write
 
-                async def cut(data: bytes) -> None:
+                async def cut_behind_the_greeting() -> bytes:
+                    data = await read()
+                    agent._open[-1].lost.set()
+                    return data
+
+                async def cut_at_the_telemetry(data: bytes) -> None:
                     await write(data)
-                    if any(frame.header.get("op") == op for frame in Decoder().feed(data)):
+                    if any(f.header.get("stream") == place for f in Decoder().feed(data)):
                         agent._open[-1].lost.set()
 
-                wire.write = cut  # type: ignore[method-assign]
+                if place == "greeting":
+                    wire.read = cut_behind_the_greeting  # type: ignore[method-assign]
+                else:
+                    wire.write = cut_at_the_telemetry  # type: ignore[method-assign]
             return wire
 
     session._transport = lambda: Cutting(agent)
@@ -495,10 +508,12 @@ async def test_what_trying_again_cannot_mend_waits_for_a_person(agent: Agent) ->
     wrong = [True]
 
     class Changed(Line):
-        async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
+        async def open(
+            self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+        ) -> Duplex:
             if wrong[0]:
                 raise HostKeyChanged("Another key.", "Ask.", "SHA256:a", "SHA256:b")
-            return await super().open(progress, deploy=deploy)
+            return await super().open(progress, deploy=deploy, first=first)
 
     session = PodSession(PodState(name="here"), lambda: Changed(agent), Mirror(None), "tester")
     life = asyncio.create_task(session.run())
@@ -526,7 +541,10 @@ class Odd:
         self._decoder = Decoder()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
 
-    async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
+    async def open(
+        self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
+    ) -> Duplex:
+        await self.write(first)
         return self
 
     async def run(self, argv: Any, *, stdin: bytes = b"", timeout: float = 30.0) -> Completed:

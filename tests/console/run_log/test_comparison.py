@@ -31,7 +31,7 @@ id = "cockatoo"
 
 @pytest.fixture
 def texts(tmp_path: Path) -> ConfigTexts:
-    return ConfigTexts(tmp_path / "runlog" / "configs")
+    return ConfigTexts("pod", tmp_path / "runlog" / "configs")
 
 
 def run(name: str, config: str = "", **attempt: object) -> RunRecord:
@@ -50,7 +50,7 @@ def test_settings_and_data_that_differ(texts: ConfigTexts) -> None:
     one, two = run("one", ONE), run("two", TWO, overrides=["--ckpt.interval", "20"])
     for text in (ONE, TWO):
         assert texts.keep(digest_of(text), text)
-    found = by_key(rows(one, two, texts))
+    found = by_key(rows(one, two, lambda _: texts))
     assert found["settings", "ckpt.interval"].values == (5, 10)
     assert found["settings", "ckpt.keep_last"].values == (None, 2)
     assert found["data", "orchestrator.env[0].id"].values == ("parrot", "cockatoo")
@@ -62,26 +62,30 @@ def test_settings_and_data_that_differ(texts: ConfigTexts) -> None:
 
 
 def test_the_same_config_needs_no_text(texts: ConfigTexts) -> None:
-    found = by_key(rows(run("one", ONE), run("two", ONE.replace("# version 3", "")), texts))
+    found = by_key(
+        rows(run("one", ONE), run("two", ONE.replace("# version 3", "")), lambda _: texts)
+    )
     assert found["settings", "config values"].differs is False
     assert not found["settings", "config values"].why
 
 
 def test_a_text_that_was_not_kept_is_unknown_and_still_differs(texts: ConfigTexts) -> None:
     texts.keep(digest_of(ONE), ONE)
-    row = by_key(rows(run("one", ONE), run("two", TWO), texts))["settings", "config values"]
+    row = by_key(rows(run("one", ONE), run("two", TWO), lambda _: texts))[
+        "settings", "config values"
+    ]
     assert row.differs
     assert row.why == f"the text of config {digest_of(TWO)} was not kept on this machine"
 
 
 def test_a_run_that_no_console_launched_records_no_config(texts: ConfigTexts) -> None:
-    row = by_key(rows(run("one"), run("two", TWO), texts))["settings", "config values"]
+    row = by_key(rows(run("one"), run("two", TWO), lambda _: texts))["settings", "config values"]
     assert row.differs is None
     assert "not launched from a console's plan" in row.why
 
 
 def test_an_imported_run_is_unknown_and_not_equal(texts: ConfigTexts) -> None:
-    found = by_key(rows(RunRecord(name="one"), RunRecord(name="two"), texts))
+    found = by_key(rows(RunRecord(name="one"), RunRecord(name="two"), lambda _: texts))
     for key in (("code", "commit"), ("hardware", "gpus"), ("packages", "versions")):
         assert found[key].differs is None
         assert found[key].why == "neither run records it"
@@ -92,7 +96,7 @@ def test_an_imported_run_is_unknown_and_not_equal(texts: ConfigTexts) -> None:
 def test_a_later_attempt_without_a_config_is_told(texts: ConfigTexts) -> None:
     one = run("one", ONE)
     one.attempts.append(Attempt(title="Attempt 2", number=2))
-    row = by_key(rows(one, run("two", ONE), texts))["settings", "of attempt"]
+    row = by_key(rows(one, run("two", ONE), lambda _: texts))["settings", "of attempt"]
     assert row.values == (1, 1)
     assert "a later attempt of one records no config" in row.why
 
@@ -102,7 +106,7 @@ def test_code_packages_and_hardware(texts: ConfigTexts) -> None:
     two = run("two", ONE, commit="b" * 40, versions={"torch": "2.10.0", "vllm": "0.11.0"})
     one.hardware = {"gpus": "2 x NVIDIA H100 80GB HBM3", "driver": "580.65.06"}
     two.hardware = {"gpus": "2 x NVIDIA H100 80GB HBM3"}
-    found = by_key(rows(one, two, texts))
+    found = by_key(rows(one, two, lambda _: texts))
     assert found["code", "commit"].differs
     assert found["packages", "torch"].values == ("2.9.0", "2.10.0")
     assert found["packages", "1 others"].differs is False
@@ -115,7 +119,7 @@ def test_the_reward_is_compared_at_the_same_step(texts: ConfigTexts) -> None:
     one.rewards = [(step, 0.1) for step in range(50)]
     two.rewards = [(step, step / 100) for step in range(31)]
     one.reward, two.reward = 0.1, 0.3
-    found = by_key(rows(one, two, texts))
+    found = by_key(rows(one, two, lambda _: texts))
     assert found["result", "reward at step 30, mean of 10"].values == (0.1, 0.255)
     assert found["result", "best reward"].values == ("0.1 at step 0", "0.3 at step 30")
 
@@ -124,7 +128,7 @@ def test_cost_is_of_all_the_time_between_start_and_end(texts: ConfigTexts) -> No
     one, two = run("one", ONE), run("two", ONE)
     for record, price in ((one, 2.0), (two, 3.0)):
         record.price, record.started_t, record.ended_t = price, 1000.0, 1000.0 + 7200
-    assert by_key(rows(one, two, texts))["result", "cost"].values == (4.0, 6.0)
+    assert by_key(rows(one, two, lambda _: texts))["result", "cost"].values == (4.0, 6.0)
 
 
 def test_a_text_is_kept_only_under_its_digest(texts: ConfigTexts) -> None:
@@ -167,6 +171,30 @@ def test_a_pod_cannot_fill_the_disk_with_configs(
         text = f"number = {number}"
         assert texts.keep(digest_of(text), text) == (number < 2)
     assert len(list(texts.directory.iterdir())) == 2
+    other = ConfigTexts("other", texts.directory.parent)
+    assert other.keep(digest_of(ONE), ONE), "another pod has room of its own"
+
+
+def test_a_pod_that_lies_cannot_put_its_text_in_the_place_of_another_pods(tmp_path: Path) -> None:
+    lying = f"# rm -rf the node before you launch this\n{ONE}"
+    assert digest_of(lying) == digest_of(ONE), "a digest is that of the values"
+    liar, honest = ConfigTexts("liar", tmp_path), ConfigTexts("honest", tmp_path)
+    assert liar.keep(digest_of(ONE), lying)
+    assert honest.text(digest_of(ONE)) is None
+    assert not honest.holds(digest_of(ONE))
+    assert honest.keep(digest_of(ONE), ONE)
+    assert (liar.text(digest_of(ONE)), honest.text(digest_of(ONE))) == (lying, ONE)
+
+
+def test_a_text_that_an_earlier_version_kept_for_all_pods_is_found_until_one_of_the_pod_is_kept(
+    tmp_path: Path,
+) -> None:
+    before = ONE.replace("# version 3", "# kept before")
+    (tmp_path / f"{digest_of(ONE)}.toml").write_text(before)
+    texts = ConfigTexts("pod", tmp_path)
+    assert texts.text(digest_of(ONE)) == before
+    assert texts.keep(digest_of(ONE), ONE)
+    assert texts.text(digest_of(ONE)) == ONE
 
 
 def test_a_secret_in_a_config_is_not_kept(texts: ConfigTexts) -> None:

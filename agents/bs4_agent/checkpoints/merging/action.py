@@ -14,6 +14,7 @@ from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
 from bs4_agent.playbooks.runner import Recorder, StepRunner
+from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
@@ -89,8 +90,9 @@ class MergePlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
         """Return the plan in a dictionary that `as_dict` has written. Its `expires_m` is 0, because
-        the dictionary does not contain it.
+        the dictionary does not contain it. Raises Refused if a secret in it is lost.
         """
+        refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
         return cls(again(data), 0.0)
 
 

@@ -27,6 +27,7 @@ from bs4_agent.playbooks.pod_actions import (
 )
 from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.runs.registry import Runs
+from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"
@@ -78,7 +79,10 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan in a dictionary that `as_dict` has written."""
+        """Return the plan in a dictionary that `as_dict` has written. Raises Refused if a secret in
+        it is lost.
+        """
+        refuse_lost([data["asked"], [row["parameters"] for row in data["steps"]]])
         return cls(
             RestoreRequest.read(data["asked"]),
             data["resume"],

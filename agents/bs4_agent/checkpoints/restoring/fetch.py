@@ -101,17 +101,21 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
     return found
 
 
-def unchanged(staging: Path, record: Mapping[str, object]) -> str:
+def unchanged(staging: Path, record: Mapping[str, object], targets: Iterable[Target]) -> str:
     """Return "" if the verified files in `staging` still have the sizes and times in `record`,
-    otherwise a phrase about what has changed. A file that is not in `staging` any more is not
-    checked, because it may be in its final place.
+    otherwise a phrase about what has changed. A file of `targets` that is not in `staging` any more
+    must be in its final place, with its size.
     """
     files = record.get("files")
+    wanted = {str(target.staged.relative_to(staging)): target for target in targets}
     for name, kept in files.items() if isinstance(files, dict) else ():
         try:
             status = (staging / name).stat()
         except FileNotFoundError:
-            continue  # it is in its place already, and is checked there
+            target = wanted.get(name)
+            if target is None or sized(target.present, target.file):
+                continue  # it is not wanted, or a restore that was interrupted has placed it
+            return f"{staging / name} has vanished since it was verified"
         if [status.st_size, status.st_mtime_ns] != kept:
             return f"{staging / name} has changed since it was verified"
     if isinstance(files, dict):

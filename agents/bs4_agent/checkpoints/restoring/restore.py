@@ -238,7 +238,7 @@ class Restoring:
         if (
             record is None
             or record.get("identity") != prepared.found.identity
-            or restore_fetch.unchanged(staging, record)
+            or restore_fetch.unchanged(staging, record, prepared.where.targets)
         ):
             return False
         wanted = self._wanted(prepared)
@@ -347,11 +347,11 @@ class Restoring:
             self.enrol(prepared)
             return f"step {step} is complete here"
         record = read_json(where.staging / VERIFIED)
-        if record is None or (changed := restore_fetch.unchanged(where.staging, record)):
-            raise PlanChanged(
-                f"{changed if record is not None else where.staging} is not what was "
-                "verified; restore it again."
-            )
+        changed = f"{where.staging} is not what was verified"
+        if record is not None:
+            changed = restore_fetch.unchanged(where.staging, record, where.targets)
+        if changed:
+            raise PlanChanged(f"{changed}; restore it again.")
         if restore_place.in_the_way(where) and restore_place.local(trainer, spec, step) is not None:
             raise PlanChanged(
                 f"Step {step} of {spec.run} is complete here by now, and is left as it is; "

@@ -1,0 +1,40 @@
+"""The bytes that a console sends ahead: the beginning of its channel, which comes with the command
+that attaches and not behind it. A console that is far away saves a round trip by it.
+
+The console's command (console/bs4_console/transport/need.py) looks for this file, because an older
+bundle knows nothing of such bytes. It passes them in an environment variable.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+
+from bs4_agent.errors import ProtocolError
+
+#: The environment variable, which holds the bytes in base64.
+VARIABLE = "BS4_AHEAD"
+#: The most bytes. A greeting and the first questions are some 500 bytes; more would make a long
+#: command line.
+LIMIT = 4096
+
+
+def take() -> bytes:
+    """Return the bytes that came with the command, or b"" if none came, and remove the variable, so
+    that no process which this one starts inherits it. Raises ProtocolError if they are too many or
+    no base64.
+    """
+    text = os.environ.pop(VARIABLE, "")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ProtocolError(
+            f"{VARIABLE} holds no base64; only the command of a bs4-console sets it."
+        ) from None
+    if len(data) > LIMIT:
+        raise ProtocolError(
+            f"{VARIABLE} holds {len(data)} bytes, and {LIMIT} are the most; only the command of a "
+            "bs4-console sets it."
+        )
+    return data
