@@ -1,23 +1,22 @@
-"""The action executor: what all actions share. It knows which action holds which run, runs each
-action on its thread, and writes its records into the journal.
+"""The action executor: what all actions share. It makes and compares plans, runs each action on its
+thread, and writes its records into the journal.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bs4_agent.actions.safe_points import SafePoints, Turn
+from bs4_agent.actions.locks import RunLocks
+from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import (
     AgentError,
-    Busy,
     Cancelled,
     PlanChanged,
     PlanExpired,
@@ -25,15 +24,12 @@ from bs4_agent.errors import (
     UnknownRun,
 )
 from bs4_agent.ids import ulid
-from bs4_agent.ledger import ActionView, PlanView
+from bs4_agent.ledger import PlanView
 from bs4_agent.playbooks.compiled import digest
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned
     from bs4_agent.runs.registry import Runs
-
-#: Seconds that an action waits until a rotation lets go of its run.
-ROTATION_S = 5.0
 
 
 class Plan(Protocol):
@@ -65,12 +61,7 @@ class ActionExecutor:
         self.book, self.ledger, self._runs = book, book.ledger, runs
         self.safe_points = SafePoints()
         self.lock = threading.Lock()
-        self._holding: dict[str, str] = {}
-        self._turns: dict[str, Turn] = {}
-        """By the key of the action that holds a run."""
-        self._heirs: dict[str, str] = {}
-        """By run: the stop that holds it next."""
-        self._released = threading.Condition()
+        self.locks = RunLocks(book.ledger, self.safe_points)
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
@@ -230,55 +221,7 @@ class ActionExecutor:
             "confirm that one."
         )
 
-    # Holding runs
-
-    def hold(self, run: str, key: str) -> None:
-        """Let the action `key` hold `run`: until `let_go` no other action works on the run. If the
-        agent itself is removing old checkpoints of the run, wait up to 5 seconds for the end of
-        that. Raises Busy, which names the other action, if another action holds the run or a stop
-        waits for it.
-        """
-        self._let_rotation_pass(run)
-        with self._released:
-            holder = self._heirs.get(run) or self._holding.get(run)
-            if holder is not None and holder != key:
-                raise Busy(_busy(run, self.ledger.actions[holder]))
-            self._take(run, key)
-
-    def succeed(self, run: str, key: str) -> None:
-        """Let the stop `key` hold `run` now if no action holds it, or else as soon as the present
-        action lets go. Returns at once in both cases. Raises Busy if another stop holds the run or
-        waits for it.
-        """
-        with self._released:
-            present = self._heirs.get(run) or self._holding.get(run)
-            if present is None:
-                self._take(run, key)
-                return
-            action = self.ledger.actions[present]
-            if action.kind == "stop":
-                raise Busy(_busy(run, action))
-            self._heirs[run] = key
-
-    def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` until the action `key` holds `run`. Return True as soon as that is
-        so, and False if `seconds` have passed without it.
-        """
-        with self._released:
-            return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
-
-    def holder(self, run: str) -> ActionView | None:
-        """Return the action that holds `run` now, or None if no action does."""
-        key = self._holding.get(run)
-        if key is None:
-            return None
-        return self.ledger.actions[key]
-
-    def turn(self, key: str) -> Turn:
-        """Return the Turn of the action `key`, with which it marks its safe points and learns that
-        it is to end. Raises KeyError if the action holds no run.
-        """
-        return self._turns[key]
+    # Work
 
     def cancel(self, key: str, stop: str, who: str) -> None:
         """Journal that `stop` (the key of a stop, submitted by `who`) ends the action `key` early,
@@ -293,65 +236,13 @@ class ActionExecutor:
                 stop=stop,
                 detail=f"{who} stops this run; the action ends early",
             )
-        turn = self._turns.get(key)
-        if turn is not None:
-            turn.cancel(who)
+        self.locks.cancel(key, who)
 
     def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
         """Journal that the action `key` ended early because a stop cancelled it. `error` names who
         stopped it.
         """
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
-
-    def let_go(self, run: str, key: str) -> None:
-        """End the hold of the action `key` on `run`, or its waiting for that hold. A stop that
-        waits for the run then holds it. Does nothing if the action neither holds the run nor waits
-        for it.
-        """
-        with self._released:
-            self._turns.pop(key, None)
-            if self._heirs.get(run) == key:
-                del self._heirs[run]
-            if self._holding.get(run) == key:
-                del self._holding[run]
-                if (heir := self._heirs.pop(run, None)) is not None:
-                    self._take(run, heir)
-            self._released.notify_all()
-
-    def _take(self, run: str, key: str) -> None:
-        """Let the action hold the run and give it a turn."""
-        self._holding[run] = key
-        self._turns[key] = Turn(self.safe_points)
-
-    @contextlib.contextmanager
-    def holding(self, run: str, key: str) -> Iterator[None]:
-        """Let the action `key` hold `run`. The code in the block starts the action, which lets go
-        of the run itself when its work ends. If the block raises an error, let go at once. Raises
-        Busy if another action holds the run.
-        """
-        self.hold(run, key)
-        try:
-            yield
-        except BaseException:
-            self.let_go(run, key)
-            raise
-
-    def held(self, run: str) -> bool:
-        """Return True if an action holds `run`."""
-        return run in self._holding
-
-    def _let_rotation_pass(self, run: str) -> None:
-        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
-        that no action is refused because of it.
-        """
-        deadline = time.monotonic() + ROTATION_S
-        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
-            action = self.ledger.actions.get(holder)
-            if action is None or action.kind != "rotate":
-                return
-            time.sleep(0.01)
-
-    # Work
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
         """Call `work` on a thread of its own, journal how the action `key` failed if it raises an
@@ -381,7 +272,7 @@ class ActionExecutor:
         Raises Busy if another action holds the run; the caller may try again later.
         """
         key = ulid()
-        with self.lock, self.holding(run, key):
+        with self.lock, self.locks.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
         if self.ledger.actions[key].ended:
@@ -413,7 +304,7 @@ class ActionExecutor:
             )
             self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
         finally:
-            self.let_go(run, key)
+            self.locks.let_go(run, key)
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
@@ -424,15 +315,3 @@ def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
     for step in steps:
         found.append({"title": step.title, "command": step.command})
     return found
-
-
-def _busy(held: str, action: ActionView) -> str:
-    """Return a sentence that names the action that holds the run, its time, and what a person can
-    do meanwhile.
-    """
-    since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
-    sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
-    # a set-up or a merge does not hold the run itself
-    if action.kind == "stop" or held != action.run:
-        return f"{sentence}."
-    return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

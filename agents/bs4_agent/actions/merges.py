@@ -74,7 +74,7 @@ class Merges:
 
         view = self._executor.kept_plan(body, merge_action.NAME, "checkpoints merge --plan")
         asked = merge_action.MergePlan.from_dict(view.plan).prepared.asked
-        with self._executor.holding(hold_of(view.run), key):
+        with self._executor.locks.holding(hold_of(view.run), key):
             plan = self._executor.made_again(view, who, lambda: merge_action.make(self.work, asked))
             self._executor.accept(
                 key,
@@ -105,7 +105,7 @@ class Merges:
         except (KeyError, AgentError) as error:
             self._executor.unreadable(action.key, action.run, error)
             return
-        self._executor.hold(hold_of(action.run), action.key)
+        self._executor.locks.hold(hold_of(action.run), action.key)
         self._executor.start(
             hold_of(action.run), action.key, lambda: self._carry_out(action.key, plan, action)
         )

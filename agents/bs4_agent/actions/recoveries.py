@@ -77,7 +77,7 @@ class Recoveries:
             )
         self._check_limit(view.run)
         confirmed = plans.Plan.from_dict(view.plan, playbook, view.expires_m)
-        with self._executor.holding(view.run, key):
+        with self._executor.locks.holding(view.run, key):
             plan = self._executor.made_again(
                 view,
                 who,
@@ -114,7 +114,7 @@ class Recoveries:
         """Carry out a plan, or continue it from the action `before`, and resolve its incident if it
         succeeds.
         """
-        turn = self._executor.turn(key)
+        turn = self._executor.locks.turn(key)
         if Runner(self._pod, self._executor.book, key, plan, turn.rest, turn.pause).run(before):
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
@@ -129,7 +129,7 @@ class Recoveries:
         except (KeyError, AgentError) as error:
             self._executor.unreadable(action.key, action.run, error)
             return
-        self._executor.hold(action.run, action.key)
+        self._executor.locks.hold(action.run, action.key)
         self._executor.start(
             action.run, action.key, lambda: self._carry_out(action.key, plan, action)
         )
@@ -154,7 +154,7 @@ class Recoveries:
         """Wait until no action holds the run, and then act by the mode."""
         deadline = time.monotonic() + LATER_S
         with self._executor.safe_points.rest():
-            while self._executor.held(run) and time.monotonic() < deadline:
+            while self._executor.locks.held(run) and time.monotonic() < deadline:
                 time.sleep(0.5)
         self._act_by_mode(incident, run, playbook_id, mode)
 

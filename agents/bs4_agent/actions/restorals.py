@@ -67,7 +67,7 @@ class Restorals:
 
         view = self._executor.kept_plan(body, NAME, "checkpoints restore --plan")
         run, before = view.run, RestorePlan.from_dict(view.plan)
-        with self._executor.holding(run, key):
+        with self._executor.locks.holding(run, key):
             plan = self._executor.made_again(
                 view, who, lambda: self.work.make(before.asked, before)
             )
@@ -80,7 +80,9 @@ class Restorals:
                 steps=step_fields(plan.steps),
             )
             self._executor.start(
-                run, key, lambda: self.work.carry_out(key, plan, self._executor.turn(key).rest)
+                run,
+                key,
+                lambda: self.work.carry_out(key, plan, self._executor.locks.turn(key).rest),
             )
 
     def resume(self, action: ActionView) -> None:
@@ -94,8 +96,8 @@ class Restorals:
         except (KeyError, AgentError) as error:
             self._executor.unreadable(action.key, action.run, error)
             return
-        self._executor.hold(action.run, action.key)
-        rest = self._executor.turn(action.key).rest
+        self._executor.locks.hold(action.run, action.key)
+        rest = self._executor.locks.turn(action.key).rest
         self._executor.start(
             action.run, action.key, lambda: self.work.carry_out(action.key, plan, rest, action)
         )

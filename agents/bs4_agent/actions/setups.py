@@ -82,7 +82,7 @@ class SetUpActions:
 
         view = self._executor.kept_plan(body, setup_plan.NAME, "pods setup --plan")
         recipe = setup_plan.SetupPlan.from_dict(view.plan, view.expires_m).recipe
-        with self._executor.holding(HOLD, key):
+        with self._executor.locks.holding(HOLD, key):
             plan = self._executor.made_again(view, who, lambda: self.work.make(key, recipe))
             try:
                 self.work.keep(key, plan, payload)
@@ -132,7 +132,7 @@ class SetUpActions:
             self.work.forget(action.key)
             self._executor.unreadable(action.key, "", error)
             return
-        self._executor.hold(HOLD, action.key)
+        self._executor.locks.hold(HOLD, action.key)
         self._executor.start(
             HOLD, action.key, lambda: self.work.carry_out(action.key, plan, action)
         )
