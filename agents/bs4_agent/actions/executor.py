@@ -9,10 +9,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from bs4_agent.actions.kind import Kind, Plan, SteppedPlan
 from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
+from bs4_agent.actions.steps import StepRunner
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import (
@@ -24,7 +26,7 @@ from bs4_agent.errors import (
     UnknownRun,
 )
 from bs4_agent.ids import ulid
-from bs4_agent.ledger import PlanView
+from bs4_agent.ledger import ActionView, PlanView
 from bs4_agent.playbooks.compiled import digest
 
 if TYPE_CHECKING:
@@ -32,24 +34,11 @@ if TYPE_CHECKING:
     from bs4_agent.runs.registry import Runs
 
 
-class Plan(Protocol):
-    """What plans of all kinds (launch, playbook, set-up, restore, merge) have in common, so that
-    the executor can journal them.
-    """
-
-    @property
-    def hash(self) -> str:
-        """Return the hash of everything that the plan would do."""
-
-    @property
-    def expires_m(self) -> float:
-        """Return until when the plan may be confirmed, in seconds of the monotonic clock."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the plan as a dictionary of JSON values, as it is journalled and shown."""
-
+#: What reading a plan that another version of the agent has written may raise.
+UNREADABLE = (LookupError, TypeError, ValueError, AgentError)
 
 P = TypeVar("P", bound=Plan)
+S = TypeVar("S", bound=SteppedPlan)
 
 
 class ActionExecutor:
@@ -97,6 +86,91 @@ class ActionExecutor:
             "interrupted",
             detail=f"its plan cannot be read any more ({error}); make a new one",
         )
+
+    # Planned actions
+
+    def plan(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> None:
+        """Journal the plan action `key` of the person `who`, and make and journal the plan that
+        `body` asks for on a thread of its own. Raises BadRequest if the request is malformed. If
+        there is no plan for another reason, the journal says why.
+        """
+        run, make = kind.asked(body)
+        self.accept(key, body, who, run, playbook=kind.name)
+        self.start("", key, lambda: self.journal_plan(key, kind.name, run, lambda: make(key)))
+
+    def confirm(
+        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str, payload: bytes
+    ) -> None:
+        """Accept the action `key` of the person `who`, whose plan has the hash `body["plan_hash"]`,
+        and carry it out on a thread of its own. `payload` holds secrets and is not journalled.
+
+        Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
+        be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
+        PlanChanged if the action would do something else now, Busy if another action holds what
+        this one needs, and the errors of `kind.keep`. If it raises, the agent keeps no secret.
+        """
+        view = self.kept_plan(body, kind.name, kind.planner)
+        try:
+            confirmed = kind.read(view.plan)
+        except UNREADABLE as error:
+            raise Refused(
+                f"That plan cannot be read any more ({error}); make one with `{kind.planner}` "
+                "and confirm that."
+            ) from error
+        with self.locks.holding(kind.hold(view.run), key):
+            plan = self.made_again(view, who, lambda: kind.again(key, confirmed))
+            kept = view.plan if kind.keeps_confirmed else plan.as_dict()
+            try:
+                kind.keep(key, plan, payload)
+                self.accept(
+                    key,
+                    {**body, "plan": kept},
+                    who,
+                    view.run,
+                    plan_hash=view.plan_hash,
+                    steps=step_fields(plan.steps),
+                )
+            except AgentError:
+                kind.forget(key)
+                raise
+            self._start_kind(kind, key, view.run, plan, None)
+
+    def resume(self, kind: Kind[S], action: ActionView) -> None:
+        """Continue an action that was under way when the agent restarted. If its plan cannot be
+        read any more, journal that it is interrupted.
+        """
+        try:
+            plan = kind.read(action.body["plan"])
+        except UNREADABLE as error:
+            kind.forget(action.key)
+            self.unreadable(action.key, action.run, error)
+            return
+        self.locks.hold(kind.hold(action.run), action.key)
+        self._start_kind(kind, action.key, action.run, plan, action)
+
+    def _start_kind(
+        self, kind: Kind[S], key: str, run: str, plan: S, before: ActionView | None
+    ) -> None:
+        """Carry out the steps of a plan on a thread of its own, those that `before`, the action as
+        an earlier agent has left it, has not finished.
+        """
+
+        def work() -> None:
+            try:
+                StepRunner(
+                    self.book,
+                    key,
+                    run,
+                    plan.steps,
+                    self.locks.turn(key).rest,
+                    kinds=kind.steps,
+                    context=kind.context(key, plan),
+                    verify=lambda: kind.verify(key, plan),
+                ).run(before)
+            finally:
+                kind.forget(key)
+
+        self.start(kind.hold(run), key, work)
 
     # Plans
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bs4_agent.actions.executor import ActionExecutor, step_fields
-from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.actions.kinds import Kinds
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
@@ -27,11 +27,11 @@ def hold_of(run: str) -> str:
 
 class Merges:
     """Plans, accepts and carries out merges (a checkpoint's shards are made into one model); one
-    per pod. The merger is run as a long command, in the same way as the commands of `set_ups`.
+    per pod. The merger is a long command of `kinds.jobs`.
     """
 
-    def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
-        self._executor, self._pod, self._set_ups = executor, pod, set_ups
+    def __init__(self, executor: ActionExecutor, pod: Pod, kinds: Kinds) -> None:
+        self._executor, self._pod, self._kinds = executor, pod, kinds
 
     @functools.cached_property
     def work(self) -> Merging:
@@ -40,7 +40,7 @@ class Merges:
         """
         from bs4_agent.checkpoints.merging.merge import Merging
 
-        return Merging(self._pod.runs.home, self._pod.runs, self._set_ups.work.jobs)
+        return Merging(self._pod.runs.home, self._pod.runs, self._kinds.jobs)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Journal the plan action `key` of the person `who`, and make and journal the plan of a

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bs4_agent.actions.executor import ActionExecutor, step_fields
-from bs4_agent.actions.setups import SetUpActions
+from bs4_agent.actions.kinds import Kinds
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 class Restorals:
     """Plans, accepts and carries out restores (checkpoints are fetched back from the store); one
-    per pod. The transfer is run as a long command, in the same way as the commands of `set_ups`.
+    per pod. The transfer is a long command of `kinds.jobs`.
     """
 
-    def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
-        self._executor, self._pod, self._set_ups = executor, pod, set_ups
+    def __init__(self, executor: ActionExecutor, pod: Pod, kinds: Kinds) -> None:
+        self._executor, self._pod, self._kinds = executor, pod, kinds
 
     @functools.cached_property
     def work(self) -> Restores:
@@ -33,7 +33,7 @@ class Restorals:
         from bs4_agent.checkpoints.restoring.restore import Restoring
 
         runs = self._pod.runs
-        restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
+        restoring = Restoring(runs.home, runs, self._kinds.jobs)
         return Restores(restoring, runs, self._executor.book)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.actions.steps import Outcome, Recorder, StepRunner
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
-from bs4_agent.playbooks.runner import Recorder, StepRunner
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
@@ -187,15 +187,16 @@ class MergeRunner(StepRunner):
             rest,
             kinds=STEPS,
             context=MergeContext(merging, plan.prepared, key),
+            verify=self._outcome,
         )
         self._merging, self._plan = merging, plan
 
-    def _verify(self) -> bool:
-        """Journal the end of the action and return True if the model is in its place."""
+    def _outcome(self) -> Outcome:
+        """Return how the action has ended; its goal is reached if the model is in its place."""
         one = self._plan.prepared
         whole = self._merging.placed(one, self._key)
         detail = f"{one.target} is not there any more"
         if whole:
             detail = f"step {one.step} is merged into {one.target}"
         result = {"step": one.step, "target": str(one.target)}
-        return self._end(detail, result, reached=whole)
+        return Outcome(whole, detail, result)

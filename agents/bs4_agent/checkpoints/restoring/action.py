@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.actions.steps import Outcome, Recorder, StepRunner
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
@@ -25,7 +26,6 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
     targets_at,
 )
-from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.runs.registry import Runs
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -280,16 +280,17 @@ class RestoreRunner(StepRunner):
             rest,
             kinds=STEPS,
             context=RestoreContext(restoring, key),
+            verify=self._outcome,
         )
         self._restoring, self._plan = restoring, plan
 
-    def _verify(self) -> bool:
-        """Journal the end of the action and return True if the step is complete on the pod."""
+    def _outcome(self) -> Outcome:
+        """Return how the action has ended: well if the step is complete on the pod."""
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
         whole = self._restoring.placed(prepared)
         state = "complete here" if whole else "not complete here any more"
         result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
-        return self._end(f"step {self._plan.step} is {state}", result, reached=whole)
+        return Outcome(whole, f"step {self._plan.step} is {state}", result)
 
 
 class Restores:

@@ -1,0 +1,54 @@
+"""The kinds of actions that the executor plans and carries out by their steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.actions.kind import Kind
+from bs4_agent.pod import Pod
+from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams.logs import LogStream
+
+if TYPE_CHECKING:
+    from bs4_agent.actions.safe_points import SafePoints
+    from bs4_agent.jobs import Jobs
+
+
+class Kinds:
+    """Makes the kinds of actions of a pod; one object per pod. What only they need is imported at
+    the first use, so that an agent without such actions stays small. The attribute `log` is a
+    function that returns the log stream to which their commands print.
+    """
+
+    def __init__(self, pod: Pod, safe_points: SafePoints) -> None:
+        self._pod, self._safe_points = pod, safe_points
+        self._made: dict[str, Kind[Any]] = {}
+        self.log: Callable[[], LogStream] = lambda: open_setup_log(pod.runs.home)
+
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        """Return what runs the long commands of set-ups, merges and restores."""
+        from bs4_agent.jobs import Jobs
+
+        runs = self._pod.runs
+        restart = list(runs.agent_restart or ())
+        return Jobs(runs.home, self.log(), restart, self._safe_points.rest)
+
+    def get(self, name: str) -> Kind[Any]:
+        """Return the kind with this name, one of `NAMES`."""
+        if name not in self._made:
+            self._made[name] = _MAKERS[name](self)
+        return self._made[name]
+
+    def _setup(self) -> Kind[Any]:
+        """Make the kind of set-ups."""
+        from bs4_agent.setup.action import SetUp
+
+        return SetUp(self._pod.runs.home, self.jobs, self._pod.hard_nofile)
+
+
+_MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {"setup": Kinds._setup}
+#: Each is also the name of the field in a `plan` that asks for one.
+NAMES = tuple(_MAKERS)

@@ -1,0 +1,139 @@
+"""The steps of a confirmed plan: journals the intent, checks again, acts and verifies. It also goes
+on after the agent itself was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
+from bs4_agent.ledger import ActionView
+from bs4_agent.playbooks.pod_actions import Planned
+
+
+class Recorder(Protocol):
+    """A function that appends one record of the type `type_` with the given fields to the pod's
+    journal, and returns the record. With `sync`, the record is on disk when it returns.
+    """
+
+    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
+        """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
+        that fails.
+        """
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an action has ended after all its steps: `reached` is True if it has reached its goal.
+    `detail` is a sentence for a person and `result` the values for a program, as both are
+    journalled.
+    """
+
+    reached: bool
+    detail: str
+    result: Mapping[str, Any]
+
+
+class StepRunner:
+    """Carries out the steps of a plan, one after the other, and journals each.
+
+    Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
+    nothing twice. `record` appends to the journal, and `key` is the action's key. `rest` returns a
+    context in which a newer agent may take over (a safe point). `kinds` maps the kind of a step to
+    the object that carries it out, and `context` is what these objects work with. `verify` says,
+    after all steps, whether the goal was reached.
+    """
+
+    def __init__(
+        self,
+        record: Recorder,
+        key: str,
+        run: str,
+        steps: Sequence[Planned],
+        rest: Callable[[], AbstractContextManager[None]],
+        *,
+        kinds: Mapping[str, Any],
+        context: Any,
+        verify: Callable[[], Outcome],
+    ) -> None:
+        self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
+        self._kinds, self._context, self._verify = kinds, context, verify
+
+    def run(self, before: ActionView | None = None) -> bool:
+        """Carry out the steps, verify the result, and return True if the goal was reached. An error
+        of a step is journalled and gives False. `before` is the action as an earlier agent left it,
+        whose finished steps are not repeated; None for a new action.
+
+        Raises Cancelled if a stop of the run ends the action early; the caller journals that.
+        """
+        earlier = before.steps if before else ()
+        try:
+            for index, planned in enumerate(self._steps):
+                if index < len(earlier) and earlier[index].state in ("done", "skipped"):
+                    continue
+                with self._rest():
+                    pass  # another agent may take over between two steps
+                self._step(index, planned)
+        except Cancelled:
+            raise
+        except PlanChanged as error:
+            self._event("plan-changed", detail=error.message, result={"recovered": False})
+            return False
+        except AgentError as error:
+            self._event(
+                "failed", detail=error.message, result={"recovered": False, "error": error.type}
+            )
+            return False
+        outcome = self._verify()
+        self._event(
+            "done" if outcome.reached else "failed",
+            sync=True,
+            detail=outcome.detail,
+            result=outcome.result,
+        )
+        return outcome.reached
+
+    def _step(self, index: int, planned: Planned) -> None:
+        """Carry out one step. An OSError becomes StepFailed."""
+        try:
+            self._carry_out(index, planned)
+        except OSError as error:
+            detail = (
+                f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, "
+                "then repeat."
+            )
+            self._event("step-failed", step=index, title=planned.title, detail=detail)
+            raise StepFailed(detail) from error
+
+    def _carry_out(self, index: int, planned: Planned) -> None:
+        """Carry out one step, and journal its intent and its result."""
+        step = self._kinds[planned.kind]
+        if step.done(self._context, planned):
+            self._event("step-skipped", step=index, title=planned.title, detail="already so")
+            return
+        targets = step.check(self._context, planned)
+        self._event(
+            "intent",
+            sync=True,
+            step=index,
+            title=planned.title,
+            command=planned.command,
+            targets=[dict(t) for t in targets],
+        )
+        try:
+            detail = step.act(self._context, planned, targets, lambda text: self._say(index, text))
+        except AgentError as error:
+            self._event("step-failed", step=index, title=planned.title, detail=error.message)
+            raise
+        self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
+
+    def _say(self, index: int, text: str) -> None:
+        """Journal the progress of a step."""
+        self._event("intent", step=index, detail=text)
+
+    def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
+        """Append an `action` record to the journal."""
+        self._record("action", sync=sync, action=self._key, run=self._run, event=event, **fields)
