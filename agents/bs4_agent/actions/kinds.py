@@ -13,6 +13,7 @@ from bs4_agent.streams.logs import LogStream
 
 if TYPE_CHECKING:
     from bs4_agent.actions.safe_points import SafePoints
+    from bs4_agent.checkpoints.restoring.restore import Restoring
     from bs4_agent.jobs import Jobs
 
 
@@ -36,6 +37,13 @@ class Kinds:
         restart = list(runs.agent_restart or ())
         return Jobs(runs.home, self.log(), restart, self._safe_points.rest)
 
+    @functools.cached_property
+    def restoring(self) -> Restoring:
+        """Return the code that restores checkpoints, for restores and for playbooks."""
+        from bs4_agent.checkpoints.restoring.restore import Restoring
+
+        return Restoring(self._pod.runs.home, self._pod.runs, self.jobs)
+
     def get(self, name: str) -> Kind[Any]:
         """Return the kind with this name, one of `NAMES`."""
         if name not in self._made:
@@ -48,7 +56,16 @@ class Kinds:
 
         return SetUp(self._pod.runs.home, self.jobs, self._pod.hard_nofile)
 
+    def _restore(self) -> Kind[Any]:
+        """Make the kind of restores."""
+        from bs4_agent.checkpoints.restoring.action import Restore
 
-_MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {"setup": Kinds._setup}
+        return Restore(self.restoring, self._pod.runs)
+
+
+_MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
+    "setup": Kinds._setup,
+    "restore": Kinds._restore,
+}
 #: Each is also the name of the field in a `plan` that asks for one.
 NAMES = tuple(_MAKERS)

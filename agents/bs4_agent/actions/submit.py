@@ -15,7 +15,6 @@ from bs4_agent.actions.kinds import NAMES, Kinds
 from bs4_agent.actions.merges import Merges
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
-from bs4_agent.actions.restorals import Restorals
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
 from bs4_agent.errors import BadRequest, KeyReused, Refused
@@ -53,10 +52,9 @@ class Actions:
         self.recoveries = Recoveries(executor, pod, library)
         self.orders = Orders(executor, pod, library)
         self.kinds = Kinds(pod, executor.safe_points)
-        self.restorals = Restorals(executor, pod, self.kinds)
         self.merges = Merges(executor, pod, self.kinds)
         self.stops = Stops(executor, pod)
-        pod.restoring = lambda: self.restorals.work.restoring
+        pod.restoring = lambda: self.kinds.restoring
         attempts, departure = Attempts(executor, pod), Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
@@ -69,7 +67,6 @@ class Actions:
             "sync": self.orders.sync,
             "note": self.orders.note,
             "setup-stop": self._end_setup,
-            "restore": self.restorals.accept,
             "merge": self.merges.accept,
             "handover": departure.accept,
             "release": self._release,
@@ -79,14 +76,12 @@ class Actions:
         #: playbook's.
         self._plans = {
             "launch": attempts.plan_launch,
-            "restore": self.restorals.plan,
             "merge": self.merges.plan,
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
             "playbook": self.recoveries.resume,
             "launch": attempts.resume_launch,
             "stop": self.stops.resume,
-            "restore": self.restorals.resume,
             "merge": self.merges.resume,
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
             **dict.fromkeys(NAMES, self._resume),
