@@ -62,10 +62,18 @@ class Kinds:
 
         return Restore(self.restoring, self._pod.runs)
 
+    def _merge(self) -> Kind[Any]:
+        """Make the kind of merges."""
+        from bs4_agent.checkpoints.merging.action import Merge
+        from bs4_agent.checkpoints.merging.merge import Merging
+
+        return Merge(Merging(self._pod.runs.home, self._pod.runs, self.jobs))
+
 
 _MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
     "setup": Kinds._setup,
     "restore": Kinds._restore,
+    "merge": Kinds._merge,
 }
 #: Each is also the name of the field in a `plan` that asks for one.
 NAMES = tuple(_MAKERS)

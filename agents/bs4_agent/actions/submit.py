@@ -12,7 +12,6 @@ from bs4_agent.actions.attempts import Attempts
 from bs4_agent.actions.departure import Departure
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.kinds import NAMES, Kinds
-from bs4_agent.actions.merges import Merges
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
 from bs4_agent.actions.stops import Stops
@@ -52,7 +51,6 @@ class Actions:
         self.recoveries = Recoveries(executor, pod, library)
         self.orders = Orders(executor, pod, library)
         self.kinds = Kinds(pod, executor.safe_points)
-        self.merges = Merges(executor, pod, self.kinds)
         self.stops = Stops(executor, pod)
         pod.restoring = lambda: self.kinds.restoring
         attempts, departure = Attempts(executor, pod), Departure(executor, hand_over)
@@ -67,7 +65,6 @@ class Actions:
             "sync": self.orders.sync,
             "note": self.orders.note,
             "setup-stop": self._end_setup,
-            "merge": self.merges.accept,
             "handover": departure.accept,
             "release": self._release,
             **dict.fromkeys(NAMES, self._confirm),
@@ -76,13 +73,11 @@ class Actions:
         #: playbook's.
         self._plans = {
             "launch": attempts.plan_launch,
-            "merge": self.merges.plan,
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
             "playbook": self.recoveries.resume,
             "launch": attempts.resume_launch,
             "stop": self.stops.resume,
-            "merge": self.merges.resume,
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
             **dict.fromkeys(NAMES, self._resume),
         }
