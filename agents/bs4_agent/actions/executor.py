@@ -141,6 +141,8 @@ class ActionExecutor:
         """
         try:
             plan = kind.read(action.body["plan"])
+            for step in plan.steps:
+                kind.steps[step.kind]
         except UNREADABLE as error:
             kind.forget(action.key)
             self.unreadable(action.key, action.run, error)
