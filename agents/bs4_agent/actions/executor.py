@@ -94,9 +94,20 @@ class ActionExecutor:
         `body` asks for on a thread of its own. Raises BadRequest if the request is malformed. If
         there is no plan for another reason, the journal says why.
         """
+        self.start("", key, self._planning(kind, key, body, who))
+
+    def plan_now(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> S | None:
+        """Do what `plan` does, on the caller's thread, and return the plan or None."""
+        return self._planning(kind, key, body, who)()
+
+    def _planning(
+        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str
+    ) -> Callable[[], S | None]:
+        """Journal a plan action, and return a function that makes and journals its plan."""
         run, make = kind.asked(body)
-        self.accept(key, body, who, run, playbook=kind.name)
-        self.start("", key, lambda: self.journal_plan(key, kind.name, run, lambda: make(key)))
+        name = kind.plan_name(body)
+        self.accept(key, body, who, run, playbook=name)
+        return lambda: self.journal_plan(key, name, run, lambda: make(key))
 
     def confirm(
         self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str, payload: bytes
@@ -107,9 +118,11 @@ class ActionExecutor:
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
         PlanChanged if the action would do something else now, Busy if another action holds what
-        this one needs, and the errors of `kind.keep`. If it raises, the agent keeps no secret.
+        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
+        keeps no secret.
         """
-        view = self.kept_plan(body, kind.name, kind.planner)
+        view = self.kept_plan(body, kind.plan_name(body), kind.planner)
+        kind.refuse(body, view)
         try:
             confirmed = kind.read(view.plan)
         except UNREADABLE as error:
@@ -127,7 +140,7 @@ class ActionExecutor:
                     {**body, "plan": kept},
                     who,
                     view.run,
-                    plan_hash=view.plan_hash,
+                    **kind.fields(plan, view.plan_hash),
                     steps=step_fields(plan.steps),
                 )
             except AgentError:
@@ -158,17 +171,10 @@ class ActionExecutor:
         """
 
         def work() -> None:
+            turn = self.locks.turn(key)
             try:
-                StepRunner(
-                    self.book,
-                    key,
-                    run,
-                    plan.steps,
-                    self.locks.turn(key).rest,
-                    kinds=kind.steps,
-                    context=kind.context(key, plan),
-                    verify=lambda: kind.verify(key, plan),
-                ).run(before)
+                if StepRunner(self.book, kind, key, run, plan, turn).run(before):
+                    kind.reached(plan)
             finally:
                 kind.forget(key)
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from bs4_agent.actions.steps import Outcome
+from bs4_agent.actions.safe_points import Turn
 from bs4_agent.errors import BadRequest
+from bs4_agent.ledger import PlanView
 from bs4_agent.playbooks.pod_actions import Planned
 
 
@@ -41,6 +43,31 @@ class SteppedPlan(Plan, Protocol):
 P = TypeVar("P", bound=SteppedPlan)
 
 
+@dataclass(frozen=True)
+class Underway(Generic[P]):
+    """An action that is being carried out: its `key` and `plan`. Its `turn` has the points at which
+    a newer agent may take over or a stop ends the action. `verifying` journals what the
+    verification waits for.
+    """
+
+    key: str
+    plan: P
+    turn: Turn
+    verifying: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an action has ended after all its steps: `reached` is True if it has reached its goal.
+    `detail` is a sentence for a person and `result` the values for a program, as both are
+    journalled.
+    """
+
+    reached: bool
+    detail: str
+    result: Mapping[str, Any]
+
+
 class Kind(ABC, Generic[P]):
     """One kind of action, whose plans are of the type `P`. There is one object per kind and pod.
 
@@ -56,6 +83,12 @@ class Kind(ABC, Generic[P]):
     planner: ClassVar[str]
     steps: ClassVar[Mapping[str, Any]]
     keeps_confirmed: ClassVar[bool] = False
+
+    def plan_name(self, body: Mapping[str, Any]) -> str:
+        """Return the name under which the plan that `body` asks for or confirms is journalled.
+        Raises an AgentError if there is no such plan.
+        """
+        return self.name
 
     def hold(self, run: str) -> str:
         """Return what an action on `run` holds while it works, so that no other action has it. This
@@ -84,12 +117,26 @@ class Kind(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def context(self, key: str, plan: P) -> Any:
-        """Return what the objects in `steps` work with, for the action `key`."""
+    def context(self, action: Underway[P]) -> Any:
+        """Return what the objects in `steps` work with, for this action."""
 
     @abstractmethod
-    def verify(self, key: str, plan: P) -> Outcome:
-        """Return how the action `key` has ended, after all its steps were carried out."""
+    def verify(self, action: Underway[P]) -> Outcome:
+        """Return how the action has ended, after all its steps were carried out. Raises Cancelled
+        if a stop ends it meanwhile.
+        """
+
+    def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
+        """Raise Refused if the journalled plan `view` may not be carried out, or not without
+        something more in the submission `body`.
+        """
+
+    def fields(self, plan: P, plan_hash: str) -> dict[str, Any]:
+        """Return what the record of acceptance says of the plan beside its steps."""
+        return {"plan_hash": plan_hash}
+
+    def reached(self, plan: P) -> None:
+        """Do what follows from the plan having reached its goal, after that is journalled."""
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
         """Store what came beside the submission of the action `key` (secrets) until `forget`.

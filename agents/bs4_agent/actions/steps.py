@@ -4,11 +4,11 @@ on after the agent itself was killed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol
 
+from bs4_agent.actions.kind import Kind, P, Underway
+from bs4_agent.actions.safe_points import Turn
 from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.pod_actions import Planned
@@ -25,42 +25,21 @@ class Recorder(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How an action has ended after all its steps: `reached` is True if it has reached its goal.
-    `detail` is a sentence for a person and `result` the values for a program, as both are
-    journalled.
-    """
-
-    reached: bool
-    detail: str
-    result: Mapping[str, Any]
-
-
-class StepRunner:
-    """Carries out the steps of a plan, one after the other, and journals each.
+class StepRunner(Generic[P]):
+    """Carries out the plan of an action of this `kind`, one step after the other, and journals each
+    in the way of `record`. `key` is the action's key.
 
     Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
-    nothing twice. `record` appends to the journal, and `key` is the action's key. `rest` returns a
-    context in which a newer agent may take over (a safe point). `kinds` maps the kind of a step to
-    the object that carries it out, and `context` is what these objects work with. `verify` says,
-    after all steps, whether the goal was reached.
+    nothing twice. Between two steps, at a safe point of `turn`, a newer agent may take over and a
+    stop may end the action.
     """
 
     def __init__(
-        self,
-        record: Recorder,
-        key: str,
-        run: str,
-        steps: Sequence[Planned],
-        rest: Callable[[], AbstractContextManager[None]],
-        *,
-        kinds: Mapping[str, Any],
-        context: Any,
-        verify: Callable[[], Outcome],
+        self, record: Recorder, kind: Kind[P], key: str, run: str, plan: P, turn: Turn
     ) -> None:
-        self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
-        self._kinds, self._context, self._verify = kinds, context, verify
+        self._record, self._kind, self._key, self._run = record, kind, key, run
+        self._action = Underway(key, plan, turn, self._verifying)
+        self._context = kind.context(self._action)
 
     def run(self, before: ActionView | None = None) -> bool:
         """Carry out the steps, verify the result, and return True if the goal was reached. An error
@@ -71,10 +50,10 @@ class StepRunner:
         """
         earlier = before.steps if before else ()
         try:
-            for index, planned in enumerate(self._steps):
+            for index, planned in enumerate(self._action.plan.steps):
                 if index < len(earlier) and earlier[index].state in ("done", "skipped"):
                     continue
-                with self._rest():
+                with self._action.turn.rest():
                     pass  # another agent may take over between two steps
                 self._step(index, planned)
         except Cancelled:
@@ -87,7 +66,7 @@ class StepRunner:
                 "failed", detail=error.message, result={"recovered": False, "error": error.type}
             )
             return False
-        outcome = self._verify()
+        outcome = self._kind.verify(self._action)
         self._event(
             "done" if outcome.reached else "failed",
             sync=True,
@@ -110,7 +89,7 @@ class StepRunner:
 
     def _carry_out(self, index: int, planned: Planned) -> None:
         """Carry out one step, and journal its intent and its result."""
-        step = self._kinds[planned.kind]
+        step = self._kind.steps[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
             return
@@ -129,6 +108,10 @@ class StepRunner:
             self._event("step-failed", step=index, title=planned.title, detail=error.message)
             raise
         self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
+
+    def _verifying(self, text: str) -> None:
+        """Journal what the verification waits for."""
+        self._event("verifying", detail=text)
 
     def _say(self, index: int, text: str) -> None:
         """Journal the progress of a step."""

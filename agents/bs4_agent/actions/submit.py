@@ -48,15 +48,15 @@ class Actions:
             for key, action in executor.ledger.actions.items()
             if action.body
         }
-        self.recoveries = Recoveries(executor, pod, library)
         self.orders = Orders(executor, pod, library)
-        self.kinds = Kinds(pod, executor.safe_points)
+        self.kinds = Kinds(executor, pod, library)
+        self.recoveries = Recoveries(executor, pod, library, self.kinds.get("playbook"))
         self.stops = Stops(executor, pod)
         pod.restoring = lambda: self.kinds.restoring
-        attempts, departure = Attempts(executor, pod), Departure(executor, hand_over)
+        self._attempts = attempts = Attempts(executor, pod)
+        departure = Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
-            "playbook": self.recoveries.accept,
             "launch": attempts.launch,
             "stop": self.stops.accept,
             "adopt": attempts.adopt,
@@ -69,13 +69,7 @@ class Actions:
             "release": self._release,
             **dict.fromkeys(NAMES, self._confirm),
         }
-        #: By the field of a `plan` that names what is planned. A plan without any of them is a
-        #: playbook's.
-        self._plans = {
-            "launch": attempts.plan_launch,
-        }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "playbook": self.recoveries.resume,
             "launch": attempts.resume_launch,
             "stop": self.stops.resume,
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
@@ -144,15 +138,11 @@ class Actions:
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
-        for name in NAMES:
-            if body.get(name) is not None:
-                self.executor.plan(self.kinds.get(name), key, body, who)
-                return
-        plan = next(
-            (plan for field, plan in self._plans.items() if body.get(field) is not None),
-            self.recoveries.plan,
-        )
-        plan(key, body, who)
+        if body.get("launch") is not None:
+            self._attempts.plan_launch(key, body, who)
+            return
+        name = next((name for name in NAMES if body.get(name) is not None), "playbook")
+        self.executor.plan(self.kinds.get(name), key, body, who)
 
     def _confirm(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept an action whose plan a person has confirmed by its hash."""

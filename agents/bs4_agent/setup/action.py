@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, table
-from bs4_agent.actions.steps import Outcome
+from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.jobs import Jobs
 from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
@@ -66,17 +65,17 @@ class SetUp(Kind[SetupPlan]):
         """Delete the secrets that were stored on the pod for the action `key`."""
         credentials.Incoming(self._home, key).forget()
 
-    def context(self, key: str, plan: SetupPlan) -> SetupContext:
+    def context(self, action: Underway[SetupPlan]) -> SetupContext:
         """Return what the steps of a set-up work with."""
-        return SetupContext(self._place, plan.recipe, key)
+        return SetupContext(self._place, action.plan.recipe, action.key)
 
-    def verify(self, key: str, plan: SetupPlan) -> Outcome:
+    def verify(self, action: Underway[SetupPlan]) -> Outcome:
         """Return the outcome: the pod is ready if every step is still done. A step that is no
         longer done means that something else changes the pod.
         """
-        context = self.context(key, plan)
+        context = self.context(action)
         lacking = []
-        for step in plan.steps:
+        for step in action.plan.steps:
             if not STEPS[step.kind].done(context, step):
                 lacking.append(step.title)
         detail = "the pod is set up"

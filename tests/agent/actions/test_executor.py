@@ -20,15 +20,30 @@ from bs4_agent.book import Book
 from bs4_agent.errors import Busy, PlanChanged, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView
-from tests.agent.actions.cases import Case, MergeCase, RestoreCase, SetupCase
+from bs4_agent.playbooks import verify
+from tests.agent.actions.cases import (
+    Case,
+    MergeCase,
+    PlaybookCase,
+    RestoreCase,
+    SetupCase,
+    begin_attempt,
+)
+from tests.agent.actions.stopping import RELAUNCHES
 from tests.agent.runs.practice import until
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
-#: The kinds, and how many steps of their plans have something to do here. Those of a set-up that
-#: come behind them are about secrets that nobody gives, and are skipped.
-STEPS: dict[type[Case], int] = {SetupCase: 3, MergeCase: 2, RestoreCase: 2}
-#: What a stop holds that ends an action early.
+#: The kinds, and which steps of their plans have something to do here. The others are skipped.
+STEPS: dict[type[Case], tuple[int, ...]] = {
+    SetupCase: (0, 1, 2),
+    MergeCase: (0, 1),
+    RestoreCase: (0, 1),
+    PlaybookCase: (1, 3),
+}
+#: A step that is not asked whether it is done: archiving the logs again adds what is new.
+REPEATED = (PlaybookCase, 1)
+#: The key of a stop that ends an action early.
 STOP = "01J00000000000000000000005"
 
 
@@ -36,7 +51,11 @@ STOP = "01J00000000000000000000005"
 def make(
     no_process_left: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[type[Case]], Case]]:
-    """Return a function that makes a pod for one kind of action."""
+    """Return a function that makes a pod for one kind of action. Its run never trains, so the
+    verification of a playbook says at once that it does.
+    """
+    trains = verify.Verdict(recovered=True, detail="it trains", step=7)
+    monkeypatch.setitem(verify.VERIFIERS, "steps_advance", lambda *_: trains)
     with ExitStack() as stack:
         # The paths of sockets have room for 100 bytes.
         short = stack.enter_context(tempfile.TemporaryDirectory(prefix="bs4-"))
@@ -55,25 +74,29 @@ def case(request: pytest.FixtureRequest, make: Callable[[type[Case]], Case]) -> 
 
 
 def on_record(
-    patch: pytest.MonkeyPatch, key: str, number: int, do: Callable[[], object], *, before: bool
+    patch: pytest.MonkeyPatch,
+    key: str,
+    event: str,
+    step: int | None,
+    do: Callable[[], object],
+    *,
+    before: bool,
 ) -> None:
-    """Call `do` before or after the `number`-th record of the action `key` is written, counted
-    from 0. Reports of progress inside a step are not counted.
+    """Call `do` before or after the first record of this event and step of the action `key` is
+    written. Reports of progress inside a step are not meant.
     """
-    written, count = Book.append, 0
+    written, once = Book.append, iter([do])
 
     def append(book: Book, type_: str, /, **fields: Any) -> dict[str, Any]:
-        nonlocal count
         progress = fields.get("event") == "intent" and "title" not in fields
-        counted = type_ == "action" and fields["action"] == key and not progress
-        here = counted and count == number
-        count += counted
+        record = (fields.get("action"), fields.get("event"), fields.get("step"))
+        here = type_ == "action" and record == (key, event, step) and not progress
         if here and before:
-            do()
-        record = written(book, type_, **fields)
+            next(once, int)()
+        told = written(book, type_, **fields)
         if here and not before:
-            do()
-        return record
+            next(once, int)()
+        return told
 
     patch.setattr(Book, "append", append)
     patch.setattr(Book, "__call__", append)
@@ -81,6 +104,8 @@ def on_record(
 
 def confirm(case: Case, key: str, plan_hash: str) -> None:
     body = {"key": key, "kind": case.kind, "run": case.run, "plan_hash": plan_hash}
+    if case.kind == "playbook":
+        body["playbook"] = RELAUNCHES
     case.actions.submit(body, "bob")
 
 
@@ -110,41 +135,46 @@ def carried_out_again(case: Case) -> None:
     assert ended(case, key).state == "done"
 
 
-@pytest.mark.parametrize(
-    ("kind", "step", "acted"),
-    [
-        *((kind, step, False) for kind, steps in STEPS.items() for step in range(steps + 1)),
-        *((kind, step, True) for kind, steps in STEPS.items() for step in range(steps)),
-    ],
-)
-def test_a_crash_between_any_two_steps_is_finished_by_the_next_agent(
-    kind: type[Case],
-    step: int,
-    acted: bool,
-    make: Callable[[type[Case]], Case],
-    monkeypatch: pytest.MonkeyPatch,
+def killed(
+    case: Case, patch: pytest.MonkeyPatch, key: str, plan_hash: str, event: str, step: int | None
 ) -> None:
-    """The agent is killed before it writes down that it begins a step, or that the step has acted.
-    After the last step that is before the end.
-    """
-    case = make(kind)
-    plan, key, steps = case.plan(), ulid(), STEPS[kind]
+    """Confirm the plan in an agent that is killed before it writes this record."""
     child = os.fork()
     if child == 0:
         try:
-            number = 1 + 2 * step + acted
             on_record(
-                monkeypatch,
-                key,
-                number,
-                lambda: os.kill(os.getpid(), signal.SIGKILL),
-                before=True,
+                patch, key, event, step, lambda: os.kill(os.getpid(), signal.SIGKILL), before=True
             )
-            confirm(case, key, plan.plan_hash)
+            confirm(case, key, plan_hash)
             case.actions.executor.join(60.0)
         finally:
             os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+
+
+CRASHES: list[tuple[type[Case], str, int | None]] = [
+    (kind, event, step)
+    for kind, steps in STEPS.items()
+    for step in steps
+    for event in ("intent", "step-done")
+]
+CRASHES += [(kind, "done", None) for kind in STEPS]
+
+
+@pytest.mark.parametrize(("kind", "event", "step"), CRASHES)
+def test_a_crash_between_any_two_steps_is_finished_by_the_next_agent(
+    kind: type[Case],
+    event: str,
+    step: int | None,
+    make: Callable[[type[Case]], Case],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The agent is killed before it writes down that it begins a step, that the step has acted, or
+    that the action has ended.
+    """
+    case, key = make(kind), ulid()
+    plan = case.plan()
+    killed(case, monkeypatch, key, plan.plan_hash, event, step)
     case.reload()
     if kind is not RestoreCase:  # its reload resumes
         case.actions.resume()
@@ -154,32 +184,25 @@ def test_a_crash_between_any_two_steps_is_finished_by_the_next_agent(
     assert told[0] == ("accepted", None)
     assert told[-1] == ("done", None)
     for number in range(len(plan.plan["steps"])):
-        ends = [event for event, of in told if of == number and event != "intent"]
-        skipped = number >= steps or (acted and number == step)
-        assert ends == ["step-skipped" if skipped else "step-done"], told
+        ends = [one for one, of in told if of == number and one != "intent"]
+        acts = number in STEPS[kind] and (
+            (event, step) != ("step-done", number) or (kind, number) == REPEATED
+        )
+        assert ends == ["step-done" if acts else "step-skipped"], told
 
 
 def test_a_crash_before_the_acceptance_leaves_nothing(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, key = case.plan(), ulid()
-    child = os.fork()
-    if child == 0:
-        try:
-            on_record(
-                monkeypatch, key, 0, lambda: os.kill(os.getpid(), signal.SIGKILL), before=True
-            )
-            confirm(case, key, plan.plan_hash)
-        finally:
-            os._exit(1)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    killed(case, monkeypatch, key, plan.plan_hash, "accepted", None)
     case.reload()
     assert key not in case.book.ledger.actions
     carried_out_again(case)
 
 
 @pytest.mark.parametrize(
-    ("kind", "step"), [(kind, step) for kind, steps in STEPS.items() for step in range(steps)]
+    ("kind", "step"), [(kind, step) for kind, steps in STEPS.items() for step in steps]
 )
 def test_an_action_that_is_cancelled_ends_before_its_next_step(
     kind: type[Case],
@@ -187,16 +210,18 @@ def test_an_action_that_is_cancelled_ends_before_its_next_step(
     make: Callable[[type[Case]], Case],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case = make(kind)
-    plan, key, executor = case.plan(), ulid(), case.actions.executor
+    case, key = make(kind), ulid()
+    plan, executor = case.plan(), case.actions.executor
+    earlier = [one for one in STEPS[kind] if one < step]
+    last: tuple[str, int | None] = ("step-done", earlier[-1]) if earlier else ("accepted", None)
     with monkeypatch.context() as patch:
-        on_record(patch, key, 2 * step, lambda: executor.cancel(key, STOP, "carol"), before=False)
+        on_record(patch, key, *last, lambda: executor.cancel(key, STOP, "carol"), before=False)
         confirm(case, key, plan.plan_hash)
         action = ended(case, key)
     assert (action.state, action.detail) == ("interrupted", "cancelled by carol's stop")
     assert action.result["error"] == "cancelled"
-    states = [one.state for one in action.steps]
-    assert states == ["done"] * step + ["waiting"] * (len(states) - step)
+    assert [of for event, of in events(case, key) if event == "step-done"] == earlier
+    assert action.steps[step].state == "waiting"
     carried_out_again(case)
 
 
@@ -211,10 +236,10 @@ def test_of_two_people_one_is_told_who_was_first(
         assert may_go_on.wait(60.0)
 
     with monkeypatch.context() as patch:
-        on_record(patch, first, 1, wait, before=True)
+        on_record(patch, first, "intent", STEPS[type(case)][0], wait, before=True)
         confirm(case, first, plan.plan_hash)
         assert begun.wait(60.0)
-        with pytest.raises(Busy, match=rf" is busy: {case.kind} by bob since "):
+        with pytest.raises(Busy, match=rf" is busy: {case.kind}( {RELAUNCHES})? by bob since "):
             confirm(case, second, plan.plan_hash)
         confirm(case, first, plan.plan_hash)  # the same submission once more is the same action
         assert second not in case.book.ledger.actions
@@ -228,6 +253,8 @@ def changed(case: Case) -> None:
     if isinstance(case, MergeCase):
         shard = case.pod.checkpoints / "global_step_5" / "actor" / "model_world_size_2_rank_0.pt"
         os.utime(shard, (1.0, 1.0))
+    elif isinstance(case, PlaybookCase):
+        begin_attempt(case.runs, case.spec)
     elif isinstance(case, RestoreCase):
         (case.pod.out / "checkpoints" / "step_10").mkdir(parents=True)
     else:

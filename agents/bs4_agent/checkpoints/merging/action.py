@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, table
-from bs4_agent.actions.steps import Outcome
+from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
@@ -202,14 +201,14 @@ class Merge(Kind[MergePlan]):
         """
         return make(self._merging, confirmed.prepared.asked)
 
-    def context(self, key: str, plan: MergePlan) -> MergeContext:
+    def context(self, action: Underway[MergePlan]) -> MergeContext:
         """Return what the steps of a merge work with."""
-        return MergeContext(self._merging, plan.prepared, key)
+        return MergeContext(self._merging, action.plan.prepared, action.key)
 
-    def verify(self, key: str, plan: MergePlan) -> Outcome:
+    def verify(self, action: Underway[MergePlan]) -> Outcome:
         """Return the outcome: the merge is done if the model is in its place."""
-        one = plan.prepared
-        whole = self._merging.placed(one, key)
+        one = action.plan.prepared
+        whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"
         if whole:
             detail = f"step {one.step} is merged into {one.target}"

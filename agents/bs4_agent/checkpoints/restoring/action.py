@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, table
-from bs4_agent.actions.steps import Outcome
+from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
@@ -289,12 +288,13 @@ class Restore(Kind[RestorePlan]):
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 
-    def context(self, key: str, plan: RestorePlan) -> RestoreContext:
+    def context(self, action: Underway[RestorePlan]) -> RestoreContext:
         """Return what the steps of a restore work with."""
-        return RestoreContext(self._restoring, key)
+        return RestoreContext(self._restoring, action.key)
 
-    def verify(self, key: str, plan: RestorePlan) -> Outcome:
+    def verify(self, action: Underway[RestorePlan]) -> Outcome:
         """Return the outcome: the step is restored if it is complete on the pod."""
+        plan = action.plan
         prepared = self._restoring.again(plan.asked, plan.identity)
         whole = self._restoring.placed(prepared)
         state = "complete here" if whole else "not complete here any more"
