@@ -69,9 +69,9 @@ class Attempts:
         steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
             steps.append({"title": "Wait for the first step", "command": ""})
-        with self._executor.locks.holding(spec.run, key):
-            self._executor.accept(key, body, who, spec.run, steps=steps)
-            self._executor.start(spec.run, key, lambda: self._do_launch(key, body))
+        self._executor.begin(
+            key, body, who, spec.run, lambda: self._do_launch(key, body), steps=steps
+        )
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Accept a launch by the hash of its plan and start it."""
@@ -149,10 +149,7 @@ class Attempts:
         """Continue a launch that was under way when the agent restarted. Steps that are done
         already are not repeated.
         """
-        self._executor.locks.hold(action.run, action.key)
-        self._executor.start(
-            action.run, action.key, lambda: self._do_launch(action.key, action.body)
-        )
+        self._executor.go_on(action, action.run, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:

@@ -76,17 +76,6 @@ class ActionExecutor:
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
-    def unreadable(self, key: str, run: str, error: Exception) -> None:
-        """Journal that the action `key` is interrupted, because its plan (of an earlier version of
-        the agent) cannot be read any more. `error` says why.
-        """
-        self.event(
-            key,
-            run,
-            "interrupted",
-            detail=f"its plan cannot be read any more ({error}); make a new one",
-        )
-
     # Planned actions
 
     def plan(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> None:
@@ -146,39 +135,38 @@ class ActionExecutor:
             except AgentError:
                 kind.forget(key)
                 raise
-            self._start_kind(kind, key, view.run, plan, None)
+            self.start(
+                kind.hold(view.run), key, lambda: self._carry_out(kind, key, view.run, plan, None)
+            )
 
     def resume(self, kind: Kind[S], action: ActionView) -> None:
         """Continue an action that was under way when the agent restarted. If its plan cannot be
         read any more, journal that it is interrupted.
         """
+        key, run = action.key, action.run
         try:
             plan = kind.read(action.body["plan"])
             for step in plan.steps:
-                kind.steps[step.kind]
+                kind.steps[step.kind]  # KeyError if this version has no such step
         except UNREADABLE as error:
-            kind.forget(action.key)
-            self.unreadable(action.key, action.run, error)
+            kind.forget(key)
+            detail = f"its plan cannot be read any more ({error}); make a new one"
+            self.event(key, run, "interrupted", detail=detail)
             return
-        self.locks.hold(kind.hold(action.run), action.key)
-        self._start_kind(kind, action.key, action.run, plan, action)
+        self.go_on(action, kind.hold(run), lambda: self._carry_out(kind, key, run, plan, action))
 
-    def _start_kind(
+    def _carry_out(
         self, kind: Kind[S], key: str, run: str, plan: S, before: ActionView | None
     ) -> None:
-        """Carry out the steps of a plan on a thread of its own, those that `before`, the action as
-        an earlier agent has left it, has not finished.
+        """Carry out the steps of a plan, but not those that `before`, the action as an earlier
+        agent has left it, has finished.
         """
-
-        def work() -> None:
-            turn = self.locks.turn(key)
-            try:
-                if StepRunner(self.book, kind, key, run, plan, turn).run(before):
-                    kind.reached(plan)
-            finally:
-                kind.forget(key)
-
-        self.start(kind.hold(run), key, work)
+        turn = self.locks.turn(key)
+        try:
+            if StepRunner(self.book, kind, key, run, plan, turn).run(before):
+                kind.reached(plan)
+        finally:
+            kind.forget(key)
 
     # Plans
 
@@ -325,6 +313,33 @@ class ActionExecutor:
         stopped it.
         """
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
+
+    def begin(
+        self,
+        key: str,
+        body: Mapping[str, Any],
+        who: str,
+        run: str,
+        work: Callable[[], object],
+        *,
+        first: bool = False,
+        **fields: Any,
+    ) -> None:
+        """Let the action `key` hold `run`, accept it, and do its `work` on a thread of its own.
+        `first` is True for a stop, which is accepted although another action holds the run, and
+        holds it next. `fields` are added to the record of acceptance. Raises Busy if another
+        action, or for a stop another stop, holds the run.
+        """
+        with self.locks.holding(run, key, first=first):
+            self.accept(key, body, who, run, **fields)
+            self.start(run, key, work)
+
+    def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> None:
+        """Do the `work` that is left of an action that was under way when the agent restarted, on a
+        thread of its own. The action holds `hold` again.
+        """
+        self.locks.hold(hold, action.key)
+        self.start(hold, action.key, work)
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
         """Call `work` on a thread of its own, journal how the action `key` failed if it raises an

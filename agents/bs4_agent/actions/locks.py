@@ -107,12 +107,15 @@ class RunLocks:
         self._turns[key] = Turn(self._safe_points)
 
     @contextlib.contextmanager
-    def holding(self, run: str, key: str) -> Iterator[None]:
-        """Let the action `key` hold `run`. The code in the block starts the action, which lets go
-        of the run itself when its work ends. If the block raises an error, let go at once. Raises
-        Busy if another action holds the run.
+    def holding(self, run: str, key: str, *, first: bool = False) -> Iterator[None]:
+        """Let the action `key` hold `run`, as `hold` does or, if it goes `first`, as `succeed`
+        does. The code in the block starts the action, which lets go of the run itself when its work
+        ends. If the block raises an error, let go at once. Raises Busy as they do.
         """
-        self.hold(run, key)
+        if first:
+            self.succeed(run, key)
+        else:
+            self.hold(run, key)
         try:
             yield
         except BaseException:

@@ -44,25 +44,20 @@ class Stops:
                 f"{run} is in attempt {attempt} by now, and the stop of another one was "
                 "confirmed; look at it and stop it again."
             )
-        self._executor.locks.succeed(run, key)
-        try:
-            self._executor.accept(
-                key,
-                body,
-                who,
-                run,
-                steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
-            )
-            self._executor.start(run, key, lambda: self._carry_out(key, run, who))
-        except BaseException:
-            self._executor.locks.let_go(run, key)
-            raise
+        self._executor.begin(
+            key,
+            body,
+            who,
+            run,
+            lambda: self._carry_out(key, run, who),
+            first=True,
+            steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
+        )
 
     def resume(self, action: ActionView) -> None:
         """Continue a stop that was under way when the agent restarted."""
-        self._executor.locks.hold(action.run, action.key)
-        self._executor.start(
-            action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
+        self._executor.go_on(
+            action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self) -> None:
