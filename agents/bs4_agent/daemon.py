@@ -114,7 +114,7 @@ class Daemon:
         self._recorder: Recorder | None = None
         self.book.listen(self._record_crashes)
         self.streams.answer("checkpoints", self._ask_checkpoints)
-        self.actions.set_ups.log = self._show_set_ups
+        self.actions.kinds.log = self._show_set_ups
         self._setup_log: LogStream | None = None
         self._kernel_log = KernelLog(scope.dev)
         self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)

@@ -69,9 +69,9 @@ class Attempts:
         steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
             steps.append({"title": "Wait for the first step", "command": ""})
-        with self._executor.holding(spec.run, key):
-            self._executor.accept(key, body, who, spec.run, steps=steps)
-            self._executor.start(spec.run, key, lambda: self._do_launch(key, body))
+        self._executor.begin(
+            key, body, who, spec.run, lambda: self._do_launch(key, body), steps=steps
+        )
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Accept a launch by the hash of its plan and start it."""
@@ -82,7 +82,7 @@ class Attempts:
                 "run's name."
             )
         planned = {**body, "plan": view.plan}
-        with self._executor.holding(view.run, key):
+        with self._executor.locks.holding(view.run, key):
             self._executor.made_again(
                 view,
                 who,
@@ -111,7 +111,7 @@ class Attempts:
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
         event = functools.partial(self._executor.event, key, spec.run)
-        turn = self._executor.turn(key)
+        turn = self._executor.locks.turn(key)
         step = 0
         turn.check()
         if plan.get("moves"):
@@ -149,10 +149,7 @@ class Attempts:
         """Continue a launch that was under way when the agent restarted. Steps that are done
         already are not repeated.
         """
-        self._executor.hold(action.run, action.key)
-        self._executor.start(
-            action.run, action.key, lambda: self._do_launch(action.key, action.body)
-        )
+        self._executor.go_on(action, action.run, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:

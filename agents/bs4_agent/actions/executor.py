@@ -1,23 +1,24 @@
-"""The action executor: what all actions share. It knows which action holds which run, runs each
-action on its thread, and writes its records into the journal.
+"""The action executor: what all actions share. It makes and compares plans, runs each action on its
+thread, and writes its records into the journal.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from bs4_agent.actions.safe_points import SafePoints, Turn
+from bs4_agent.actions.kind import Kind, Plan, SteppedPlan
+from bs4_agent.actions.locks import RunLocks
+from bs4_agent.actions.safe_points import SafePoints
+from bs4_agent.actions.steps import StepRunner
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import (
     AgentError,
-    Busy,
     Cancelled,
     PlanChanged,
     PlanExpired,
@@ -32,28 +33,12 @@ if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned
     from bs4_agent.runs.registry import Runs
 
-#: Seconds that an action waits until a rotation lets go of its run.
-ROTATION_S = 5.0
 
-
-class Plan(Protocol):
-    """What plans of all kinds (launch, playbook, set-up, restore, merge) have in common, so that
-    the executor can journal them.
-    """
-
-    @property
-    def hash(self) -> str:
-        """Return the hash of everything that the plan would do."""
-
-    @property
-    def expires_m(self) -> float:
-        """Return until when the plan may be confirmed, in seconds of the monotonic clock."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the plan as a dictionary of JSON values, as it is journalled and shown."""
-
+#: What reading a plan that another version of the agent has written may raise.
+UNREADABLE = (LookupError, TypeError, ValueError, AgentError)
 
 P = TypeVar("P", bound=Plan)
+S = TypeVar("S", bound=SteppedPlan)
 
 
 class ActionExecutor:
@@ -65,12 +50,7 @@ class ActionExecutor:
         self.book, self.ledger, self._runs = book, book.ledger, runs
         self.safe_points = SafePoints()
         self.lock = threading.Lock()
-        self._holding: dict[str, str] = {}
-        self._turns: dict[str, Turn] = {}
-        """By the key of the action that holds a run."""
-        self._heirs: dict[str, str] = {}
-        """By run: the stop that holds it next."""
-        self._released = threading.Condition()
+        self.locks = RunLocks(book.ledger, self.safe_points)
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
@@ -96,16 +76,97 @@ class ActionExecutor:
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
-    def unreadable(self, key: str, run: str, error: Exception) -> None:
-        """Journal that the action `key` is interrupted, because its plan (of an earlier version of
-        the agent) cannot be read any more. `error` says why.
+    # Planned actions
+
+    def plan(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> None:
+        """Journal the plan action `key` of the person `who`, and make and journal the plan that
+        `body` asks for on a thread of its own. Raises BadRequest if the request is malformed. If
+        there is no plan for another reason, the journal says why.
         """
-        self.event(
-            key,
-            run,
-            "interrupted",
-            detail=f"its plan cannot be read any more ({error}); make a new one",
-        )
+        self.start("", key, self._planning(kind, key, body, who))
+
+    def plan_now(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> S | None:
+        """Do what `plan` does, on the caller's thread, and return the plan or None."""
+        return self._planning(kind, key, body, who)()
+
+    def _planning(
+        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str
+    ) -> Callable[[], S | None]:
+        """Journal a plan action, and return a function that makes and journals its plan."""
+        run, make = kind.asked(body)
+        name = kind.plan_name(body)
+        self.accept(key, body, who, run, playbook=name)
+        return lambda: self.journal_plan(key, name, run, lambda: make(key))
+
+    def confirm(
+        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str, payload: bytes
+    ) -> None:
+        """Accept the action `key` of the person `who`, whose plan has the hash `body["plan_hash"]`,
+        and carry it out on a thread of its own. `payload` holds secrets and is not journalled.
+
+        Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
+        be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
+        PlanChanged if the action would do something else now, Busy if another action holds what
+        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
+        keeps no secret.
+        """
+        view = self.kept_plan(body, kind.plan_name(body), kind.planner)
+        kind.refuse(body, view)
+        try:
+            confirmed = kind.read(view.plan)
+        except UNREADABLE as error:
+            raise Refused(
+                f"That plan cannot be read any more ({error}); make one with `{kind.planner}` "
+                "and confirm that."
+            ) from error
+        with self.locks.holding(kind.hold(view.run), key):
+            plan = self.made_again(view, who, lambda: kind.again(key, confirmed))
+            kept = view.plan if kind.keeps_confirmed else plan.as_dict()
+            try:
+                kind.keep(key, plan, payload)
+                self.accept(
+                    key,
+                    {**body, "plan": kept},
+                    who,
+                    view.run,
+                    **kind.fields(plan, view.plan_hash),
+                    steps=step_fields(plan.steps),
+                )
+            except AgentError:
+                kind.forget(key)
+                raise
+            self.start(
+                kind.hold(view.run), key, lambda: self._carry_out(kind, key, view.run, plan, None)
+            )
+
+    def resume(self, kind: Kind[S], action: ActionView) -> None:
+        """Continue an action that was under way when the agent restarted. If its plan cannot be
+        read any more, journal that it is interrupted.
+        """
+        key, run = action.key, action.run
+        try:
+            plan = kind.read(action.body["plan"])
+            for step in plan.steps:
+                kind.steps[step.kind]  # KeyError if this version has no such step
+        except UNREADABLE as error:
+            kind.forget(key)
+            detail = f"its plan cannot be read any more ({error}); make a new one"
+            self.event(key, run, "interrupted", detail=detail)
+            return
+        self.go_on(action, kind.hold(run), lambda: self._carry_out(kind, key, run, plan, action))
+
+    def _carry_out(
+        self, kind: Kind[S], key: str, run: str, plan: S, before: ActionView | None
+    ) -> None:
+        """Carry out the steps of a plan, but not those that `before`, the action as an earlier
+        agent has left it, has finished.
+        """
+        turn = self.locks.turn(key)
+        try:
+            if StepRunner(self.book, kind, key, run, plan, turn).run(before):
+                kind.reached(plan)
+        finally:
+            kind.forget(key)
 
     # Plans
 
@@ -230,55 +291,7 @@ class ActionExecutor:
             "confirm that one."
         )
 
-    # Holding runs
-
-    def hold(self, run: str, key: str) -> None:
-        """Let the action `key` hold `run`: until `let_go` no other action works on the run. If the
-        agent itself is removing old checkpoints of the run, wait up to 5 seconds for the end of
-        that. Raises Busy, which names the other action, if another action holds the run or a stop
-        waits for it.
-        """
-        self._let_rotation_pass(run)
-        with self._released:
-            holder = self._heirs.get(run) or self._holding.get(run)
-            if holder is not None and holder != key:
-                raise Busy(_busy(run, self.ledger.actions[holder]))
-            self._take(run, key)
-
-    def succeed(self, run: str, key: str) -> None:
-        """Let the stop `key` hold `run` now if no action holds it, or else as soon as the present
-        action lets go. Returns at once in both cases. Raises Busy if another stop holds the run or
-        waits for it.
-        """
-        with self._released:
-            present = self._heirs.get(run) or self._holding.get(run)
-            if present is None:
-                self._take(run, key)
-                return
-            action = self.ledger.actions[present]
-            if action.kind == "stop":
-                raise Busy(_busy(run, action))
-            self._heirs[run] = key
-
-    def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` until the action `key` holds `run`. Return True as soon as that is
-        so, and False if `seconds` have passed without it.
-        """
-        with self._released:
-            return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
-
-    def holder(self, run: str) -> ActionView | None:
-        """Return the action that holds `run` now, or None if no action does."""
-        key = self._holding.get(run)
-        if key is None:
-            return None
-        return self.ledger.actions[key]
-
-    def turn(self, key: str) -> Turn:
-        """Return the Turn of the action `key`, with which it marks its safe points and learns that
-        it is to end. Raises KeyError if the action holds no run.
-        """
-        return self._turns[key]
+    # Work
 
     def cancel(self, key: str, stop: str, who: str) -> None:
         """Journal that `stop` (the key of a stop, submitted by `who`) ends the action `key` early,
@@ -293,9 +306,7 @@ class ActionExecutor:
                 stop=stop,
                 detail=f"{who} stops this run; the action ends early",
             )
-        turn = self._turns.get(key)
-        if turn is not None:
-            turn.cancel(who)
+        self.locks.cancel(key, who)
 
     def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
         """Journal that the action `key` ended early because a stop cancelled it. `error` names who
@@ -303,55 +314,32 @@ class ActionExecutor:
         """
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
 
-    def let_go(self, run: str, key: str) -> None:
-        """End the hold of the action `key` on `run`, or its waiting for that hold. A stop that
-        waits for the run then holds it. Does nothing if the action neither holds the run nor waits
-        for it.
+    def begin(
+        self,
+        key: str,
+        body: Mapping[str, Any],
+        who: str,
+        run: str,
+        work: Callable[[], object],
+        *,
+        first: bool = False,
+        **fields: Any,
+    ) -> None:
+        """Let the action `key` hold `run`, accept it, and do its `work` on a thread of its own.
+        `first` is True for a stop, which is accepted although another action holds the run, and
+        holds it next. `fields` are added to the record of acceptance. Raises Busy if another
+        action, or for a stop another stop, holds the run.
         """
-        with self._released:
-            self._turns.pop(key, None)
-            if self._heirs.get(run) == key:
-                del self._heirs[run]
-            if self._holding.get(run) == key:
-                del self._holding[run]
-                if (heir := self._heirs.pop(run, None)) is not None:
-                    self._take(run, heir)
-            self._released.notify_all()
+        with self.locks.holding(run, key, first=first):
+            self.accept(key, body, who, run, **fields)
+            self.start(run, key, work)
 
-    def _take(self, run: str, key: str) -> None:
-        """Let the action hold the run and give it a turn."""
-        self._holding[run] = key
-        self._turns[key] = Turn(self.safe_points)
-
-    @contextlib.contextmanager
-    def holding(self, run: str, key: str) -> Iterator[None]:
-        """Let the action `key` hold `run`. The code in the block starts the action, which lets go
-        of the run itself when its work ends. If the block raises an error, let go at once. Raises
-        Busy if another action holds the run.
+    def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> None:
+        """Do the `work` that is left of an action that was under way when the agent restarted, on a
+        thread of its own. The action holds `hold` again.
         """
-        self.hold(run, key)
-        try:
-            yield
-        except BaseException:
-            self.let_go(run, key)
-            raise
-
-    def held(self, run: str) -> bool:
-        """Return True if an action holds `run`."""
-        return run in self._holding
-
-    def _let_rotation_pass(self, run: str) -> None:
-        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
-        that no action is refused because of it.
-        """
-        deadline = time.monotonic() + ROTATION_S
-        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
-            action = self.ledger.actions.get(holder)
-            if action is None or action.kind != "rotate":
-                return
-            time.sleep(0.01)
-
-    # Work
+        self.locks.hold(hold, action.key)
+        self.start(hold, action.key, work)
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
         """Call `work` on a thread of its own, journal how the action `key` failed if it raises an
@@ -381,7 +369,7 @@ class ActionExecutor:
         Raises Busy if another action holds the run; the caller may try again later.
         """
         key = ulid()
-        with self.lock, self.holding(run, key):
+        with self.lock, self.locks.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
         if self.ledger.actions[key].ended:
@@ -413,7 +401,7 @@ class ActionExecutor:
             )
             self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
         finally:
-            self.let_go(run, key)
+            self.locks.let_go(run, key)
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
@@ -424,15 +412,3 @@ def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
     for step in steps:
         found.append({"title": step.title, "command": step.command})
     return found
-
-
-def _busy(held: str, action: ActionView) -> str:
-    """Return a sentence that names the action that holds the run, its time, and what a person can
-    do meanwhile.
-    """
-    since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
-    sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
-    # a set-up or a merge does not hold the run itself
-    if action.kind == "stop" or held != action.run:
-        return f"{sentence}."
-    return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

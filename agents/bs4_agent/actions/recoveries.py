@@ -1,26 +1,18 @@
-"""Planning playbooks, and carrying them out: after a person has confirmed the plan's hash, or
-without a person if the playbook's mode says so.
-"""
+"""Recovering runs without a person, where the mode of a playbook says so."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
-from bs4_agent.actions.executor import ActionExecutor, step_fields
+from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.kind import Kind
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
-from bs4_agent.ledger import ActionView
-from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.playbooks.runner import Runner
+from bs4_agent.playbooks.plan import Plan
 from bs4_agent.pod import Pod
 
-#: Recoveries of a run without a new step after which no more are tried. The same fix does not work
-#: the third time.
-RECOVERY_LIMIT = 2
 #: Seconds for which a recovery waits for an action on its run that an earlier life of the agent had
 #: begun.
 LATER_S = 2 * 3600.0
@@ -32,107 +24,15 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Plans, accepts and carries out playbooks, whether a person or the mode `auto` asks for them;
-    one per pod.
+    """Acts on incidents as the modes of their playbooks say; one per pod. `recovery` is the kind of
+    action that plans and carries out the playbooks of `library`.
     """
 
-    def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
-        self._executor, self._pod, self._library = executor, pod, library
-
-    def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action `key` of the person `who`, and make and journal the plan of the
-        body's `playbook` for the body's `run` on a thread of its own. Raises UnknownPlaybook or
-        UnknownRun.
-        """
-        playbook = self._library.get(str(body.get("playbook")))
-        run = self._pod.runs.get(str(body.get("run"))).name
-        self._executor.accept(key, body, who, run, playbook=playbook.id)
-        self._executor.start(
-            "", key, lambda: self._make(key, playbook.id, run, str(body.get("incident", "")))
-        )
-
-    def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
-        """Make and journal the plan of a playbook. Returns None if there is no plan."""
-        playbook = self._library.get(playbook_id)
-        return self._executor.journal_plan(
-            key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident)
-        )
-
-    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
-        """Accept the playbook action `key` of the person `who`, whose plan has the hash
-        `body["plan_hash"]`, and start it on a thread of its own. `payload` is not used.
-
-        Raises UnknownPlaybook, PlanExpired if the plan is older than 15 minutes or the pod was
-        rebooted, PlanChanged if the playbook would do something else now, and Busy if another
-        action holds the run. Raises Refused if there is no such plan of `body["playbook"]` and
-        `body["run"]`, if two recoveries have failed since the run's last step, or if the playbook
-        moves all output of the run and `body["confirm_run"]` is not the run's name.
-        """
-        playbook = self._library.get(str(body.get("playbook")))
-        view = self._executor.kept_plan(body, playbook.id, "playbook plan")
-        if playbook.typed_name and body.get("confirm_run") != view.run:
-            raise Refused(
-                f"{playbook.id} moves everything {view.run} has written; confirm it by "
-                "typing the run's name."
-            )
-        self._check_limit(view.run)
-        confirmed = plans.Plan.from_dict(view.plan, playbook, view.expires_m)
-        with self._executor.holding(view.run, key):
-            plan = self._executor.made_again(
-                view,
-                who,
-                lambda: plans.make(
-                    self._pod, playbook, view.run, key, confirmed.incident, confirmed
-                ),
-            )
-            self._executor.accept(
-                key,
-                {**body, "plan": plan.as_dict()},
-                who,
-                plan.run,
-                playbook=playbook.id,
-                plan_hash=view.plan_hash,
-                incident=plan.incident,
-                steps=step_fields(plan.steps),
-            )
-            self._executor.start(plan.run, key, lambda: self._carry_out(key, plan, None))
-
-    def _check_limit(self, run: str) -> None:
-        """Raise Refused if the last recoveries of the run brought no new step."""
-        last_step = self._pod.last_step_t(run)
-        tried = sum(
-            action.state == "failed" and action.accepted_t > last_step
-            for action in self._executor.ledger.actions_of("playbook", run)
-        )
-        if tried >= RECOVERY_LIMIT:
-            raise Refused(
-                f"{tried} recoveries of {run} brought no new step. Look at its logs and "
-                "start it by hand once it can work."
-            )
-
-    def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
-        """Carry out a plan, or continue it from the action `before`, and resolve its incident if it
-        succeeds.
-        """
-        turn = self._executor.turn(key)
-        if Runner(self._pod, self._executor.book, key, plan, turn.rest, turn.pause).run(before):
-            self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
-
-    def resume(self, action: ActionView) -> None:
-        """Continue a playbook that was under way when the agent restarted. If its plan cannot be
-        read any more, journal that it is interrupted.
-        """
-        try:
-            plan = plans.Plan.from_dict(
-                action.body["plan"], self._library.get(action.playbook), 0.0
-            )
-        except (KeyError, AgentError) as error:
-            self._executor.unreadable(action.key, action.run, error)
-            return
-        self._executor.hold(action.run, action.key)
-        self._executor.start(
-            action.run, action.key, lambda: self._carry_out(action.key, plan, action)
-        )
+    def __init__(
+        self, executor: ActionExecutor, pod: Pod, library: Library, recovery: Kind[Plan]
+    ) -> None:
+        self._executor, self._pod = executor, pod
+        self._library, self._recovery = library, recovery
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
         """Act on the new incident with the id `incident` of `run` as the mode of its playbook says:
@@ -154,7 +54,7 @@ class Recoveries:
         """Wait until no action holds the run, and then act by the mode."""
         deadline = time.monotonic() + LATER_S
         with self._executor.safe_points.rest():
-            while self._executor.held(run) and time.monotonic() < deadline:
+            while self._executor.locks.held(run) and time.monotonic() < deadline:
                 time.sleep(0.5)
         self._act_by_mode(incident, run, playbook_id, mode)
 
@@ -181,14 +81,8 @@ class Recoveries:
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""
         key, who = ulid(), f"mode {mode}"
-        self._executor.accept(
-            key,
-            {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident},
-            who,
-            run,
-            playbook=playbook_id,
-        )
-        plan = self._make(key, playbook_id, run, incident)
+        asked = {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident}
+        plan = self._executor.plan_now(self._recovery, key, asked, who)
         playbook = self._library.get(playbook_id)
         if mode != "auto" or plan is None or not playbook.automatic:
             return
@@ -205,7 +99,7 @@ class Recoveries:
             with self._executor.lock:
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
-                self.accept(confirmed, body, who)
+                self._executor.confirm(self._recovery, confirmed, body, who, b"")
 
     def _refuse_stopped(self, run: str) -> None:
         """Raise Refused if a person has stopped the run since its newest attempt began. Then only a
@@ -218,7 +112,7 @@ class Recoveries:
                 "when it is to go on."
             )
 
-    def _refuse_ended(self, plan: plans.Plan) -> None:
+    def _refuse_ended(self, plan: Plan) -> None:
         """Raise Refused if the plan would restart a run that had ended by itself before the plan
         could be accepted.
 

@@ -44,25 +44,20 @@ class Stops:
                 f"{run} is in attempt {attempt} by now, and the stop of another one was "
                 "confirmed; look at it and stop it again."
             )
-        self._executor.succeed(run, key)
-        try:
-            self._executor.accept(
-                key,
-                body,
-                who,
-                run,
-                steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
-            )
-            self._executor.start(run, key, lambda: self._carry_out(key, run, who))
-        except BaseException:
-            self._executor.let_go(run, key)
-            raise
+        self._executor.begin(
+            key,
+            body,
+            who,
+            run,
+            lambda: self._carry_out(key, run, who),
+            first=True,
+            steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
+        )
 
     def resume(self, action: ActionView) -> None:
         """Continue a stop that was under way when the agent restarted."""
-        self._executor.hold(action.run, action.key)
-        self._executor.start(
-            action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
+        self._executor.go_on(
+            action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self) -> None:
@@ -93,7 +88,7 @@ class Stops:
         """Return True once the stop holds the run. Return False, and refuse the stop, if the other
         action's step did not end in time.
         """
-        before = self._executor.holder(run)
+        before = self._executor.locks.holder(run)
         if before is None or before.key == key:
             return True
         if before.kind in _CANCELLED:
@@ -101,7 +96,7 @@ class Stops:
         doing = _doing(before)
         self._executor.event(key, run, "started", detail=f"waiting for the end of {doing}")
         with self._executor.safe_points.rest():
-            taken = self._executor.await_turn(run, key, STEP_S)
+            taken = self._executor.locks.await_turn(run, key, STEP_S)
         if not taken:
             detail = (
                 f"{doing} has not ended within {STEP_S:.0f} s. Nothing follows that step any "

@@ -4,17 +4,16 @@ restart of the agent.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.attempts import Attempts
 from bs4_agent.actions.departure import Departure
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.actions.merges import Merges
+from bs4_agent.actions.kinds import NAMES, Kinds
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
-from bs4_agent.actions.restorals import Restorals
-from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
 from bs4_agent.errors import BadRequest, KeyReused, Refused
@@ -43,23 +42,21 @@ class Actions:
         hand_over: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self.executor = executor = ActionExecutor(book, pod.runs)
-        self._journal = journal
+        self._journal, self._home = journal, pod.runs.home
         self._bodies = {
             key: digest(_identity(action.body))
             for key, action in executor.ledger.actions.items()
             if action.body
         }
-        self.recoveries = Recoveries(executor, pod, library)
         self.orders = Orders(executor, pod, library)
-        self.set_ups = SetUpActions(executor, pod)
-        self.restorals = Restorals(executor, pod, self.set_ups)
-        self.merges = Merges(executor, pod, self.set_ups)
+        self.kinds = Kinds(executor, pod, library)
+        self.recoveries = Recoveries(executor, pod, library, self.kinds.get("playbook"))
         self.stops = Stops(executor, pod)
-        pod.restoring = lambda: self.restorals.work.restoring
-        attempts, departure = Attempts(executor, pod), Departure(executor, hand_over)
+        pod.restoring = lambda: self.kinds.restoring
+        self._attempts = attempts = Attempts(executor, pod)
+        departure = Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
-            "playbook": self.recoveries.accept,
             "launch": attempts.launch,
             "stop": self.stops.accept,
             "adopt": attempts.adopt,
@@ -67,29 +64,16 @@ class Actions:
             "keep": self.orders.keep,
             "sync": self.orders.sync,
             "note": self.orders.note,
-            "setup": self.set_ups.accept,
-            "setup-stop": self.set_ups.stop,
-            "restore": self.restorals.accept,
-            "merge": self.merges.accept,
+            "setup-stop": self._end_setup,
             "handover": departure.accept,
             "release": self._release,
-        }
-        #: By the field of a `plan` that names what is planned. A plan without any of them is a
-        #: playbook's.
-        self._plans = {
-            "launch": attempts.plan_launch,
-            "setup": self.set_ups.plan,
-            "restore": self.restorals.plan,
-            "merge": self.merges.plan,
+            **dict.fromkeys(NAMES, self._confirm),
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "playbook": self.recoveries.resume,
             "launch": attempts.resume_launch,
             "stop": self.stops.resume,
-            "setup": self.set_ups.resume,
-            "restore": self.restorals.resume,
-            "merge": self.merges.resume,
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
+            **dict.fromkeys(NAMES, self._resume),
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
@@ -136,7 +120,7 @@ class Actions:
         are interrupted if their kind cannot be continued. Call it once after the start of the
         agent.
         """
-        self.set_ups.forget_ended()
+        self._forget_secrets()
         self.stops.cancel_interrupted()
         for action in list(self.executor.ledger.actions.values()):
             if action.ended:
@@ -154,11 +138,43 @@ class Actions:
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
-        plan = next(
-            (plan for field, plan in self._plans.items() if body.get(field) is not None),
-            self.recoveries.plan,
-        )
-        plan(key, body, who)
+        if body.get("launch") is not None:
+            self._attempts.plan_launch(key, body, who)
+            return
+        name = next((name for name in NAMES if body.get(name) is not None), "playbook")
+        self.executor.plan(self.kinds.get(name), key, body, who)
+
+    def _confirm(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept an action whose plan a person has confirmed by its hash."""
+        self.executor.confirm(self.kinds.get(body["kind"]), key, body, who, payload)
+
+    def _resume(self, action: ActionView) -> None:
+        """Continue an action by the steps of its plan."""
+        self.executor.resume(self.kinds.get(action.kind), action)
+
+    def _end_setup(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Accept the action `key` of the person `who` that ends the command of a set-up, restore or
+        merge, and end it on a thread of its own. The journal says how it ended.
+        """
+
+        def work() -> None:
+            event = functools.partial(self.executor.event, key, "")
+            event("done", detail=self.kinds.jobs.end(lambda text: event("started", detail=text)))
+
+        self.executor.accept(key, body, who, "")
+        self.executor.start("", key, work)
+
+    def _forget_secrets(self) -> None:
+        """Delete from the pod the secrets of all set-ups that have ended or that the journal does
+        not know. Such set-ups ended while no agent ran, or were never accepted.
+        """
+        home, actions = self._home, self.executor.ledger.actions
+        if any(home.credentials.glob("incoming/*")):
+            from bs4_agent.setup import credentials
+
+            credentials.forget_all_but(
+                home, {key for key, action in actions.items() if not action.ended}
+            )
 
     def _release(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Note that a console holds the journal up to `cursor`. This is not journalled: it says

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from bs4_agent.actions.steps import Recorder
 from bs4_agent.clock import stamp
 from bs4_agent.errors import AgentError
 from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.runner import Recorder
 from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.actions.executor import ActionExecutor, _busy
+from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.locks import _busy
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import Refused
 from bs4_agent.ledger import ActionView, PlanView

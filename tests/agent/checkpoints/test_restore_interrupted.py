@@ -75,7 +75,7 @@ def interrupted(pod: NewPod, patch: pytest.MonkeyPatch, cut: Any) -> str:
     with patch.context() as dead:
         dead.setattr(pod.actions.executor, "start", lambda *_: None)
         key = pod.begin(plan)
-    restoring = pod.actions.restorals.work.restoring
+    restoring = pod.actions.kinds.restoring
     prepared = restoring.of(plan["plan"]["steps"][0]["parameters"])
     restoring.fetch(prepared, key, lambda text: None)
     assert complete(pod) == [], "what is fetched is not in the trainer's sight"

@@ -435,11 +435,11 @@ def test_while_somebody_acts_on_the_run_the_guard_waits(demo: Guarded) -> None:
     demo.book(
         "action", action=key, kind="playbook", who="bob", run="demo", event="accepted", body={}
     )
-    demo.actions.executor.hold("demo", key)
+    demo.actions.executor.locks.hold("demo", key)
     demo.order(last=2)
     demo.look()
     assert trees(demo) == everywhere(5, 10, 15)
-    demo.actions.executor.let_go("demo", key)
+    demo.actions.executor.locks.let_go("demo", key)
     demo.look()
     assert trees(demo) == everywhere(10, 15)
 

@@ -16,11 +16,11 @@ from bs4_agent.errors import NotApplicable
 from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.playbooks.runner import Runner
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import healthy, layout, trained
+from tests.agent.playbooks.running import runner
 
 LIBRARY = Library(compile_all())
 KEY = "01J00000000000000000000000"
@@ -153,7 +153,7 @@ def test_without_a_complete_step_there_is_no_plan_but_a_word_where_to_go(pod_act
 
 def test_it_does_it_verifies_it_and_journals_it(pod_actions, tmp_path):
     diary = book(tmp_path)
-    assert Runner(pod_actions, diary, KEY, plan(pod_actions)).run()
+    assert runner(pod_actions, diary, KEY, plan(pod_actions)).run()
     assert pod_actions.done == ["stop", "move step_10", "launch 5"]
     action = diary.ledger.actions[KEY]
     assert action.state == "done"
@@ -166,7 +166,7 @@ def test_what_changed_since_is_left_alone(pod_actions, tmp_path):
     made = plan(pod_actions)
     pod_actions.attempt = 2
     diary = book(tmp_path)
-    assert not Runner(pod_actions, diary, KEY, made).run()
+    assert not runner(pod_actions, diary, KEY, made).run()
     assert diary.ledger.actions[KEY].state == "plan-changed"
     assert pod_actions.done == []
 
@@ -191,12 +191,12 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path):
                 raise Died
 
         try:
-            Runner(pod_actions, record, KEY, made).run()
+            runner(pod_actions, record, KEY, made).run()
             break
         except Died:
             pass
         again = book(root)
-        assert Runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+        assert runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
             f"not recovered after a death at record {deaths}"
         )
         assert pod_actions.done == ["stop", "move step_10", "launch 5"], (

@@ -20,7 +20,6 @@ from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
 from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
-from bs4_agent.playbooks.runner import Runner
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
 from bs4_agent.runs.model import Member
@@ -28,6 +27,7 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all, lint
 from tests.agent.facts import healthy, identity, layout, member, spec, trained
+from tests.agent.playbooks.running import runner
 
 KEY = "01J00000000000000000000000"
 CONFIG = """# what we train
@@ -531,12 +531,12 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
                 raise Died
 
         try:
-            Runner(pod_actions, record, KEY, made).run()
+            runner(pod_actions, record, KEY, made).run()
             break
         except Died:
             pass
         again = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
-        assert Runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+        assert runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
             f"after a death at record {deaths}"
         )
         assert pod_actions.moved == [("step_10", True), ("step_10", True)], (

@@ -1,24 +1,24 @@
-"""A merge as an action: its plan with a hash, its two steps, and how it goes on after a kill -9."""
+"""The merge of a checkpoint as a kind of action: its plan with a hash, its two steps and its
+verification.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
-from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
-Rest = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class MergeContext:
     action: str
 
 
-class Merge:
+class RunMerger:
     """The step that runs the merger and leaves the merged model beside its final directory. See
     `playbooks.pod_actions.Step` for the methods.
     """
@@ -169,35 +169,49 @@ class Place:
         return context.merging.place(context.prepared, context.action)
 
 
-STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
+STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 
 
-class MergeRunner(StepRunner):
-    """Carries out the plan of one merge step by step, and journals how each step ended. `record`
-    appends to the journal, `key` is the action's key, and `rest` returns a context in which a newer
-    agent may take over.
-    """
+class Merge(Kind[MergePlan]):
+    """Merges of a checkpoint's shards into one model; see `actions.kind.Kind` for the methods."""
 
-    def __init__(
-        self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest
-    ) -> None:
-        super().__init__(
-            record,
-            key,
-            plan.prepared.asked.run,
-            plan.steps,
-            rest,
-            kinds=STEPS,
-            context=MergeContext(merging, plan.prepared, key),
-        )
-        self._merging, self._plan = merging, plan
+    name, planner, steps = NAME, "checkpoints merge --plan", STEPS
 
-    def _verify(self) -> bool:
-        """Journal the end of the action and return True if the model is in its place."""
-        one = self._plan.prepared
-        whole = self._merging.placed(one, self._key)
+    def __init__(self, merging: Merging) -> None:
+        self._merging = merging
+
+    def hold(self, run: str) -> str:
+        """Return what a merge of `run` holds, so that there is one at a time. It is not the run
+        itself, which may train meanwhile. No run can have this name.
+        """
+        return f"the merge of {run}"
+
+    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], MergePlan]]:
+        """Return the run in the request `body["merge"]`, and a function that makes the plan. Raises
+        BadRequest if the request is malformed.
+        """
+        asked = MergeRequest.read(table(body, NAME))
+        return asked.run, lambda key: make(self._merging, asked)
+
+    def read(self, data: Mapping[str, Any]) -> MergePlan:
+        """Return the plan in a dictionary that its `as_dict` has written."""
+        return MergePlan.from_dict(data)
+
+    def again(self, key: str, confirmed: MergePlan) -> MergePlan:
+        """Return the plan of the confirmed request as the pod is now. Raises the errors of
+        `Merging.find`: NotApplicable, Refused or BadRequest.
+        """
+        return make(self._merging, confirmed.prepared.asked)
+
+    def context(self, action: Underway[MergePlan]) -> MergeContext:
+        """Return what the steps of a merge work with."""
+        return MergeContext(self._merging, action.plan.prepared, action.key)
+
+    def verify(self, action: Underway[MergePlan]) -> Outcome:
+        """Return the outcome: the merge is done if the model is in its place."""
+        one = action.plan.prepared
+        whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"
         if whole:
             detail = f"step {one.step} is merged into {one.target}"
-        result = {"step": one.step, "target": str(one.target)}
-        return self._end(detail, result, reached=whole)
+        return Outcome(whole, detail, {"step": one.step, "target": str(one.target)})

@@ -1,20 +1,19 @@
-"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and how it
-goes on after a kill -9.
+"""The restore of a checkpoint as a kind of action: its plan with a hash, its two steps and its
+verification.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
 from bs4_agent.errors import PlanChanged
-from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
@@ -25,13 +24,11 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
     targets_at,
 )
-from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.runs.registry import Runs
 from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"
-Rest = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -267,57 +264,43 @@ class Put:
 STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
-class RestoreRunner(StepRunner):
-    """Carries out the plan of one restore step by step, and journals how each step ended. `record`
-    appends to the journal, `key` is the action's key, and `rest` returns a context in which a newer
-    agent may take over.
+class Restore(Kind[RestorePlan]):
+    """Restores of a checkpoint step from the store; see `actions.kind.Kind` for the methods. `runs`
+    are the runs of this pod.
     """
 
-    def __init__(
-        self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
-    ) -> None:
-        super().__init__(
-            record,
-            key,
-            plan.asked.run,
-            plan.steps,
-            rest,
-            kinds=STEPS,
-            context=RestoreContext(restoring, key),
-        )
-        self._restoring, self._plan = restoring, plan
+    name, planner, steps = NAME, "checkpoints restore --plan", STEPS
+    keeps_confirmed = True
 
-    def _verify(self) -> bool:
-        """Journal the end of the action and return True if the step is complete on the pod."""
-        prepared = self._restoring.again(self._plan.asked, self._plan.identity)
+    def __init__(self, restoring: Restoring, runs: Runs) -> None:
+        self._restoring, self._runs = restoring, runs
+
+    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], RestorePlan]]:
+        """Return the run in the request `body["restore"]`, and a function that searches the store
+        and makes the plan. Raises BadRequest if the request is malformed.
+        """
+        asked = RestoreRequest.read(table(body, NAME))
+        return asked.run, lambda key: make(self._restoring, self._runs, asked)
+
+    def read(self, data: Mapping[str, Any]) -> RestorePlan:
+        """Return the plan in a dictionary that its `as_dict` has written."""
+        return RestorePlan.from_dict(data)
+
+    def again(self, key: str, confirmed: RestorePlan) -> RestorePlan:
+        """Return the plan of the same checkpoint step as the pod is now, without a query to the
+        store. Raises Refused or PlanChanged, as `make` does.
+        """
+        return make(self._restoring, self._runs, confirmed.asked, confirmed)
+
+    def context(self, action: Underway[RestorePlan]) -> RestoreContext:
+        """Return what the steps of a restore work with."""
+        return RestoreContext(self._restoring, action.key)
+
+    def verify(self, action: Underway[RestorePlan]) -> Outcome:
+        """Return the outcome: the step is restored if it is complete on the pod."""
+        plan = action.plan
+        prepared = self._restoring.again(plan.asked, plan.identity)
         whole = self._restoring.placed(prepared)
         state = "complete here" if whole else "not complete here any more"
-        result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
-        return self._end(f"step {self._plan.step} is {state}", result, reached=whole)
-
-
-class Restores:
-    """Plans and carries out the actions that restore checkpoints from the store; one object per
-    pod. `actions.Actions` accepts these actions and runs them on threads.
-    """
-
-    def __init__(self, restoring: Restoring, runs: Runs, record: Recorder) -> None:
-        self.restoring, self._runs, self._record = restoring, runs, record
-
-    def make(self, asked: RestoreRequest, before: RestorePlan | None = None) -> RestorePlan:
-        """Return the plan of what the requested restore would do now. `before` is an earlier plan
-        of which the same checkpoint step is planned again, without a query to the store; None
-        searches the store. Raises NotApplicable, Refused or PlanChanged, as the module's function
-        `make` does.
-        """
-        return make(self.restoring, self._runs, asked, before)
-
-    def carry_out(
-        self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None
-    ) -> None:
-        """Carry out the plan to its end; how each step ended is written to the journal. `rest` is
-        called between two steps: a safe point, at which another agent may take over, and which
-        raises Cancelled if the restore is to end. `before` is the state that an earlier agent left
-        of this action, or None for a new one.
-        """
-        RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)
+        result = {"restored": whole, "step": plan.step, "launch": plan.shown["launch"]}
+        return Outcome(whole, f"step {plan.step} is {state}", result)

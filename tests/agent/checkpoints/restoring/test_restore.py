@@ -417,7 +417,7 @@ def test_an_agent_that_died_on_the_way_is_finished_by_the_next(
     monkeypatch.setattr(pod.actions.executor, "start", lambda *_: None)
     key = pod.begin(plan)
     if died != "accepted":
-        restoring = pod.actions.restorals.work.restoring
+        restoring = pod.actions.kinds.restoring
         prepared = restoring.of(plan["plan"]["steps"][0]["parameters"])
         restoring.fetch(prepared, key, lambda text: None)
         if died == "half placed":

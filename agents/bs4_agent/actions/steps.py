@@ -1,20 +1,17 @@
-"""Carries out a confirmed plan: journals the intent, checks again, acts and verifies. It also goes
+"""The steps of a confirmed plan: journals the intent, checks again, acts and verifies. It also goes
 on after the agent itself was killed.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol
 
+from bs4_agent.actions.kind import Kind, P, Underway
+from bs4_agent.actions.safe_points import Turn
 from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
 from bs4_agent.ledger import ActionView
-from bs4_agent.playbooks.plan import Plan
-from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions
-from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.playbooks.verify import VERIFIERS
+from bs4_agent.playbooks.pod_actions import Planned
 
 
 class Recorder(Protocol):
@@ -28,31 +25,21 @@ class Recorder(Protocol):
         """
 
 
-class StepRunner:
-    """Carries out the steps of a plan, one after the other, and journals each.
+class StepRunner(Generic[P]):
+    """Carries out the plan of an action of this `kind`, one step after the other, and journals each
+    in the way of `record`. `key` is the action's key.
 
     Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
-    nothing twice. `record` appends to the journal, and `key` is the action's key. `rest` returns a
-    context in which a newer agent may take over (a safe point). `kinds` maps the kind of a step to
-    the object that carries it out, and `context` is what these objects work with.
+    nothing twice. Between two steps, at a safe point of `turn`, a newer agent may take over and a
+    stop may end the action.
     """
 
     def __init__(
-        self,
-        record: Recorder,
-        key: str,
-        run: str,
-        steps: Sequence[Planned],
-        rest: Callable[[], AbstractContextManager[None]],
-        *,
-        kinds: Mapping[str, Any],
-        context: Any,
+        self, record: Recorder, kind: Kind[P], key: str, run: str, plan: P, turn: Turn
     ) -> None:
-        """Store what the runner needs. `rest` is a context in which this agent may be replaced by
-        another one (a safe point).
-        """
-        self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
-        self._kinds, self._context = kinds, context
+        self._record, self._kind, self._key, self._run = record, kind, key, run
+        self._action = Underway(key, plan, turn, self._verifying)
+        self._context = kind.context(self._action)
 
     def run(self, before: ActionView | None = None) -> bool:
         """Carry out the steps, verify the result, and return True if the goal was reached. An error
@@ -63,10 +50,10 @@ class StepRunner:
         """
         earlier = before.steps if before else ()
         try:
-            for index, planned in enumerate(self._steps):
+            for index, planned in enumerate(self._action.plan.steps):
                 if index < len(earlier) and earlier[index].state in ("done", "skipped"):
                     continue
-                with self._rest():
+                with self._action.turn.rest():
                     pass  # another agent may take over between two steps
                 self._step(index, planned)
         except Cancelled:
@@ -79,7 +66,14 @@ class StepRunner:
                 "failed", detail=error.message, result={"recovered": False, "error": error.type}
             )
             return False
-        return self._verify()
+        outcome = self._kind.verify(self._action)
+        self._event(
+            "done" if outcome.reached else "failed",
+            sync=True,
+            detail=outcome.detail,
+            result=outcome.result,
+        )
+        return outcome.reached
 
     def _step(self, index: int, planned: Planned) -> None:
         """Carry out one step. An OSError becomes StepFailed."""
@@ -95,7 +89,7 @@ class StepRunner:
 
     def _carry_out(self, index: int, planned: Planned) -> None:
         """Carry out one step, and journal its intent and its result."""
-        step = self._kinds[planned.kind]
+        step = self._kind.steps[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
             return
@@ -115,14 +109,9 @@ class StepRunner:
             raise
         self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
 
-    def _verify(self) -> bool:
-        """Journal the end of the action and return True if the goal was reached."""
-        raise NotImplementedError
-
-    def _end(self, detail: str, result: Mapping[str, Any], *, reached: bool) -> bool:
-        """Journal the end of the action and return `reached`: True if the goal was reached."""
-        self._event("done" if reached else "failed", sync=True, detail=detail, result=result)
-        return reached
+    def _verifying(self, text: str) -> None:
+        """Journal what the verification waits for."""
+        self._event("verifying", detail=text)
 
     def _say(self, index: int, text: str) -> None:
         """Journal the progress of a step."""
@@ -131,50 +120,3 @@ class StepRunner:
     def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
         """Append an `action` record to the journal."""
         self._record("action", sync=sync, action=self._key, run=self._run, event=event, **fields)
-
-
-class Runner(StepRunner):
-    """Carries out one playbook's plan for one run. It has succeeded if the playbook's verification
-    shows that training advances again.
-    """
-
-    def __init__(
-        self,
-        pod_actions: PodActions,
-        record: Recorder,
-        key: str,
-        plan: Plan,
-        rest: Callable[[], AbstractContextManager[None]] = nullcontext,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Store what the runner needs. `pause` sleeps for a number of seconds between two polls,
-        and raises Cancelled if the action is to end.
-        """
-        super().__init__(
-            record,
-            key,
-            plan.run,
-            plan.steps,
-            rest,
-            kinds=STEPS,
-            context=Context(pod_actions, plan.run, key, plan.resume, pause),
-        )
-        self._world, self._plan, self._pause = pod_actions, plan, pause
-
-    def _verify(self) -> bool:
-        """Wait until training advances, journal the verdict, and return True if the run has
-        recovered.
-        """
-        kind, parameters = next(iter(self._plan.playbook.verify.items()))
-        self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
-        with self._rest():
-            verdict = VERIFIERS[kind](
-                self._world,
-                self._plan.run,
-                self._plan.attempt,
-                parameters,
-                lambda text: self._event("verifying", detail=text),
-                self._pause,
-            )
-        result = {"recovered": verdict.recovered, "step": verdict.step}
-        return self._end(verdict.detail, result, reached=verdict.recovered)

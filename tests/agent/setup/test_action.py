@@ -4,31 +4,32 @@ be.
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
+import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bs4_agent.actions import executor
-from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.errors import BadRequest, PlanExpired, Refused
+from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.launch.environment import inherited
+from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
+from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.setup.plan import NAME
-from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
-from bs4_agent.setup.work import SetUps
-from bs4_agent.setup_log import open_setup_log
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
-from tests.agent.setup.places import KEY, RECIPE
+from tests.agent.setup.places import RECIPE
 
 SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode()
 
@@ -40,39 +41,32 @@ class Pod:
         self.home = home
         self.stream = SegmentStream(home.state / "journal", 1 << 20)
         self.book = Book(Journal(self.stream))
-        self.ups = SetUps(
-            home,
-            open_setup_log(home),
-            self.book,
-            self.book.ledger,
-            lambda: 65536,
-            [],
-            contextlib.nullcontext,
-        )
         scope = Scope.from_environment()
-        self.executor = ActionExecutor(self.book, Runs(home, scope, self.book, ProcessTable(scope)))
+        runs = Runs(home, scope, self.book, ProcessTable(scope))
+        pod: Any = SimpleNamespace(runs=runs, book=self.book, hard_nofile=lambda: 65536)
+        library = Library(b'{"playbooks": []}')
+        self.actions = Actions(pod, library, self.book, self.stream, lambda body: None)
 
     def plan(self, **changes: Any) -> str:
-        recipe = read({**RECIPE, **changes})
-        self.executor.journal_plan(KEY, NAME, "", lambda: self.ups.make(KEY, recipe))
+        self.submit(ulid(), {"kind": "plan", "setup": {**RECIPE, **changes}})
+        self.actions.executor.join(30.0)
         return next(reversed(self.book.ledger.plans.values())).plan_hash
 
-    def accept(self, key: str, plan_hash: str, payload: bytes = b"") -> Any:
-        body = {"kind": "setup", "key": key, "plan_hash": plan_hash}
-        view = self.executor.kept_plan(body, NAME, "pods setup --plan")
-        recipe = read(view.plan["recipe"])
-        plan = self.executor.made_again(view, "t", lambda: self.ups.make(key, recipe))
-        self.ups.keep(key, plan, payload)
-        self.book(
-            "action",
-            action=key,
-            kind="setup",
-            who="t",
-            run="",
-            event="accepted",
-            body={**body, "plan": plan.as_dict()},
-        )
-        return plan
+    def submit(self, key: str, body: dict[str, Any], payload: bytes = b"") -> None:
+        self.actions.submit({"key": key, **body}, "t", payload)
+
+    def begin(self, key: str, plan_hash: str, payload: bytes = b"") -> None:
+        self.submit(key, {"kind": "setup", "plan_hash": plan_hash}, payload)
+
+    def carry_out(self, key: str, plan_hash: str, payload: bytes = b"") -> ActionView:
+        """Begin the set-up and wait for its end."""
+        self.begin(key, plan_hash, payload)
+        self.actions.executor.join(30.0)
+        return self.book.ledger.actions[key]
+
+    def secrets(self) -> list[Path]:
+        """Return the files of the secrets that wait for their step."""
+        return list((self.home.credentials / "incoming").glob("*"))
 
     def journal(self) -> str:
         return "".join(path.read_text() for path in (self.home.state / "journal").glob("*.ndjson"))
@@ -89,13 +83,11 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
 
 
 def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -> None:
-    plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
-    pod.ups.carry_out("K1", plan)
-    action = pod.book.ledger.actions["K1"]
+    action = pod.carry_out(ulid(), pod.plan(secrets=["b2"]), SECRET)
     assert (action.state, action.result["ready"]) == ("done", True), action.detail
     assert "canary" not in pod.journal()
     assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
-    assert list((pod.home.credentials / "incoming").iterdir()) == []
+    assert pod.secrets() == []
     assert inherited(pod.home, Path.home() / "prime-rl") == {
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn"
     }
@@ -107,58 +99,58 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
 ) -> None:
     plan_hash = pod.plan(secrets=["b2"])
     with pytest.raises(BadRequest, match="no JSON"):
-        pod.accept("K1", plan_hash)
+        pod.begin(ulid(), plan_hash)
     with pytest.raises(BadRequest, match="others came"):
-        pod.accept("K1", plan_hash, b'{"wandb": {"key": "abcdef"}}')
+        pod.begin(ulid(), plan_hash, b'{"wandb": {"key": "abcdef"}}')
     with pytest.raises(Refused, match="No plan has the hash"):
-        pod.accept("K1", "0" * 64, SECRET)
+        pod.begin(ulid(), "0" * 64, SECRET)
     assert not (pod.home.credentials / "incoming").exists()
     now = time.monotonic()
     with monkeypatch.context() as later:
         later.setattr(time, "monotonic", lambda: now + 901)
         with pytest.raises(PlanExpired):
-            pod.accept("K1", plan_hash, SECRET)
+            pod.begin(ulid(), plan_hash, SECRET)
     monkeypatch.setattr(executor, "boot_id", lambda: "another")
     with pytest.raises(PlanExpired):
-        Pod(pod.home).accept("K1", plan_hash, SECRET)
+        Pod(pod.home).begin(ulid(), plan_hash, SECRET)
+    assert pod.secrets() == []
 
 
-def test_another_agent_goes_on_where_this_one_died(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
-
-    class Died(BaseException):
-        """kill -9."""
-
-    def dies(*_: object) -> str:
-        raise Died
-
-    with monkeypatch.context() as dying:
-        dying.setattr(STEPS["credential"], "act", dies)
-        # a killed process forgets nothing either
-        dying.setattr(pod.ups, "forget", lambda key: None)
-        with pytest.raises(Died):
-            pod.ups.carry_out("K1", plan)
+def test_another_agent_goes_on_where_this_one_died(pod: Pod) -> None:
+    plan_hash, key = pod.plan(secrets=["b2"]), ulid()
+    credential = STEPS["credential"]
+    child = os.fork()
+    if child == 0:
+        credential.act = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        pod.carry_out(key, plan_hash, SECRET)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert len(pod.secrets()) == 1
     heir = Pod(pod.home)
-    heir.ups.forget_ended()
-    action = heir.book.ledger.actions["K1"]
-    assert [step.state for step in action.steps][:3] == ["done"] * 3
-    heir.ups.carry_out("K1", plan, action)
-    assert heir.book.ledger.actions["K1"].state == "done"
+    assert [step.state for step in heir.book.ledger.actions[key].steps][:3] == ["done"] * 3
+    heir.actions.resume()
+    heir.actions.executor.join(30.0)
+    assert heir.book.ledger.actions[key].state == "done"
     assert json.loads((pod.home.credentials / "b2.json").read_text())["key_id"] == "canary-id"
+    assert heir.secrets() == []
 
 
 def test_what_was_never_accepted_is_forgotten(pod: Pod) -> None:
-    # and the agent dies before it is journalled
-    pod.ups.keep("K9", pod.ups.make("K9", read({**RECIPE, "secrets": ["b2"]})), SECRET)
-    assert len(list((pod.home.credentials / "incoming").iterdir())) == 1
-    Pod(pod.home).ups.forget_ended()
-    assert list((pod.home.credentials / "incoming").iterdir()) == []
+    """The agent dies before it has journalled that the set-up is accepted."""
+    plan_hash = pod.plan(secrets=["b2"])
+    child = os.fork()
+    if child == 0:
+        pod.actions.executor.accept = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        pod.begin(ulid(), plan_hash, SECRET)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert len(pod.secrets()) == 1
+    Pod(pod.home).actions.resume()
+    assert pod.secrets() == []
 
 
 def test_a_step_that_does_not_last_is_no_success(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = pod.accept("K1", pod.plan())
+    plan_hash = pod.plan()
     profile = STEPS["profile"].act
 
     def undone(*words: Any) -> str:
@@ -167,8 +159,7 @@ def test_a_step_that_does_not_last_is_no_success(pod: Pod, monkeypatch: pytest.M
         return said
 
     monkeypatch.setattr(STEPS["profile"], "act", undone)
-    pod.ups.carry_out("K1", plan)
-    action = pod.book.ledger.actions["K1"]
+    action = pod.carry_out(ulid(), plan_hash)
     assert action.state == "failed"
     assert "profile" in action.detail
 
@@ -176,13 +167,12 @@ def test_a_step_that_does_not_last_is_no_success(pod: Pod, monkeypatch: pytest.M
 def test_a_full_disk_ends_the_action_with_a_sentence(
     pod: Pod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = pod.accept("K1", pod.plan())
+    plan_hash = pod.plan()
 
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device", "/x/limits.json")
 
     monkeypatch.setattr(STEPS["limits"], "act", full)
-    pod.ups.carry_out("K1", plan)
-    action = pod.book.ledger.actions["K1"]
+    action = pod.carry_out(ulid(), plan_hash)
     assert (action.state, action.steps[0].state) == ("failed", "failed")
     assert "/x/limits.json cannot be used: No space left" in action.detail

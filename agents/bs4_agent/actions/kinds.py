@@ -1,0 +1,88 @@
+"""The kinds of actions that the executor plans and carries out by their steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.kind import Kind
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.pod import Pod
+from bs4_agent.setup_log import open_setup_log
+from bs4_agent.streams.logs import LogStream
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.restoring.restore import Restoring
+    from bs4_agent.jobs import Jobs
+
+
+class Kinds:
+    """Makes the kinds of actions of a pod; one object per pod. `library` has the playbooks. What
+    only one kind needs is imported at its first use, so that an agent without such actions stays
+    small. The attribute `log` is a function that returns the log stream to which their commands
+    print.
+    """
+
+    def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
+        self._executor, self._pod, self._library = executor, pod, library
+        self._made: dict[str, Kind[Any]] = {}
+        self.log: Callable[[], LogStream] = lambda: open_setup_log(pod.runs.home)
+
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        """Return what runs the long commands of set-ups, merges and restores."""
+        from bs4_agent.jobs import Jobs
+
+        runs = self._pod.runs
+        restart = list(runs.agent_restart or ())
+        return Jobs(runs.home, self.log(), restart, self._executor.safe_points.rest)
+
+    @functools.cached_property
+    def restoring(self) -> Restoring:
+        """Return the code that restores checkpoints, for restores and for playbooks."""
+        from bs4_agent.checkpoints.restoring.restore import Restoring
+
+        return Restoring(self._pod.runs.home, self._pod.runs, self.jobs)
+
+    def get(self, name: str) -> Kind[Any]:
+        """Return the kind with this name, one of `NAMES`."""
+        if name not in self._made:
+            self._made[name] = _MAKERS[name](self)
+        return self._made[name]
+
+    def _setup(self) -> Kind[Any]:
+        """Make the kind of set-ups."""
+        from bs4_agent.setup.action import SetUp
+
+        return SetUp(self._pod.runs.home, self.jobs, self._pod.hard_nofile)
+
+    def _restore(self) -> Kind[Any]:
+        """Make the kind of restores."""
+        from bs4_agent.checkpoints.restoring.action import Restore
+
+        return Restore(self.restoring, self._pod.runs)
+
+    def _merge(self) -> Kind[Any]:
+        """Make the kind of merges."""
+        from bs4_agent.checkpoints.merging.action import Merge
+        from bs4_agent.checkpoints.merging.merge import Merging
+
+        return Merge(Merging(self._pod.runs.home, self._pod.runs, self.jobs))
+
+    def _playbook(self) -> Kind[Any]:
+        """Make the kind of recoveries by playbooks."""
+        from bs4_agent.playbooks.action import Recovery
+
+        return Recovery(self._pod, self._library, self._executor.ledger)
+
+
+_MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
+    "setup": Kinds._setup,
+    "restore": Kinds._restore,
+    "merge": Kinds._merge,
+    "playbook": Kinds._playbook,
+}
+#: Each is also the name of the field in a `plan` that asks for one.
+NAMES = tuple(_MAKERS)

@@ -1,0 +1,150 @@
+"""Which action holds which run: one at a time, and a stop goes before the others."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+from bs4_agent.actions.safe_points import SafePoints, Turn
+from bs4_agent.errors import Busy
+from bs4_agent.ledger import ActionView, Ledger
+
+#: Seconds that an action waits until a rotation lets go of its run.
+ROTATION_S = 5.0
+
+
+class RunLocks:
+    """Lets one action at a time hold a run, or another name that stands for what only one action
+    may do at a time ("the set-up of this pod"); one per pod. `ledger` has the actions by their
+    keys. An action that holds something has a Turn with these `safe_points`.
+    """
+
+    def __init__(self, ledger: Ledger, safe_points: SafePoints) -> None:
+        self._ledger, self._safe_points = ledger, safe_points
+        self._holding: dict[str, str] = {}
+        self._turns: dict[str, Turn] = {}
+        """By the key of the action that holds a run."""
+        self._heirs: dict[str, str] = {}
+        """By run: the stop that holds it next."""
+        self._released = threading.Condition()
+
+    def hold(self, run: str, key: str) -> None:
+        """Let the action `key` hold `run`: until `let_go` no other action works on the run. If the
+        agent itself is removing old checkpoints of the run, wait up to 5 seconds for the end of
+        that. Raises Busy, which names the other action, if another action holds the run or a stop
+        waits for it.
+        """
+        self._let_rotation_pass(run)
+        with self._released:
+            holder = self._heirs.get(run) or self._holding.get(run)
+            if holder is not None and holder != key:
+                raise Busy(_busy(run, self._ledger.actions[holder]))
+            self._take(run, key)
+
+    def succeed(self, run: str, key: str) -> None:
+        """Let the stop `key` hold `run` now if no action holds it, or else as soon as the present
+        action lets go. Returns at once in both cases. Raises Busy if another stop holds the run or
+        waits for it.
+        """
+        with self._released:
+            present = self._heirs.get(run) or self._holding.get(run)
+            if present is None:
+                self._take(run, key)
+                return
+            action = self._ledger.actions[present]
+            if action.kind == "stop":
+                raise Busy(_busy(run, action))
+            self._heirs[run] = key
+
+    def await_turn(self, run: str, key: str, seconds: float) -> bool:
+        """Wait up to `seconds` until the action `key` holds `run`. Return True as soon as that is
+        so, and False if `seconds` have passed without it.
+        """
+        with self._released:
+            return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
+
+    def holder(self, run: str) -> ActionView | None:
+        """Return the action that holds `run` now, or None if no action does."""
+        key = self._holding.get(run)
+        if key is None:
+            return None
+        return self._ledger.actions[key]
+
+    def turn(self, key: str) -> Turn:
+        """Return the Turn of the action `key`, with which it marks its safe points and learns that
+        it is to end. Raises KeyError if the action holds no run.
+        """
+        return self._turns[key]
+
+    def cancel(self, key: str, who: str) -> None:
+        """Tell the action `key` to end at its next safe point, because `who` has stopped its run.
+        Does nothing if the action holds nothing.
+        """
+        turn = self._turns.get(key)
+        if turn is not None:
+            turn.cancel(who)
+
+    def let_go(self, run: str, key: str) -> None:
+        """End the hold of the action `key` on `run`, or its waiting for that hold. A stop that
+        waits for the run then holds it. Does nothing if the action neither holds the run nor waits
+        for it.
+        """
+        with self._released:
+            self._turns.pop(key, None)
+            if self._heirs.get(run) == key:
+                del self._heirs[run]
+            if self._holding.get(run) == key:
+                del self._holding[run]
+                if (heir := self._heirs.pop(run, None)) is not None:
+                    self._take(run, heir)
+            self._released.notify_all()
+
+    def _take(self, run: str, key: str) -> None:
+        """Let the action hold the run and give it a turn."""
+        self._holding[run] = key
+        self._turns[key] = Turn(self._safe_points)
+
+    @contextlib.contextmanager
+    def holding(self, run: str, key: str, *, first: bool = False) -> Iterator[None]:
+        """Let the action `key` hold `run`, as `hold` does or, if it goes `first`, as `succeed`
+        does. The code in the block starts the action, which lets go of the run itself when its work
+        ends. If the block raises an error, let go at once. Raises Busy as they do.
+        """
+        if first:
+            self.succeed(run, key)
+        else:
+            self.hold(run, key)
+        try:
+            yield
+        except BaseException:
+            self.let_go(run, key)
+            raise
+
+    def held(self, run: str) -> bool:
+        """Return True if an action holds `run`."""
+        return run in self._holding
+
+    def _let_rotation_pass(self, run: str) -> None:
+        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
+        that no action is refused because of it.
+        """
+        deadline = time.monotonic() + ROTATION_S
+        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
+            action = self._ledger.actions.get(holder)
+            if action is None or action.kind != "rotate":
+                return
+            time.sleep(0.01)
+
+
+def _busy(held: str, action: ActionView) -> str:
+    """Return a sentence that names the action that holds the run, its time, and what a person can
+    do meanwhile.
+    """
+    since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
+    sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
+    # a set-up or a merge does not hold the run itself
+    if action.kind == "stop" or held != action.run:
+        return f"{sentence}."
+    return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

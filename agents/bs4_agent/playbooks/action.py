@@ -1,0 +1,111 @@
+"""The recovery of a run by a playbook as a kind of action: its rules and its verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.errors import Refused
+from bs4_agent.ledger import Ledger, PlanView
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.playbooks.plan import Plan, make
+from bs4_agent.playbooks.pod_actions import Context
+from bs4_agent.playbooks.steps import STEPS
+from bs4_agent.playbooks.verify import VERIFIERS
+from bs4_agent.pod import Pod
+
+#: Recoveries of a run without a new step after which no more are tried. The same fix does not work
+#: the third time.
+RECOVERY_LIMIT = 2
+
+
+class Recovery(Kind[Plan]):
+    """Recoveries of runs by the playbooks of `library`; see `actions.kind.Kind` for the methods. A
+    recovery has succeeded if the playbook's verification shows that training advances again.
+    """
+
+    name, planner, steps = "playbook", "playbook plan", STEPS
+
+    def __init__(self, pod: Pod, library: Library, ledger: Ledger) -> None:
+        self._pod, self._library, self._ledger = pod, library, ledger
+
+    def plan_name(self, body: Mapping[str, Any]) -> str:
+        """Return the id of the body's playbook. Raises UnknownPlaybook."""
+        return self._library.get(str(body.get("playbook"))).id
+
+    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], Plan]]:
+        """Return the body's run, and a function that makes the plan of the body's playbook for it.
+        Raises UnknownPlaybook or UnknownRun.
+        """
+        playbook = self._library.get(str(body.get("playbook")))
+        run, incident = self._pod.runs.get(str(body.get("run"))).name, body.get("incident", "")
+        return run, lambda key: make(self._pod, playbook, run, key, str(incident))
+
+    def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
+        """Raise Refused if the playbook moves all output of the run and `body["confirm_run"]` is
+        not the run's name, or if the last recoveries of the run brought no new step.
+        """
+        playbook = self._library.get(view.playbook)
+        if playbook.typed_name and body.get("confirm_run") != view.run:
+            raise Refused(
+                f"{playbook.id} moves everything {view.run} has written; confirm it by "
+                "typing the run's name."
+            )
+        last_step = self._pod.last_step_t(view.run)
+        tried = sum(
+            action.state == "failed" and action.accepted_t > last_step
+            for action in self._ledger.actions_of(self.name, view.run)
+        )
+        if tried >= RECOVERY_LIMIT:
+            raise Refused(
+                f"{tried} recoveries of {view.run} brought no new step. Look at its logs and "
+                "start it by hand once it can work."
+            )
+
+    def read(self, data: Mapping[str, Any]) -> Plan:
+        """Return the plan in a dictionary that its `as_dict` has written. Raises UnknownPlaybook if
+        its playbook is gone.
+        """
+        return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
+
+    def again(self, key: str, confirmed: Plan) -> Plan:
+        """Return the plan of the same playbook as the run is now, with the confirmed limits. Raises
+        NotApplicable if the playbook does not fit the run any more.
+        """
+        one = confirmed
+        return make(self._pod, one.playbook, one.run, key, one.incident, one)
+
+    def fields(self, plan: Plan, plan_hash: str) -> dict[str, Any]:
+        """Return the names of the playbook and the incident, and the plan's hash."""
+        return {
+            "playbook": plan.playbook.id,
+            "plan_hash": plan_hash,
+            "incident": plan.incident,
+        }
+
+    def context(self, action: Underway[Plan]) -> Context:
+        """Return what the steps of playbooks work with."""
+        plan = action.plan
+        return Context(self._pod, plan.run, action.key, plan.resume, action.turn.pause)
+
+    def verify(self, action: Underway[Plan]) -> Outcome:
+        """Wait until training advances, journal what is waited for, and return the outcome."""
+        plan = action.plan
+        kind, parameters = next(iter(plan.playbook.verify.items()))
+        action.verifying(f"waiting for {parameters.get('count', 2)} new steps")
+        with action.turn.rest():
+            verdict = VERIFIERS[kind](
+                self._pod,
+                plan.run,
+                plan.attempt,
+                parameters,
+                action.verifying,
+                action.turn.pause,
+            )
+        result = {"recovered": verdict.recovered, "step": verdict.step}
+        return Outcome(verdict.recovered, verdict.detail, result)
+
+    def reached(self, plan: Plan) -> None:
+        """Resolve the incidents that the recovery has repaired."""
+        self._pod.resolved(plan.run, plan.playbook.id, plan.incident)

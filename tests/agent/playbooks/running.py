@@ -1,0 +1,18 @@
+"""The steps of a playbook's plan without an executor, for tests that bring their own pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bs4_agent.actions.safe_points import SafePoints, Turn
+from bs4_agent.actions.steps import Recorder, StepRunner
+from bs4_agent.ledger import Ledger
+from bs4_agent.playbooks.action import Recovery
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.playbooks.plan import Plan
+
+
+def runner(pod_actions: Any, record: Recorder, key: str, plan: Plan) -> StepRunner[Plan]:
+    """Return what carries the plan out."""
+    kind = Recovery(pod_actions, Library(b'{"playbooks": []}'), Ledger())
+    return StepRunner(record, kind, key, plan.run, plan, Turn(SafePoints()))
