@@ -62,9 +62,12 @@ def summary(report: Mapping[str, Any]) -> str:
     """
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
-    steps = f"steps {report['steps_before']} -> {report['steps_after']}"
+    before, now = report["steps_before"], report["steps_after"]
+    steps = f"newest step {before} when it broke, {now} at the end"
+    if 0 <= now < before:
+        steps += " (it went on from an earlier step)"
     return (
-        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, "
+        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}; "
         f"{report['data_lost']} files lost"
     )
 
