@@ -143,7 +143,7 @@ class FleetScreen(TableScreen):
         if advice:
             lines += fold(advice, width - 4, "", 3)[:2]
         elif not problems:
-            lines.append([("   nothing needs you here", "dim")])
+            lines.append([("   all good", "dim")])
         if run and (said := notes.newest(run.view.notes, width)):
             lines.append(said)
         return [*lines[:6], cut(self._facts(subject), width)]
@@ -191,7 +191,8 @@ class FleetScreen(TableScreen):
                 (" pod ", "@open"),
             ]
         if subject.run.word in ("failed", "stopped") and self._may_write(pod):
-            return "It can go on from its newest complete step.", launch
+            how = app.keys["launch"]
+            return f"Go on from its newest complete step with {how}.", launch
         return "", [(app.keys["open"], "key @open"), (" curves, GPUs, logs ", "@open")]
 
     def _may_write(self, pod: PodState) -> bool:
@@ -201,7 +202,7 @@ class FleetScreen(TableScreen):
         app, pod, run = self.console_app, subject.pod, subject.run
         if pod is None:
             return []
-        line: Line = [("   telemetry ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
+        line: Line = [("   data ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
         if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
             line += [(" · ", "dim"), ("alerts silenced", "warn")]
         if run and run.step_seen is not None:

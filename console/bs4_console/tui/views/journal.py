@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("when", "WHEN", 8, 16, 100),
     Column("state", "STATE", 10, 14, 97),
-    Column("who", "WHO", 6, 24, 99),
-    Column("what", "WHAT", 8, 34, 98),
+    Column("who", "WHO", 5, 24, 99),
+    Column("what", "WHAT", 14, 34, 98),
     Column("pod", "POD", 6, 18, 96),
     Column("run", "RUN", 6, 22, 95),
     Column("took", "TOOK", 4, 7, 40, "right"),

@@ -250,4 +250,6 @@ class LogCanvas(Widget):
             # One screen more than is shown tells if there is more. A very long line is never
             # decoded completely.
             reach = self._side + 2 * self.size.width
-        return head + log_lines.body(source, raw, self._marks, folded, reach)
+        # What is copied keeps its own form.
+        columns = reach > 0 and len(self.names()) > 1
+        return head + log_lines.body(source, raw, self._marks, folded, reach, columns=columns)
