@@ -297,3 +297,24 @@ async def test_the_form_says_at_once_that_the_run_is_running() -> None:
         await drive(pilot, [session], (":launch",))
         assert "code-14b is running; it is not started a second time." in page(app)
         assert "from step, or fresh" in page(app)
+
+
+async def test_a_line_keeps_its_components_name_when_the_launchers_copy_came_first() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    line = "03:12:40    INFO Updating policy in-flight to version 188\n"
+    async with app.run_test(size=(120, 40)) as pilot:
+        session.write("log/code-14b/launcher", b"03:12:39    INFO RL trainer started by rl.toml\n")
+        await drive(pilot, [session], ("l",))
+        await until(pilot, lambda: "started by rl.toml" in page(app))
+        session.write("log/code-14b/launcher", line.encode())
+        await until(pilot, lambda: _source_of(app, "in-flight") == "launcher")
+        session.write("log/code-14b/orchestrator", line.encode())
+        await until(pilot, lambda: _source_of(app, "in-flight") == "orch")
+
+
+def _source_of(app: Any, words: str) -> str:
+    """Paint the log, and return the source of its line with these words, or "" if it has none."""
+    app.screen.pulse()
+    found = [row for row in page(app).splitlines() if words in row]
+    return found[0].split()[0] if found else ""

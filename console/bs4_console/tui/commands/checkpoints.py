@@ -24,7 +24,7 @@ COMMANDS = (
         "is missing, and which one would be resumed.",
         where=on(FLEET, POD, RUN, INCIDENT, LOG),
         needs=("run",),
-        hint=32,
+        hint=59,
     ),
     Command(
         id="keep",
