@@ -231,9 +231,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
                         screen.draw_safely()
                     screen.pulse_safely()
                 break
+        if getattr(self.screen, "drawn", False):
+            # Not only with a drawing: after a slow one the next may be half a second away.
+            self.kept.restore(self)
         if due:
             self._alert()
-            self.kept.restore(self)
             self.kept.poll(self)
             self._greet()
             self.drew(time.perf_counter() - began)

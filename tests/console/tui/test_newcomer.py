@@ -257,6 +257,24 @@ def test_the_columns_depend_on_the_width_and_on_nothing_else() -> None:
     assert seen[79] == {("state", "pod", "run", "step", "age", "wrong")}
 
 
+async def test_room_below_the_rows_holds_curves_and_the_newest_actions() -> None:
+    sessions = [fixtures.acting(), fixtures.healthy()]
+    app = console(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ())
+        shown = page(app)
+        assert "grad norm 0.1419" in shown
+        assert "RECENT  J shows all" in shown
+        assert "playbook step-desync  h100-a/math-7b  by alice@laptop  Move 2 step" in shown
+        await drive(pilot, sessions, ("down",))
+        assert "grad norm 0.1419" not in page(app), "the curves are those of the row"
+        assert "grad norm" in page(app)
+        await pilot.resize_terminal(120, 18)
+        await settle(pilot)
+        assert "grad norm" not in page(app), "rows and details go first"
+        assert "RECENT" not in page(app)
+
+
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [

@@ -87,6 +87,23 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 
+def short(pod: PodState, action: ActionView, clock: Clock) -> Line:
+    """Return an action in one line: when, its state, what was done on which pod and run, by whom,
+    and how it ended.
+    """
+    sign, word, role = _STATES.get(action.state, ("…", action.state, "accent"))
+    place = "/".join(name for name in (pod.name, action.run) if name)
+    line: Line = [
+        (f" {when(action.accepted_t, clock):>11}  ", "dim"),
+        (f"{sign} {word:<12} ", role),
+        (action.what, "bold"),
+        (f"  {place}  by {action.who or 'the agent'}", ""),
+    ]
+    if told := action.detail or _text(action):
+        line.append((f"  {told}", "dim"))
+    return line
+
+
 def when(t: float, clock: Clock) -> str:
     """Return the local time of an action as text: "03:12:41" if it was today, "11-19 03:12"
     otherwise. `t` is in seconds since the epoch.
