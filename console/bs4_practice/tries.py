@@ -56,6 +56,13 @@ def failures() -> list[str]:
     return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
 
 
+def _step(number: int) -> str:
+    """Return a step as the witness has it in words. It has -1 before the first one."""
+    if number < 0:
+        return "no step"
+    return f"step {number}"
+
+
 def summary(report: Mapping[str, Any]) -> str:
     """Return `report`, the result of `play`, in one line of text: when the failure was named,
     whether and by whom the run was recovered, its steps, and how many files were lost.
@@ -63,7 +70,7 @@ def summary(report: Mapping[str, Any]) -> str:
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
     before, now = report["steps_before"], report["steps_after"]
-    steps = f"newest step {before} when it broke, {now} at the end"
+    steps = f"{_step(before)} when it broke, {_step(now)} at the end"
     if 0 <= now < before:
         steps += " (it went on from an earlier step)"
     return (
