@@ -14,6 +14,7 @@ from pathlib import Path
 from bs4_console.errors import ConsoleError
 from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.session import PodSession
+from bs4_console.pods.state import PodState
 from bs4_practice import faults
 from bs4_practice import pod as practice
 from bs4_practice.stage import connect
@@ -62,16 +63,18 @@ class Practice:
             *(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES)
         )
 
-    async def fail_later(self) -> None:
-        """Wait until the run that is to fail has trained for 40 steps, and kill its vLLM engine
-        while it generates. Raises TimeoutError if it does not generate within 60 seconds.
+    async def fail_later(self, after: int = HEALTHY_STEPS) -> PodState:
+        """Wait until the run that is to fail has trained for `after` steps, and kill its vLLM
+        engine while it generates. Returns what is known of its pod. Raises TimeoutError if it does
+        not generate within 60 seconds.
         """
         role = next(role for role in ROLES if role.fails)
         state = self.fleet.sessions[role.name].state
-        while (run := state.runs.get(RUN)) is None or (run.step or 0) < HEALTHY_STEPS:
+        while (run := state.runs.get(RUN)) is None or (run.step or 0) < after:
             await asyncio.sleep(0.5)
         await faults.wait_generating(self.pods[role.name])
         faults.kill(faults.find(self.pods[role.name], "engine")[0])
+        return state
 
     @staticmethod
     async def _launch(role: Role, session: PodSession) -> None:

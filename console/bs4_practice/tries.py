@@ -56,15 +56,25 @@ def failures() -> list[str]:
     return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
 
 
+def _step(number: int) -> str:
+    """Return a step as the witness has it in words. It has -1 before the first one."""
+    if number < 0:
+        return "no step"
+    return f"step {number}"
+
+
 def summary(report: Mapping[str, Any]) -> str:
     """Return `report`, the result of `play`, in one line of text: when the failure was named,
     whether and by whom the run was recovered, its steps, and how many files were lost.
     """
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
-    steps = f"steps {report['steps_before']} -> {report['steps_after']}"
+    before, now = report["steps_before"], report["steps_after"]
+    steps = f"{_step(before)} when it broke, {_step(now)} at the end"
+    if 0 <= now < before:
+        steps += " (it went on from an earlier step)"
     return (
-        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}, "
+        f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}; "
         f"{report['data_lost']} files lost"
     )
 

@@ -24,7 +24,7 @@ from tests.practice.running import SLOW_INFERENCE, half_a_batch
 pytestmark = pytest.mark.beside
 
 CAUSE = "vllm-silent-death"
-TITLE = "Inference is dead and the run goes on without it"
+TITLE = "Inference has died and the launcher did not notice"
 #: A run outlives its engine by 57 s here (2026-01) or 38 s; see the miniature's pace.
 OUTLIVES_S = 120.0
 

@@ -155,9 +155,7 @@ def mended(person: Person, newest: int) -> None:
     """The incident, its first line, the plan with its commands, the name typed, and the proof."""
     person.keeps("crashed", person.sees("A Ray worker died", "evidence and fix", seconds=LONG_S))
     person.presses("i", "i evidence and fix")
-    person.keeps(
-        "incident", person.sees("HOW IT IS KNOWN", "ActorDiedError", "THE FIX ray-worker-died")
-    )
+    person.keeps("incident", person.sees("EVIDENCE", "ActorDiedError", "THE FIX ray-worker-died"))
     person.presses("p", "p make plan")
     person.keeps("fix", person.sees("PLAN ray-worker-died", "runs exactly this plan"))
     person.presses("r", "r run plan")

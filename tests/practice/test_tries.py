@@ -95,11 +95,12 @@ def report(**changes: object) -> dict[str, object]:
 
 
 def test_a_report_says_who_mended_it() -> None:
-    assert (
-        summary(report())
-        == "port-in-use named after 2.0 s, recovered by the person after 3.0 s; steps -1 -> 4, "
-        "0 files lost"
+    assert summary(report()) == (
+        "port-in-use named after 2.0 s, recovered by the person after 3.0 s; no step when it "
+        "broke, step 4 at the end; 0 files lost"
     )
+    back = summary(report(steps_before=8, steps_after=1))
+    assert "step 8 when it broke, step 1 at the end (it went on from an earlier step)" in back
     assert "not recovered;" in summary(report(recovered=False, recovered_s=None))
 
 

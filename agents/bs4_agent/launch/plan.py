@@ -140,7 +140,7 @@ class LaunchPlan:
         shown: dict[str, Any]
         if self.moves:
             count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
-            what = f"Move {count} that this start must not find to the run's trash"
+            what = f"Move {count} that would confuse this start to the run's trash"
             directories, commands = [], []
             for path in self._moved:
                 directories.append({"path": path, "bytes": size_of(Path(path))[0]})

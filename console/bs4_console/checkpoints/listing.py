@@ -96,6 +96,17 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
     return found
 
 
+def aged(found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return the checkpoint report `found` as it is `seconds` after it was made: every checkpoint
+    is so much older, and all else is the same.
+    """
+    older = []
+    for one in found["checkpoints"]:
+        age_s = one["age_s"]
+        older.append({**one, "age_s": None if age_s is None else age_s + max(0.0, seconds)})
+    return {**found, "checkpoints": older}
+
+
 def line(found: Mapping[str, Any]) -> str:
     """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
     of 1.2 GiB; full in 3h 20m (step 160)`. A set is the checkpoint of one step with all its parts.
@@ -124,7 +135,7 @@ def outlook(found: Mapping[str, Any]) -> str:
     seen = found["forecast"]
     if seen["lasts"]:
         if seen["to_come"] is not None:
-            return "every save that is to come fits"
+            return "the disk fits all coming checkpoints"
         return "the disk lasts"
     if seen["full_t"] is not None:
         return (
@@ -207,6 +218,34 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
         f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
         f"{size(sum(one['bytes'] for one in old))}.{own}"
     )
+
+
+def remarks(found: Mapping[str, Any]) -> list[str]:
+    """Return the lines below the table of a run's checkpoints: weights of other steps, free disk
+    space, what the trainer itself keeps, the retention order, and what came of the order. `found`
+    is a checkpoint report, the result of `of_pod`.
+    """
+    disk, seen, said = found["disk"], found["forecast"], found.get("guard")
+    lines = []
+    if found["loose"]["steps"]:
+        lines.append(
+            f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
+            f"{size(found['loose']['bytes'])}"
+        )
+    if disk["free"] is not None:
+        text = f"disk: {size(disk['free'])} free of {size(disk['total'])}"
+        if seen["set_bytes"] and seen["every_steps"]:
+            every = f", {age(seen['every_s'])}" if seen["every_s"] else ""
+            steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
+            text += f"; {size(seen['set_bytes'])} every {steps}{every}; room for {seen['room']}"
+        lines.append(text)
+    if found["trainer_keeps"]:
+        lines.append(f"trainer: keeps the {found['trainer_keeps']} newest of its own part")
+    if found["order"]:
+        lines.append(f"order: {order_text(found['order'])}")
+    if said and said["event"] != "relieved":
+        lines.append(f"guard: {said['event']}: {said['detail']}")
+    return lines
 
 
 def size(count: float | None) -> str:

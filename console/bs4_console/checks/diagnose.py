@@ -26,15 +26,56 @@ from bs4_console.failures.playbooks import compile_all
 from bs4_console.logs.sources import SOURCES, by_content, by_name
 from bs4_console.pods import reports
 
-__all__ = ["SOURCES", "diagnose"]
+__all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
 
 #: The most logs that are read in a directory that belongs to no run. A directory with more is a
 #: data set and not an incident.
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024
+#: Sources that are tried in turn for a log of which neither name nor content tells what wrote it.
+ASSUMED = ("trainer", "orchestrator", "inference", "launcher", "env")
 #: The fields of a piece of evidence, with the value of a missing one.
 _EVIDENCE: dict[str, Any] = {"source": "", "file": "", "offset": 0, "line": 0, "text": ""}
+
+
+class UnclearSource(UsageError):
+    """Raised if neither the name nor the content of a log tells which program wrote it."""
+
+
+def assuming(
+    paths: Sequence[Path], source: str | None = None, trainer: str | None = None
+) -> dict[str, Any]:
+    """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
+    of which it is not clear what wrote it, as {path: source}. The sources of ASSUMED are tried in
+    turn, and the first with the most findings is taken. Raises UsageError as `diagnose` does, also
+    for such a log in which no source has a finding.
+    """
+    whole: dict[str, Any] = {"findings": [], "coverage": [], "assumed": {}}
+    for path in paths:
+        try:
+            found = diagnose([path], source, trainer)
+        except UnclearSource:
+            if str(path) == "-":
+                raise  # standard input cannot be read again
+            name, found = _assumed(path, trainer)
+            whole["assumed"][str(path)] = name
+        whole["findings"] += found["findings"]
+        whole["coverage"] += found["coverage"]
+    whole["findings"].sort(key=lambda finding: finding["role"] != "root")
+    whole["coverage"] = list(dict.fromkeys(whole["coverage"]))
+    return whole
+
+
+def _assumed(path: Path, trainer: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the source of ASSUMED with the most findings in a log, and what was found. Raises
+    UnclearSource if none has any.
+    """
+    tried = [(name, diagnose([path], name, trainer)) for name in ASSUMED]
+    best = max(tried, key=lambda one: len(one[1]["findings"]))
+    if not best[1]["findings"]:
+        _needed("", str(path))
+    return best
 
 
 def diagnose(
@@ -302,9 +343,9 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _needed(source: str, what: str) -> str:
-    """Return `source`. Raises UsageError if it is ""."""
+    """Return `source`. Raises UnclearSource if it is ""."""
     if not source:
-        raise UsageError(
+        raise UnclearSource(
             f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)})."
         )
     return source

@@ -164,7 +164,7 @@ def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
     if found["checkpoints"]:
         heads = ["step", "complete", "size", "age", "parts", "missing"]
         table([_row(one) for one in found["checkpoints"]], heads)
-    for text in _remarks(found):
+    for text in checkpoints.remarks(found):
         print(text)
 
 
@@ -178,36 +178,6 @@ def _row(one: dict[str, Any]) -> list[str]:
         " ".join(part["name"] for part in one["parts"]) or "-",
         "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
     ]
-
-
-def _remarks(found: dict[str, Any]) -> list[str]:
-    """Return the lines below the table of checkpoints: disk, trainer, order, and what came of the
-    order.
-    """
-    disk, seen, said = found["disk"], found["forecast"], found.get("guard")
-    lines = []
-    if found["loose"]["steps"]:
-        lines.append(
-            f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
-            f"{checkpoints.size(found['loose']['bytes'])}"
-        )
-    if disk["free"] is not None:
-        text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
-        if seen["set_bytes"] and seen["every_steps"]:
-            every = f", {checkpoints.age(seen['every_s'])}" if seen["every_s"] else ""
-            steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
-            text += (
-                f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for "
-                f"{seen['room']}"
-            )
-        lines.append(text)
-    if found["trainer_keeps"]:
-        lines.append(f"trainer: keeps the {found['trainer_keeps']} newest of its own part")
-    if found["order"]:
-        lines.append(f"order: {checkpoints.order_text(found['order'])}")
-    if said and said["event"] != "relieved":
-        lines.append(f"guard: {said['event']}: {said['detail']}")
-    return lines
 
 
 async def _keep(options: argparse.Namespace) -> int:

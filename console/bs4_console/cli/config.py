@@ -9,6 +9,7 @@ import asyncio
 import datetime
 import difflib
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -343,7 +344,8 @@ def _lint(options: argparse.Namespace) -> int:
                 judged = "by"
             print(f"Judged {judged} {coverage['detail']}")
         errors = sum(finding.level == "error" for finding in findings)
-        print(f"{errors} errors, {len(findings) - errors} warnings for {options.trainer}.")
+        warnings = len(findings) - errors
+        print(f"{_many(errors, 'error')}, {_many(warnings, 'warning')} for {options.trainer}.")
     return _ends(findings)
 
 
@@ -428,6 +430,18 @@ def _diff(options: argparse.Namespace) -> int:
         if not changes:
             print("They mean the same.")
     return finding_code(changes)
+
+
+def _named(text: str, output: Path) -> str:
+    """Return a new config in which the command of its first comment names the file `output`."""
+    return re.sub(
+        r"(?m)^(#\s+uv run \S+ @ )\S+\.toml", lambda found: f"{found[1]}{output}", text, count=1
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 error" and "2 errors"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _put(output: Path, text: str) -> None:
@@ -527,7 +541,7 @@ def _new(options: argparse.Namespace) -> int:
     )
     made = new(wish)
     if options.output:
-        _put(options.output, made.text)
+        _put(options.output, _named(made.text, options.output))
     if options.json:
         emit(
             "config-new",

@@ -1,5 +1,6 @@
 """The command `demo`: practice pods. Without a scenario, three of them appear on the screen. With
-one, a failure is played from its first sign to the proof of its repair.
+one, the screen opens on a pod that fails that way, and a person mends it; without a screen the
+failure is played from its first sign to the proof of its repair.
 """
 
 from __future__ import annotations
@@ -7,15 +8,31 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bs4_console.cli.output import emit, finding_code
 from bs4_console.cli.sessions import is_terminal
-from bs4_console.errors import UsageError
+from bs4_console.errors import ConsoleError, NotApplicableError, UsageError
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+    from bs4_practice.scenario import Scenario
+    from bs4_practice.stage import Stage
+
+#: Steps that the failing pod of `demo --headless` trains first, and the seconds within which its
+#: failure must be named.
+SOON_STEPS, NAMED_S = 8, 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `demo` to its parser."""
-    parser.add_argument("--scenario", metavar="ID", help="a failure id, id/variant, or random")
+    parser.add_argument(
+        "--scenario",
+        metavar="ID",
+        help="a failure id, id/variant, or random: the screen opens on a pod that fails that way",
+    )
     parser.add_argument(
         "--trainer",
         choices=("prime-rl-2026-01", "prime-rl", "verl"),
@@ -31,14 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="open a recorded incident instead of practice pods; works on any system",
     )
-    parser.add_argument("--headless", action="store_true", help="no screen, also on a terminal")
+    parser.add_argument(
+        "--headless",
+        action="store_true",
+        help="no screen, also on a terminal; a scenario is played to its end",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show practice pods on this machine: three of them on the screen, one scenario that is played
-    (--scenario), or a recorded incident; with --list, only print the scenarios. Returns 1 if the
-    played scenario's run does not train again at the end (except with --no-fix), else 0. Without
+    """Show practice pods on this machine: three of them on the screen, one that fails as the
+    scenario says (--scenario), or a recorded incident; with --list, only print the scenarios.
+    Without a screen (--headless, --json, or no terminal) a scenario is played to its end: returns 1
+    if its run does not train again then (except with --no-fix). Otherwise returns 0. Without
     Linux's /proc only the recording can be shown; --scenario then raises UsageError.
     """
     if options.list:
@@ -65,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
                 "Practice pods need Linux's /proc.",
                 "Run this on Linux; `bs4-console demo` opens a recorded incident here.",
             )
-        return asyncio.run(_play(options))
+        return asyncio.run(_play(options) if headless or options.no_fix else _practise(options))
     if not on_linux:
         why = (
             "Practice pods need Linux's /proc, which this system lacks: this is a recorded "
@@ -107,7 +129,9 @@ async def _on_screen() -> int:
 
 
 async def _printed() -> int:
-    """Print the verdict on the three pods once their runs train. Used without a terminal."""
+    """Print the verdict on the three pods once their runs train, and the verdict on the one that
+    fails once its failure is named. Used without a terminal.
+    """
     from bs4_console.checks.verdict import judge
     from bs4_practice.three import three_pods
 
@@ -115,20 +139,78 @@ async def _printed() -> int:
         practice.fleet.start()
         await practice.stage()
         for pod in practice.fleet.pods:
-            print(judge(pod).line())
+            print(judge(pod).line(), flush=True)
+        failing = await practice.fail_later(SOON_STEPS)
+        print(f"{failing.name}: its vLLM engine was killed now.", flush=True)
+        async with asyncio.timeout(NAMED_S):
+            while not failing.ledger.open_incidents():
+                await asyncio.sleep(0.2)
+        print(judge(failing).line())
+        print("To mend it yourself: `bs4-console demo` on a terminal, then i, p and r.")
         await practice.fleet.stop()
     return 0
+
+
+def _chosen(options: argparse.Namespace) -> tuple[Scenario, str]:
+    """Return the scenario that was asked for, and the id of the trainer that it is played with.
+    Raises UsageError or NotApplicableError if there is none of that name.
+    """
+    from bs4_practice.scenarios import choose
+    from bs4_practice.tries import TRIES
+
+    known = TRIES.get(options.scenario)
+    trainer = options.trainer or (known.trainers[0] if known else "prime-rl-2026-01")
+    return choose(options.scenario, trainer, options.seed), trainer
+
+
+async def _practise(options: argparse.Namespace) -> int:
+    """Open the screen on a practice pod, break it as the scenario says, and leave it to the person
+    to mend it. Returns the screen's exit code. Raises NotApplicableError if this machine cannot
+    play the scenario.
+    """
+    scenario, trainer = _chosen(options)
+    if missing := scenario.needs():
+        raise NotApplicableError(
+            f"{scenario.name} cannot be practised here: {missing}.", "Try it on another machine."
+        )
+    print("A practice pod is being started; that takes about ten seconds.", flush=True)
+    from bs4_console.fleet.watched import Fleet
+    from bs4_console.tui.app import configured
+    from bs4_practice.stage import connect, staged
+
+    settings = {"foreign_pids": scenario.foreign_pids, **scenario.pod}
+    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+        async with staged(trainer, **settings) as stage:
+            # The person has a console of their own on the pod, beside the one that breaks it.
+            own = connect(stage.pod, Path(directory) / "known_hosts", Path(directory) / "mirror")
+            app = configured(Fleet([own]), practice=True)
+            breaking = asyncio.create_task(_broken(app, scenario, stage))
+            await app.run_async()
+            breaking.cancel()
+            await asyncio.gather(breaking, return_exceptions=True)
+            return app.return_code or 0
+
+
+async def _broken(app: ConsoleApp, scenario: Scenario, stage: Stage) -> None:
+    """Bring the pod to where it can break, and break it. Each step, and an error, becomes a message
+    on the screen.
+    """
+    keys = "{incident} shows what is wrong, {plan} asks for the plan, {apply} runs it"
+    try:
+        app.say(f"{stage.pod.name} gets ready: its run starts. Then it fails as {scenario.name}.")
+        await scenario.prepare(stage)
+        await scenario.inject(stage)
+        app.say(f"It is broken now. When it is named: {keys.format(**app.keys)}.")
+    except ConsoleError as error:
+        app.say(f"The pod could not be broken: {error.message}", error.next_step, severity="error")
 
 
 async def _play(options: argparse.Namespace) -> int:
     """Play one scenario and return the exit code."""
     from bs4_practice.play import play
-    from bs4_practice.scenarios import choose
-    from bs4_practice.tries import TRIES, summary
+    from bs4_practice.tries import summary
 
-    known = TRIES.get(options.scenario)
-    trainer = options.trainer or (known.trainers[0] if known else "prime-rl-2026-01")
-    scenario = choose(options.scenario, trainer, options.seed)
+    scenario, trainer = _chosen(options)
     say = (lambda text: None) if options.json else print
     report = await play(scenario, trainer, fix=not options.no_fix, say=say)
     if options.json:

@@ -5,10 +5,17 @@ offline, with the same engine as on a pod.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from bs4_console.checks.diagnose import SOURCES, diagnose
+from bs4_console.checks.diagnose import SOURCES, assuming
 from bs4_console.cli.output import emit, evidence_place, finding_code
+from bs4_console.failures.playbooks import shipped
+from bs4_console.failures.step_words import sentence
+
+#: Pieces of evidence that are shown of a finding, and characters of each.
+SHOWN, MOST = 2, 200
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,20 +41,35 @@ def run(options: argparse.Namespace) -> int:
     """Read the given logs, run directories and crash reports, print what is wrong in them with the
     evidence, and return the exit code: 1 if there are findings, else 0.
     """
-    report = diagnose([Path(p) for p in options.paths], options.source, options.trainer)
+    report = assuming([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:
-        emit("diagnose", findings=report["findings"], coverage=report["coverage"])
-    else:
-        for finding in report["findings"]:
-            print(
-                f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): "
-                f"{finding['summary']}"
-            )
-            for item in finding["evidence"]:
-                print(f"    {evidence_place(item)}: {item['text'][:200]}")
-            print(f"    `bs4-console playbook show {finding['id']}` says more.")
-        if not report["findings"]:
-            print("Nothing known is wrong here.")
-        for phrase in report["coverage"]:
-            print(f"not seen: {phrase}")
+        emit("diagnose", **report)
+        return finding_code(report["findings"])
+    texts = {playbook["id"]: playbook for playbook in shipped()}
+    for finding in report["findings"]:
+        for line in _told(finding, texts.get(finding["id"], {})):
+            print(line)
+    if not report["findings"]:
+        print("Nothing known is wrong here.")
+    for path, source in report["assumed"].items():
+        print(f"assumed: {path} was written by the {source}; say it with --source if not")
+    if report["coverage"]:
+        print(f"not looked at: {', '.join(report['coverage'])}")
     return finding_code(report["findings"])
+
+
+def _told(finding: Mapping[str, Any], playbook: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a finding for a person: its title, why it is thought so, the first step of the fix, and
+    one or two lines of evidence. `playbook` is the file of the failure, {} if there is none.
+    """
+    title = playbook.get("title", finding["id"])
+    yield f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): {title}"
+    texts = [item["text"] for item in finding["evidence"]]
+    if finding["summary"] not in (*texts, title):
+        yield f"    why:   {finding['summary'][:MOST]}"
+    steps = [*playbook.get("advice", []), *map(sentence, playbook.get("fix", []))]
+    if steps:
+        first = " ".join(steps[0].split())
+        yield f"    first: {first} (`bs4-console playbook show {finding['id']}` has all steps)"
+    for item in finding["evidence"][:SHOWN]:
+        yield f"    seen:  {evidence_place(item)}: {item['text'][:MOST]}"

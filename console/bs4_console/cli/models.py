@@ -14,6 +14,10 @@ from bs4_console.errors import UsageError
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
 
+#: Characters of a remark in the list. `models show` has the whole of it.
+REMARK = 60
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `models` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -76,6 +80,9 @@ def _list(options: argparse.Namespace) -> int:
         [_row(m) for m in known],
         ["model", "params", "$/M in", "out", "baseline", "tools", "kind", "remark"],
     )
+    print(
+        "baseline: share of an evaluation solved before training; `models show NAME` says of which."
+    )
     return 0
 
 
@@ -94,7 +101,7 @@ def _row(m: models.Model) -> list[str]:
         output = "-" if m.price.output is None else f"{m.price.output:g}"
     remark = "see show" if m.problems else ""
     if m.blocked:
-        remark = f"blocked ({m.blocked['applies']})"
+        remark = f"blocked ({m.blocked['applies']}): {m.blocked['reason']}"[:REMARK]
     return [m.name, size, paid, output, solved, m.tool_calls, m.kind, remark]
 
 

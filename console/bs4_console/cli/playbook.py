@@ -17,7 +17,7 @@ from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
 from bs4_console.failures.new_file import create
 from bs4_console.failures.playbooks import lint, shipped
-from bs4_console.failures.step_words import sentence
+from bs4_console.failures.step_words import sentence, verified
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
@@ -186,7 +186,7 @@ def _show(options: argparse.Namespace) -> int:
     if "leads_to" in playbook:
         print(f"What helps: `bs4-console playbook show {playbook['leads_to']}`")
     if "verify" in playbook:
-        print(f"Verified by: {playbook['verify']}")
+        print(f"Verified by: {verified(playbook['verify'])}")
     print("Sources: " + "; ".join(playbook["sources"]))
     return 0
 
@@ -274,6 +274,22 @@ async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
     )
 
 
+def _not_there(live: PodSession, playbook: str, run: str) -> str:
+    """Return a sentence that the failure which the playbook mends is not there now, or "" if the
+    run has an open incident of it.
+    """
+    mended = []
+    for incident in live.state.ledger.open_incidents(run):
+        mended.append(incident.playbook)
+        mended.append(incident.failure)
+    if playbook in mended:
+        return ""
+    return (
+        f"{run} has no open incident of {playbook} now: this plan would be carried out all the "
+        "same. Be sure that you want it."
+    )
+
+
 async def _plan(options: argparse.Namespace) -> int:
     """Print the plan of a playbook, and return 0."""
     _find(options.id)
@@ -291,6 +307,8 @@ async def _plan(options: argparse.Namespace) -> int:
             )
         else:
             print(plan_text(plan.plan, plan.plan_hash))
+            if told := _not_there(live, options.id, plan.run):
+                print(told)
     return 0
 
 
@@ -310,6 +328,8 @@ async def _run(options: argparse.Namespace) -> int:
                 return REFUSED
             plan = await make_plan(live, options.id, name)
             print(plan_text(plan.plan, plan.plan_hash))
+            if told := _not_there(live, options.id, name):
+                print(told)
             word = "yes"
             if playbook.get("typed_name") or playbook["danger"] in ("kill", "move", "command"):
                 word = name

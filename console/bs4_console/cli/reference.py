@@ -83,7 +83,9 @@ SHAPES = {
     "diagnose": (
         "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` "
         "[{`source`, `file`, `offset`, `line`, `text`}], `playbook`}], roots first; `coverage` "
-        "[what files cannot show]. `file` as given, `-`, or relative to the directory given; "
+        "[what files cannot show]; `assumed` {file: the source that was taken, where neither "
+        "name nor content told what wrote it}. `file` as given, `-`, or relative to the directory "
+        "given; "
         "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
         "file or directory is the evidence."
     ),

@@ -79,7 +79,10 @@ async def _list(options: argparse.Namespace) -> int:
         cells = []
         for name, one in rows:
             cells.append([name, one.run, str(one.attempt), _moment(one.t), str(one.bytes)])
-        table(cells, ["pod", "run", "attempt", "written", "bytes"])
+        if cells:
+            table(cells, ["pod", "run", "attempt", "written", "bytes"])
+        elif not code:
+            print("No crash report is known. A pod writes one when a run dies.")
     return code
 
 

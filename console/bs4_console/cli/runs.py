@@ -191,7 +191,10 @@ async def _list(options: argparse.Namespace) -> int:
         rows.append([*cells, str(len(view.attempts)), view.output_dir])
     for r in kept.values():
         place = f"({_short(r.pod)})" if r.pod else "-"
-        cells = [place, r.name, _or_dash(r.trainer), _or_dash(r.status.lower()), _or_dash(r.step)]
+        noted = _or_dash(r.status.lower())
+        if noted == "running":
+            noted = "was running"  # as it was noted; no pod of this list says so now
+        cells = [place, r.name, _or_dash(r.trainer), noted, _or_dash(r.step)]
         rows.append([*cells, str(len(r.attempts)), "-"])
     table(rows, ["pod", "run", "trainer", "state", "step", "attempts", "output"])
     return code

@@ -68,3 +68,13 @@ def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} = {item}" for key, item in value.items())
     return str(value)
+
+
+def verified(verify: Mapping[str, Any]) -> str:
+    """Return in words how a playbook proves that the run was mended. `verify` is written as in the
+    playbook's file, such as `{steps_advance: {count: 2, within: 30m}}`.
+    """
+    if "steps_advance" not in verify:
+        return ", ".join(f"{name} {_value(value)}" for name, value in verify.items())
+    how = verify["steps_advance"] or {}
+    return f"{how.get('count', 2)} new training steps within {how.get('within', '30m')}"

@@ -98,6 +98,9 @@ class Repeats:
     once more. A log is called a source here. Lines that are short or have no clock are not removed,
     and neither are lines that a source itself repeats. `dropped` is the number of removed lines.
 
+    The first copy to come stays. Sources are numbered by their rank, those that repeat others last:
+    `owners` says which source a line belongs to if its copy in a source of a later rank came first.
+
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
     """
@@ -110,6 +113,7 @@ class Repeats:
 
     def __init__(self) -> None:
         self.dropped = 0
+        self.owners: dict[bytes, int] = {}
         self._seen: dict[int, tuple[set[bytes], set[bytes]]] = {}
 
     def without(
@@ -122,12 +126,17 @@ class Repeats:
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
+        later: list[set[bytes]] = []
         for number, pair in self._seen.items():
             if number != source:
                 others += pair
+            if number > source:
+                later += pair
         if not all(found.isdisjoint(parts) for found in others):
             pairs = zip(parts, offsets, strict=True)
             kept = [pair for pair in pairs if not self._repeats(pair[0], others)]
+            if len(kept) < len(parts):
+                self._own(parts, source, later)
             self.dropped += len(parts) - len(kept)
             parts, offsets = [line for line, _ in kept], [at for _, at in kept]
             lines = b"".join(parts)
@@ -159,6 +168,16 @@ class Repeats:
             and len(line) >= self.LEAST
             and clock_of(line) is not None
         )
+
+    def _own(self, parts: Sequence[bytes], source: int, later: Sequence[set[bytes]]) -> None:
+        """Note that those of `parts` which a source of a later rank has written first belong to
+        `source`. At most MEMORY lines are remembered, the newest.
+        """
+        for part in parts:
+            if self._repeats(part, list(later)):
+                self.owners[part] = source
+        while len(self.owners) > self.MEMORY:
+            del self.owners[next(iter(self.owners))]
 
     def _remember(self, parts: list[bytes], source: int) -> None:
         """Remember the lines of a source, at most twice MEMORY."""

@@ -105,7 +105,7 @@ def _launch(run: Mapping[str, Any]) -> Check:
         (identifier, _LAUNCH[1]),
         "blocking",
         what or message,
-        todo[:1].upper() + todo[1:] if what else "Do as the reason says.",
+        todo[:1].upper() + todo[1:] if what else "Change the form, then look again.",
     )
 
 

@@ -150,6 +150,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.overview = Overview()
         self.alerts = Alerts()
         self.time = TimeCursor(self)
+        self._place_of_news: ConsoleScreen | None = None
 
     # -- life
 
@@ -173,10 +174,26 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
         self.call_after_refresh(memory.settle)
         self.screen_change_signal.subscribe(self, memory.forget_left)
+        self.screen_change_signal.subscribe(self, self._went)
 
     async def on_unmount(self) -> None:
         """Stop the sessions with the pods, because the app is ending."""
         await self.fleet.stop()
+
+    def _went(self, screen: Screen[Any]) -> None:
+        """Take old messages away if `screen`, which is shown now, is another place. A dialog over
+        the same place leaves them.
+        """
+        if isinstance(screen, ConsoleScreen) and screen is not self._place_of_news:
+            self._place_of_news = screen
+            self.forget_news()
+
+    def show_news(self) -> None:
+        """Draw the line above the key bar of the screen that is shown, or behind a dialog."""
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, ConsoleScreen):
+                screen.draw_news()
+                break
 
     def _changed(self, pod: PodState) -> None:
         """Note that the pod has changed. Sessions call this for every batch they read; the next
@@ -214,9 +231,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
                         screen.draw_safely()
                     screen.pulse_safely()
                 break
+        if getattr(self.screen, "drawn", False):
+            # Not only with a drawing: after a slow one the next may be half a second away.
+            self.kept.restore(self)
         if due:
             self._alert()
-            self.kept.restore(self)
             self.kept.poll(self)
             self._greet()
             self.drew(time.perf_counter() - began)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.errors import ConsoleError
@@ -27,16 +28,32 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """The line about the checkpoints of the run `run` on `pod`: from which step the run can be
-    resumed, how many checkpoints there are, when the disk will be full, and how many are kept, if a
-    person has ordered that. The line is empty until the pod has answered a query for the first
-    time, and after a query that failed, for example because the agent on the pod is too old for it.
-    For a recorded pod it stays empty.
+    """The checkpoint report of the run `run` on `pod`, and the line about it: from which step the
+    run can be resumed, how many checkpoints there are, when the disk will be full, and how many are
+    kept, if a person has ordered that. The line is empty until the pod has answered a query for the
+    first time, and after a query that failed, for example because the agent on the pod is too old
+    for it. For a recorded pod it stays empty.
     """
 
-    def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
+    def __init__(
+        self,
+        app: ConsoleApp,
+        pod: PodState,
+        run: str,
+        answered: Callable[[], None] | None = None,
+        *,
+        every_s: float = LOOK_S,
+    ) -> None:
+        """Begin without a report. `answered` is called when the pod has answered a query, also with
+        an error; None if nobody waits for that. `every_s` are the seconds between two queries.
+        """
+        self._every_s = every_s
         self._app, self._pod, self._run = app, pod, run
-        self._text: Line = []
+        self._answered = answered
+        self._found: dict[str, Any] | None = None
+        self._found_at = 0.0
+        self.trouble = ""
+        """Why the pod's last answer was no report, or ""."""
         self._next = float("-inf")
         self._asking = False
         self._stood: tuple[str, int] | None = None
@@ -44,6 +61,18 @@ class CheckpointLine:
 
     def line(self) -> Line:
         """Return the line as a list of (text, style role), as of the pod's last answer, or [] if
+        there is none. Also query the pod if that is due; see `report`.
+        """
+        found = self.report()
+        if found is None:
+            return []
+        from bs4_console.checkpoints import listing  # imported already, for the answer
+
+        order = listing.standing(self._pod, self._run)
+        return _told(listing.line(found), order, found, self._app.clock.wall())
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the checkpoint report of the pod's last answer with the ages of now, or None if
         there is none. Also query the pod in the background if the answer is older than LOOK_S (60)
         seconds, or FIRST_S (10) while no checkpoint can be resumed, or if the run has started or
         ended since the last query. A later call returns the new answer.
@@ -53,7 +82,20 @@ class CheckpointLine:
         if session is not None and not self._asking and self._pod.link.up and due:
             self._asking, self._stood = True, stands
             self._app.spawn(f"checkpoints of {self._run}", self._ask(session), self._ended)
-        return self._text
+        if self._found is None:
+            return None
+        from bs4_console.checkpoints import listing  # imported already, for the answer
+
+        return listing.aged(self._found, self.age)
+
+    @property
+    def age(self) -> float:
+        """Return how many seconds ago the pod answered with the report that `report` returns."""
+        return max(0.0, self._app.clock.mono() - self._found_at)
+
+    def look_again(self) -> None:
+        """Query the pod with the next call of `report`, because something was ordered."""
+        self._next = float("-inf")
 
     def _stands(self) -> tuple[str, int] | None:
         run = self._pod.runs.get(self._run)
@@ -70,23 +112,21 @@ class CheckpointLine:
         checkpoints = await asyncio.to_thread(
             importlib.import_module, "bs4_console.checkpoints.listing"
         )
-        pause = LOOK_S
+        pause = self._every_s
         try:
             found = await checkpoints.of_pod(session, self._run)
             if found["resumable"] is None:
-                pause = FIRST_S
-            self._text = _told(
-                checkpoints.line(found),
-                checkpoints.standing(self._pod, self._run),
-                found,
-                self._app.clock.wall(),
-            )
-        except ConsoleError:
-            # Errors of the link or the run are shown elsewhere.
-            self._text = []
+                pause = min(pause, FIRST_S)
+            self._found, self._found_at, self.trouble = found, self._app.clock.mono(), ""
+        except ConsoleError as error:
+            # The line is empty then, because errors of the link or the run are shown elsewhere. The
+            # screen of the checkpoints says it.
+            self._found, self.trouble = None, f"{error.message} {error.next_step}".strip()
         finally:
             self._next = self._app.clock.mono() + pause
             self._asking = False
+            if self._answered is not None:
+                self._answered()
 
 
 def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:

@@ -152,6 +152,16 @@ class Navigation(Notifications):
         if subject.pod is not None and subject.run is not None:
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
+    def do_checkpoints(self, args: str) -> None:
+        """Open the checkpoints of the run under the cursor. Does nothing without a run. `args` is
+        ignored.
+        """
+        from bs4_console.tui.screens.checkpoints import CheckpointsScreen
+
+        subject = self.subject()
+        if subject.pod is not None and subject.run is not None:
+            self.push_screen(CheckpointsScreen(subject.pod, subject.run))
+
     def do_file(self, args: str) -> None:
         """Open the file with the path in `args` on the pod under the cursor. If `args` is empty,
         open the `:` prompt instead, in which the person types the path.

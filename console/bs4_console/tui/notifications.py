@@ -8,6 +8,7 @@ import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import ActionView
 
 
+#: Seconds for which a message stands above the key bar.
+NEWS_S = 8.0
+
+
+@dataclass(frozen=True)
+class News:
+    """A message above the key bar. It goes when this machine's monotonic clock shows `until`."""
+
+    text: str
+    severity: SeverityLevel
+    until: float
+
+
 class Notifications(App[int]):
     """The part of the app that shows messages to the person, asks for confirmations, copies to the
     clipboard and runs background work.
@@ -36,17 +50,38 @@ class Notifications(App[int]):
     def __init__(self, *, ansi_color: bool | None) -> None:
         super().__init__(ansi_color=ansi_color)
         self.messages: deque[Said] = deque(maxlen=KEPT)
+        self._news: News | None = None
         self._after_failure: dict[str, Callable[[], None]] = {}
 
     def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
-        """Show a toast, and keep its text in the list of messages. `text` is what happened, and
+        """Show a message, and keep its text in the list of messages. `text` is what happened, and
         `more` a detail or what to do next, or "". `severity` is "information", "warning" or
-        "error".
+        "error". An error is a toast. All others stand in the line above the key bar, where they
+        cover nothing, until NEWS_S seconds have passed or another screen is shown.
         """
         text, more = redacted(text), redacted(more)
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = blanked(f"{text} {more}".strip())
-        self.notify(shown, severity=severity, markup=False)
+        if severity == "error":
+            self.notify(shown, severity=severity, markup=False)
+            return
+        self._news = News(shown, severity, self.clock.mono() + NEWS_S)
+        self.show_news()
+
+    @property
+    def news(self) -> News | None:
+        """Return the message that stands above the key bar now, or None."""
+        if self._news is not None and self.clock.mono() >= self._news.until:
+            self._news = None
+        return self._news
+
+    def show_news(self) -> None:
+        """Draw the line above the key bar. The app that has screens with this line overrides it."""
+
+    def forget_news(self) -> None:
+        """Take the toasts and the line above the key bar away, because another screen is shown."""
+        self._news = None
+        self.clear_notifications()
 
     def say_end(self, action: ActionView, text: str) -> None:
         """Show `text` as a message if the action has ended: as information if the action was done,

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
-from bs4_console.tui import commands
+from bs4_console.tui import commands, formatting
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 #: Separates the first clause of a command's help. With the whole help a small terminal would show
 #: only four entries.
 _ABOUT = re.compile(r"[.:;] | \(")
+#: How much a match of a synonym counts, beside one of the command's own name.
+OTHER_WORD = 0.7
+#: Cells of the palette beside its entries.
+EDGES = 6
 
 
 class ConsoleCommands(Provider):
@@ -54,18 +59,24 @@ class ConsoleCommands(Provider):
     async def discover(self) -> Hits:
         """Yield every entry of the palette. Textual calls this while nothing is typed."""
         for text, about, command, args in self._offers():
-            yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
+            work = partial(self._console.carry_out, command, args)
+            yield DiscoveryHit(Content(self._line(text, about)), work, text=text)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries of the palette whose text matches `query`, what was typed, each with
-        its score. A higher score is a better match.
+        """Yield the entries of the palette whose text, or a synonym of whose command, matches
+        `query`, what was typed, each with its score. A higher score is a better match.
         """
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():
-            if (score := matcher.match(text)) > 0:
-                yield Hit(
-                    score,
-                    matcher.highlight(text),
-                    partial(self._console.carry_out, command, args),
-                    help=about,
-                )
+            score = matcher.match(text)
+            shown = matcher.highlight(text)
+            if not args and not score:
+                score = OTHER_WORD * max(map(matcher.match, command.synonyms.split()), default=0)
+            if score > 0:
+                work = partial(self._console.carry_out, command, args)
+                rest = self._line(text, about)[len(text) :]
+                yield Hit(score, shown.append(rest), work, text=text)
+
+    def _line(self, text: str, about: str) -> str:
+        """Return an entry in one line: its name, and behind it the key and a few words."""
+        return formatting.clip(f"{text:<20} {about}", self.app.size.width - EDGES)

@@ -289,7 +289,9 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         found.append(("connected, but no telemetry has come", "warn"))
     elif (seen := age(pod, clock)) is not None and seen > formatting.FRESH_S:
         found.append((f"connected, but telemetry is {formatting.duration(seen)} old", "warn"))
-    if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
+    if by_hand := stopped(pod, run):
+        found += by_hand
+    elif run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
         attempt = run.view.attempt
         how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
         detail = attempt.detail or f"attempt {attempt.number} ended with {how}"
@@ -302,6 +304,25 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         detail = gpus.get("detail") or "the driver does not answer"
         phrases.append(f"GPU data {gpus['state']}: {detail}")
     return found + [(phrase, "warn") for phrase in phrases]
+
+
+def stopped(pod: PodState, run: RunState | None) -> list[tuple[str, str]]:
+    """Return who stopped the run and when, as [(phrase, role)], if its newest attempt was ended by
+    a stop that a person confirmed. Otherwise return [].
+    """
+    if run is None or run.word != "stopped" or run.view.attempt is None:
+        return []
+    begun = run.view.attempt.started_t
+    stops = []
+    for action in pod.ledger.actions.values():
+        mine = action.kind == "stop" and action.run == run.name and action.state == "done"
+        if mine and action.updated_t >= begun:
+            stops.append(action)
+    if not stops:
+        return []
+    last = max(stops, key=lambda action: action.updated_t)
+    at = formatting.of_day(last.updated_t - (pod.link.clock_offset or 0.0))
+    return [(f"stopped by {last.who or 'nobody named'} at {at}", "dim")]
 
 
 def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:

@@ -51,6 +51,13 @@ _LIGHT = {
     "text": "#1b1b1b",
 }
 
+#: The hues of a log's sources, on a dark and on a light background. They mean nothing but "another
+#: source".
+_HUES = {
+    True: ("#7fb4d9", "#c5a3e0", "#d9a87f", "#8fc7b0", "#d98fae", "#b0b36b"),
+    False: ("#1f5f8b", "#6b3fa0", "#8a4b12", "#1d6b52", "#8b2455", "#5c5f12"),
+}
+
 _WITHOUT_COLOUR = {
     "good": Style(),
     "warn": Style(bold=True),
@@ -66,6 +73,7 @@ _WITHOUT_COLOUR = {
     "mark": Style(underline=True, bold=True),
     "head": Style(underline=True),
     "rule": Style(dim=True),
+    **{f"hue{n}": Style(dim=True) for n in range(len(_HUES[True]))},
 }
 
 
@@ -133,6 +141,7 @@ def _coloured(theme: Theme) -> dict[str, Style]:
         "caution": Style(color=background, bgcolor=fixed.get("warn") or theme.warning, bold=True),
         "mark": Style(color=accent, underline=True),
         "hit": Style(color=background, bgcolor=fixed.get("warn") or theme.warning),
+        **{f"hue{n}": Style(color=hue) for n, hue in enumerate(_HUES[theme.dark])},
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from bs4_console.cli import config_rules
 from bs4_console.cli.main import main
+from tests.console.cli.conftest import Console
 from tests.console.configs.bases import CURRENT, JANUARY, VERL
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -242,3 +243,10 @@ def test_the_configs_that_are_shipped_pass(path: Path, capsys: pytest.CaptureFix
     code, answer = loaded(capsys, "lint", path, "--trainer", path.parent.name)
     assert code == 0
     assert {item["id"] for item in answer["findings"]} <= {"R22"}
+
+
+def test_a_new_config_names_its_own_file(console: Console, tmp_path: Path) -> None:
+    output = tmp_path / "mine.toml"
+    words = ("--trainer", "prime-rl", "--model", "Qwen/Qwen3-4B", "--gpus", "2")
+    assert console("config", "new", *words, "--output", str(output)).code == 0
+    assert f"uv run rl @ {output}" in output.read_text()

@@ -64,7 +64,7 @@ def test_the_same_line_elsewhere_is_no_finding(console: Console, log: Path) -> N
     assert (done.code, done.json["findings"]) == (0, [])
     text = console("diagnose", str(log), "--source", "trainer")
     assert text.code == 0
-    assert text.out.startswith("Nothing known is wrong here.\nnot seen: ")
+    assert text.out.startswith("Nothing known is wrong here.\nnot looked at: ")
 
 
 def test_several_at_once(console: Console, log: Path, tmp_path: Path) -> None:
@@ -136,3 +136,32 @@ def test_what_the_content_proves_need_not_be_said(console: Console) -> None:
         stdin=b"12:00:01    INFO Starting RL run\n" + LINE.encode() + b"\n",
     ).json["findings"]
     assert (finding["id"], finding["source"]) == ("inference-exited", "launcher")
+
+
+OUT_OF_MEMORY = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+def test_without_a_source_it_says_what_it_assumed(console: Console, tmp_path: Path) -> None:
+    """A clear log is answered although neither its name nor its beginning tells what wrote it."""
+    log = tmp_path / "a.log"
+    log.write_bytes(OUT_OF_MEMORY)
+    done = console("diagnose", str(log))
+    assert done.code == 1
+    assert f"assumed: {log} was written by the trainer; say it with --source if not" in done.out
+    found = console("diagnose", str(log), "--json").json
+    assert found["assumed"] == {str(log): "trainer"}
+    assert [finding["id"] for finding in found["findings"]] == ["cuda-oom"]
+    given = console("diagnose", str(log), "--source", "trainer", "--json").json
+    assert given["assumed"] == {}
+
+
+def test_the_answer_is_for_a_person(console: Console, tmp_path: Path) -> None:
+    """Title, first step, evidence once, and one line of what was not looked at."""
+    log = tmp_path / "trainer.log"
+    log.write_bytes(OUT_OF_MEMORY)
+    lines = console("diagnose", str(log), "--source", "trainer").out.splitlines()
+    assert lines[0] == "CRITICAL cuda-oom (root): A GPU ran out of memory"
+    assert lines[1].startswith("    first: Look at the other processes")
+    assert lines[2].startswith(f"    seen:  {log}:1: torch.OutOfMemoryError")
+    assert lines[3].startswith("not looked at: kernel log, ")
+    assert len(lines) == 4

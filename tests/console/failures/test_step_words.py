@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bs4_console.failures.playbooks import schema
-from bs4_console.failures.step_words import SENTENCES, sentence
+from bs4_console.failures.step_words import SENTENCES, sentence, verified
 
 
 def test_every_kind_of_step_has_words() -> None:
@@ -23,3 +23,9 @@ def test_parameters_are_told() -> None:
         told
         == "Change the run's config file; the old one is kept in the run's trash (set a.b = 1)."
     )
+
+
+def test_a_verification_is_told_in_words() -> None:
+    verify = {"steps_advance": {"count": 2, "within": "30m"}}
+    assert verified(verify) == "2 new training steps within 30m"
+    assert verified({"process_gone": "x"}) == "process_gone x"

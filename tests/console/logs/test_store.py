@@ -200,6 +200,17 @@ def test_what_a_launcher_repeats_is_shown_once() -> None:
     assert store.repeats.dropped == 1
 
 
+def test_a_line_belongs_to_its_component_whichever_copy_came_first() -> None:
+    line = b"21:36:59 SUCCESS Step 3 | Time: 31.27s | Loss: 0.0012\n"
+    for first, second, owners in ((1, 0, {line: 0}), (0, 1, {})):
+        store = LogStore(repeats=Repeats())
+        store.append(line, first)
+        store.append(line, second)
+        assert store.end == 1
+        assert store.repeats is not None
+        assert store.repeats.owners == owners
+
+
 def test_a_source_may_repeat_itself() -> None:
     store = LogStore(repeats=Repeats())
     for _ in range(3):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual._context import active_app
 
+from bs4_console.tui.screens.base import Question
 from tests.console.tui import fixtures
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def drive(
     """Each key in turn. `:text` and `/text` open a prompt and type; without a trailing space they
     are entered. `!name` replaces what is known of the first pod by another fixture's (the next
     moment of the same story); `~log` waits until the log has followed the time cursor, `~there`
-    until it is where one wanted to go.
+    until it is where one wanted to go; `~question` until a dialog is open.
     """
     app: Any = pilot.app
     await settle(pilot)
@@ -110,6 +111,9 @@ async def drive(
             await until(
                 pilot, lambda: app.screen.pane._moment is not None and app.screen.pane._feed.loaded
             )
+        elif key == "~question":
+            # A dialog that first asks the pod opens when the pod has answered.
+            await until(pilot, lambda: isinstance(app.screen, Question))
         elif key.startswith("!"):
             state, later = sessions[0].state, getattr(fixtures, key[1:])().state
             state.ledger, state.link, state.telemetry = later.ledger, later.link, later.telemetry

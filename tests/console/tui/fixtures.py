@@ -1509,3 +1509,139 @@ def sync_fails() -> RecordedSession:
             passing=False,
         )
     return session
+
+
+def _part(name: str, step: int, size: int, why: str = "") -> dict[str, Any]:
+    path = f"/data/code-14b/checkpoints/step_{step}/{name}"
+    return {"name": name, "path": path, "bytes": size, "complete": not why, "why": why}
+
+
+def _set(step: int, age_s: float, missing: Mapping[str, str] | None = None) -> dict[str, Any]:
+    parts = [_part("trainer", step, 9 * GIB), _part("orchestrator", step, 3 * GIB)]
+    for name, why in (missing or {}).items():
+        parts = [one for one in parts if one["name"] != name]
+        if why != "no such directory":
+            parts.append(_part(name, step, GIB, why))
+    return {
+        "step": step,
+        "complete": not missing,
+        "missing": dict(missing or {}),
+        "parts": parts,
+        "bytes": sum(one["bytes"] for one in parts),
+        "t": NOW - age_s,
+        "age_s": age_s,
+    }
+
+
+def saved() -> RecordedSession:
+    """code-14b with checkpoints on disk and in the store: the newest is on its way there, one on
+    the disk is torn, and an old one is only in the store. The agent makes a plan of a restore.
+    """
+    session = healthy()
+    pod = session.state
+    _ordered(pod, "code-14b")
+    for step, ago in ((100, 4_000), (160, 900), (180, 240)):
+        sync(
+            pod,
+            ago,
+            "step-done",
+            "code-14b",
+            step=step,
+            set_t=NOW - ago,
+            rate=9.2e7,
+            bytes=12 * GIB,
+            sent=12 * GIB,
+            pointed=True,
+            seconds=150,
+        )
+    sync(pod, 95, "started", "code-14b", step=185, bytes=12 * GIB)
+    sync(pod, 5, "progress", "code-14b", done=round(8.1 * GIB), total=12 * GIB, rate=9.2e7)
+    torn = {"orchestrator": "no such directory"}
+    session.checkpoints = {
+        "trainer": "prime-rl",
+        "output_dir": "/data/code-14b",
+        "live": True,
+        "checkpoints": [_set(160, 1_100), _set(170, 800, torn), _set(180, 420), _set(185, 95)],
+        "resumable": 185,
+        "loose": {"steps": 2, "bytes": GIB},
+        "disk": {"free": 900 * GIB, "total": 2_000 * GIB},
+        "forecast": {
+            "lasts": True,
+            "to_come": 30,
+            "full_t": None,
+            "full_step": None,
+            "room": 75,
+            "set_bytes": 12 * GIB,
+            "every_steps": 10,
+            "every_s": 142.0,
+        },
+        "order": None,
+        "trainer_keeps": None,
+        "config": [],
+    }
+    plan = {
+        "playbook": "restore",
+        "title": "Restore step 180 of code-14b",
+        "danger": "none",
+        "typed_name": False,
+        "run": "code-14b",
+        "resume": 180,
+        "skipped": [],
+        "missing": 12 * GIB,
+        "bytes": 12 * GIB,
+        "free": 900 * GIB,
+        "notes": [],
+        "launch": {
+            "run": "code-14b",
+            "trainer": "prime-rl",
+            "config": "configs/code-14b.toml",
+            "cwd": "/root/prime-rl",
+            "output_dir": "/data/code-14b",
+            "resume": 180,
+            "recorded": True,
+        },
+        "steps": [
+            {
+                "kind": "restore_set",
+                "title": "Fetch step 180 from b2://rl-checkpoints/runs",
+                "command": "",
+                "parameters": {},
+                "targets": [],
+                "shown": {},
+            }
+        ],
+        "verify": {},
+    }
+
+    def agent(key: str, kind: str, body: dict[str, Any]) -> None:
+        own = {"action": key, "kind": kind, "who": "alice@laptop", "run": "code-14b"}
+        if kind == "plan":
+            journal(
+                pod,
+                "plan",
+                0,
+                action=key,
+                playbook="restore",
+                run="code-14b",
+                attempt=1,
+                plan_hash="cd" * 32,
+                expires_m=POD_M + 900,
+                expires_t=NOW + 900,
+                plan=plan,
+            )
+        if kind == "keep" and body.get("last"):
+            journal(
+                pod,
+                "order",
+                0,
+                run="code-14b",
+                last=body["last"],
+                at_least=body["last"],
+                milestones=body["milestones"],
+                synced=False,
+                who="alice@laptop",
+            )
+        journal(pod, "action", 0, event="done", detail=f"{kind} is ordered", result={}, **own)
+
+    session.on_submit = agent
+    return session

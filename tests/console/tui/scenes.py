@@ -51,6 +51,8 @@ SCENES = (
     Scene("confirm", "planned", ("i", "r"), "ConfirmScreen"),
     Scene("stop", "desync", ("K",), "StopScreen"),
     Scene("merge", "mergeable", ("enter", "X"), "ConfirmScreen"),
+    Scene("checkpoints", "saved", ("D",), "CheckpointsScreen"),
+    Scene("keep", "saved", ("D", ":keep 2 50", "~question"), "OrderScreen"),
     Scene("launch", "idle", ("W",), "LaunchScreen"),
     Scene("log", "desync", ("l",), "LogScreen"),
     Scene("file", "with_a_file", (":file ~/judge/server.log",), "FileScreen"),

@@ -41,7 +41,12 @@ async def test_read_only_refuses_every_command_that_acts(
     app = open_app(session, read_only=where == "app")
     monkeypatch.setattr(outside, "here", lambda argv: pytest.fail("a shell was opened"))
     async with app.run_test(size=(120, 40)) as pilot:
-        await drive(pilot, [session], () if commands.FLEET in command.where else ("i",))
+        way: tuple[str, ...] = ("i",)
+        if commands.FLEET in command.where:
+            way = ()
+        elif commands.CHECKPOINTS in command.where:
+            way = ("D",)
+        await drive(pilot, [session], way)
         before = type(app.screen)
         await drive(pilot, [session], (command.keys[0],))
         assert session.submitted == []
@@ -222,7 +227,7 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
         assert "Stop math-7b on h100-a?" in asked()
         assert "$ kill -INT 1400 1409 1418" in asked(), "the exact commands"
         assert "$ kill -KILL 1400" in asked()
-        assert "12 processes: launcher 1400, inference 1409, engine 1418" in asked()
+        assert "12 processes: launcher, inference, 4 × engine, orch" in asked()
         await drive(pilot, [session], ("m", "a", "t", "h", "enter"))
         assert "That is not math-7b; nothing was done." in asked()
         await drive(pilot, [session], ("escape",))
@@ -264,7 +269,7 @@ async def test_the_question_before_a_stop_fits_on_a_small_terminal() -> None:
         await drive(pilot, [], (":stop",))
         rows = [strip.text for strip in app.screen._compositor.render_strips()]
         assert any("kill -INT to 12 processes, at most 30 s" in row for row in rows)
-        assert any("stop it" in row and "leave everything as it is" in row for row in rows)
+        assert any("stop it" in row and "cancel" in row for row in rows)
 
 
 async def test_a_shell_here_when_there_is_no_tmux(monkeypatch: pytest.MonkeyPatch) -> None:

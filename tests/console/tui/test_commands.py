@@ -15,6 +15,7 @@ from bs4_console.tui import commands, keymap
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.commands import page
 from bs4_console.tui.screens.base import ConsoleScreen
+from bs4_console.tui.screens.checkpoints import CheckpointsScreen
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.gpus import GpusScreen
 from bs4_console.tui.screens.help import HelpScreen
@@ -39,6 +40,7 @@ SCREENS: tuple[type[ConsoleScreen], ...] = (
     JournalScreen,
     GpusScreen,
     NotesScreen,
+    CheckpointsScreen,
 )
 DOC = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
 
@@ -235,7 +237,7 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     "compare": (
         "desync",
         ("enter",),
-        ("V",),
+        ("V", "enter"),
         lambda app: app.screen.compared == ("1",) and "B" in app.screen.others()[0].letter,
     ),
     "earlier": ("healthy", ("enter", ":at 180"), ("comma",), lambda app: app.screen.moment == 179),
@@ -297,6 +299,25 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
         _said("Shell on h100-a: ssh -t -p 2222 -- root@192.0.2.41"),
     ),
     "stop": ("desync", ("enter",), ("K",), lambda app: type(app.screen).__name__ == "StopScreen"),
+    "checkpoints": ("saved", ("enter",), ("D",), _is(CheckpointsScreen)),
+    "keep": (
+        "saved",
+        ("D",),
+        (":keep 2", "~question"),
+        lambda app: type(app.screen).__name__ == "OrderScreen",
+    ),
+    "sync": (
+        "saved",
+        ("D",),
+        (":sync b2://bucket/runs", "~question"),
+        lambda app: type(app.screen).__name__ == "OrderScreen",
+    ),
+    "restore": (
+        "saved",
+        ("D",),
+        ("I", "~question"),
+        lambda app: type(app.screen).__name__ == "ConfirmScreen",
+    ),
     "merge": (
         "mergeable",
         ("enter",),

@@ -98,7 +98,7 @@ async def test_the_overtaken_attempt_at_every_size(size: tuple[int, int]) -> Non
     async with app.run_test(size=size) as pilot:
         await drive(pilot, [session], ("enter",))
         before = panel(app, "#curves")
-        await drive(pilot, [session], ("V",))
+        await drive(pilot, [session], ("V", "enter"))
         assert "compared  A " in panel(app, "#alarm")
         assert "attempt 1" in panel(app, "#alarm")
         assert panel(app, "#curves") != before
@@ -108,7 +108,7 @@ async def test_the_overtaken_attempt_at_every_size(size: tuple[int, int]) -> Non
             line.rstrip().endswith("B") or "B " in line
             for line in panel(app, "#curves").splitlines()[1:]
         )
-        await drive(pilot, [session], ("c", "V"))
+        await drive(pilot, [session], ("c", "V", "enter"))
         assert "compared" not in panel(app, "#alarm")
         assert panel(app, "#curves") == before
 

@@ -79,17 +79,17 @@ def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
     assert texts[1].startswith("  0.4000 ")
     assert texts[-2].startswith("  0.0000 ")
     assert [y for y, text in enumerate(texts[1:-1]) if text[9] == "┃"] == [6, 7, 8]
-    assert "▲ above healthy" in texts[0]
-    assert "healthy 0.05 … 0.15" in texts[-1]
+    assert "↑ above usual" in texts[0]
+    assert "usual 0.05 … 0.15" in texts[-1]
     assert all(width_of(line) == 60 for line in shown)
 
 
-@pytest.mark.parametrize(("value", "mark"), [(0.01, "▼"), (0.1, ""), (0.3, "▲")])
+@pytest.mark.parametrize(("value", "mark"), [(0.01, "↓"), (0.1, ""), (0.3, "↑")])
 def test_a_small_curve_says_with_a_sign_when_it_is_out_of_range(value: float, mark: str) -> None:
     title = text_of(
         curves.chart(curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15)), 18, 4, 0, 1)[0]
     )
-    assert [sign for sign in "▲▼" if sign in title] == list(mark)
+    assert [sign for sign in "↑↓" if sign in title] == list(mark)
 
 
 def test_the_ranges_come_from_the_file() -> None:

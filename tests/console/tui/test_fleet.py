@@ -145,7 +145,7 @@ def test_the_tally_counts_rows_by_what_they_need() -> None:
     assert text_of(tally(rows, short=True)) == "✖ 1  ? 1  ▲ 1  7 pods"
     assert (
         text_of(tally(view.rows([fixtures.healthy().state], fixtures.CLOCK)))
-        == "✔ nothing needs you  1 pod · 1 running"
+        == "✔ all good  1 pod · 1 running"
     )
 
 

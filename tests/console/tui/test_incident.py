@@ -48,7 +48,7 @@ async def test_the_whole_way_from_evidence_to_a_running_fix() -> None:
     app = open_app(session)
     async with app.run_test(size=(120, 50)) as pilot:
         await drive(pilot, [session], ("i",))
-        assert "HOW IT IS KNOWN" in page(app)
+        assert "EVIDENCE" in page(app)
         assert "asks the agent" in page(app)
         await drive(pilot, [session], ("p",))
         await until(pilot, lambda: "PLAN step-desync" in page(app))

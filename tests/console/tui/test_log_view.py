@@ -72,7 +72,7 @@ async def test_a_pause_keeps_the_place_and_counts_what_comes(bench: Any) -> None
         bench.tick()
     assert rows(bench) == before
     assert bench.unseen == 12345
-    assert "paused +12,345 new" in text_of(bench.title())
+    assert "paused +12,345 new" in text_of(bench.state())
     await bench.pilot.press("G")
     assert bench.following
     assert rows(bench)[-1].endswith("line 12444")

@@ -31,7 +31,7 @@ def said(session: fixtures.RecordedSession, run: str, width: int = 118) -> str:
 
 def test_each_witness_with_what_it_saw_and_when_it_was_asked() -> None:
     text = said(fixtures.witnessed(), "math-7b")
-    assert "never a ground by themselves" in text
+    assert "never enough alone to act on" in text
     assert "W&B       cannot tell, step 41, heard from 9m05s ago  asked 12s ago" in text
     assert "provider  lives  asked 1m35s ago  vast says that machine 5120 is running." in text
     assert "W&B has math-7b as crashed though it lives: trust the pod, not W&B." in text
@@ -68,10 +68,10 @@ async def test_the_incident_shows_evidence_then_the_fix_then_the_witnesses() -> 
     async with app.run_test(size=(120, 60)) as pilot:
         await drive(pilot, [session], ("i",))
         text = shown(app)
-        assert text.index("HOW IT IS KNOWN") < text.index("THE FIX") < text.index("WITNESSES")
-        assert "kernel log not visible (permission denied): nothing of it could be evidence" in text
+        assert text.index("EVIDENCE") < text.index("THE FIX") < text.index("OTHER SIGNALS")
+        assert "kernel log not visible (permission denied): it was not looked at" in text
         await drive(pilot, [session], ("p",))
-        assert "WITNESSES" in shown(app)
+        assert "OTHER SIGNALS" in shown(app)
 
 
 def test_the_store_says_what_is_verified_there_and_how_far_the_next_is() -> None:

@@ -146,7 +146,7 @@ def test_after_kill_9_it_opens_where_it_was(terminal: Terminal, tmp_path: Path) 
     terminal.press("Enter")
     terminal.until(lambda text: "h100-a" in text and "WHAT'S WRONG" in text)
     terminal.type("i")
-    terminal.until(lambda text: "HOW IT IS KNOWN" in text)
+    terminal.until(lambda text: "EVIDENCE" in text)
     file = tmp_path / "state" / "screen.json"
     terminal.until(lambda text: file.exists() and '"place": "incident"' in file.read_text())
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -154,7 +154,7 @@ def test_after_kill_9_it_opens_where_it_was(terminal: Terminal, tmp_path: Path) 
     terminal._tmux("send-keys", "-R", "-t", "t")
     terminal.type(command)
     terminal.press("Enter")
-    terminal.until(lambda text: "HOW IT IS KNOWN" in text)
+    terminal.until(lambda text: "EVIDENCE" in text)
     terminal.type(":q\r")
 
 

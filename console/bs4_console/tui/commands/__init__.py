@@ -9,8 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bs4_console.tui.commands import curves, everywhere, incidents, logs, places, tables
+from bs4_console.tui.commands import (
+    checkpoints,
+    curves,
+    everywhere,
+    incidents,
+    logs,
+    places,
+    tables,
+)
 from bs4_console.tui.commands.command import (
+    CHECKPOINTS,
     DIGITS,
     EVERYWHERE,
     FLEET,
@@ -31,6 +40,7 @@ from bs4_console.tui.commands.command import (
 __all__ = [
     "BY_ID",
     "BY_NAME",
+    "CHECKPOINTS",
     "COMMANDS",
     "DIGITS",
     "EVERYWHERE",
@@ -53,6 +63,7 @@ __all__ = [
 
 COMMANDS: tuple[Command, ...] = (
     *incidents.COMMANDS,
+    *checkpoints.COMMANDS,
     *logs.COMMANDS,
     *curves.COMMANDS,
     *tables.COMMANDS,

@@ -16,8 +16,10 @@ FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = (
     "help",
     "messages",
 )
-JOURNAL, GPUS, NOTES = "journal", "gpus", "notes"
-EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES})
+JOURNAL, GPUS, NOTES, CHECKPOINTS = "journal", "gpus", "notes", "checkpoints"
+EVERYWHERE = frozenset(
+    {FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES, CHECKPOINTS}
+)
 
 #: The keys that jump to a pinned place.
 DIGITS = tuple("123456789")
@@ -69,7 +71,8 @@ class Command:
     `needs` is what must be there for it: "pod", "run", "incident", "plan", or "write" (the console
     and the pod are not read-only). `hint` is its place in the key bar, or 0 if it is not shown
     there. `args` says in the help what may follow the name. `completes` is the kind of values that
-    Tab offers for that, such as "pods", or "" for none.
+    Tab offers for that, such as "pods", or "" for none. `synonyms` are other words, with blanks
+    between them, by which the palette and the help find the command.
     """
 
     id: str
@@ -82,6 +85,7 @@ class Command:
     hint: int = 0
     args: str = ""
     completes: str = ""
+    synonyms: str = ""
 
     @property
     def handler(self) -> str:

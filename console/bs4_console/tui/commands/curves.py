@@ -57,10 +57,10 @@ COMMANDS = (
         names=("compare", "versus"),
         keys=("V",),
         title="Compare",
-        help="Lay other lines over the curves, each with a letter and its own dashes: without a "
-        "name "
-        "what earlier attempts of the run did that was done again; a number for one attempt, a "
-        "run (of any pod) by its name, up to four. Given again it goes away; `none` ends it.",
+        help="Lay other lines over the curves, each with a letter and its own dashes: a number for "
+        "an earlier attempt of the run whose steps were done again, a run (of any pod) by its "
+        "name, up to four. The key asks which, and Enter takes what it offers. Given again it "
+        "goes away; `none` ends it.",
         where=on(RUN),
         needs=("run",),
         hint=39,
@@ -72,6 +72,7 @@ COMMANDS = (
         names=("curves", "curve"),
         keys=("c",),
         title="Curves",
+        synonyms="charts plots metrics reward loss",
         help="The curves on the whole screen: more of them, large, with labels, healthy range "
         "(┃) and "
         "the GPUs beside them; again, and the log is back. With a name (a beginning is enough), "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bs4_console.tui.commands.command import (
+    CHECKPOINTS,
     EVERYWHERE,
     FLEET,
     GPUS,
@@ -24,7 +25,7 @@ COMMANDS = (
         help="Copy what is looked at: the incident with its plan as text, the visible log lines, "
         "the "
         "row, the entry of the journal, or the table of GPUs.",
-        where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
+        where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
         hint=71,
     ),
     Command(
@@ -79,6 +80,7 @@ COMMANDS = (
         names=("q", "quit", "q!", "exit"),
         keys=("ctrl+c",),
         title="Quit",
+        synonyms="exit leave close",
         help="Leave the console. Agents go on watching, runs go on training, a plan that is being "
         "carried out is carried on by its agent.",
         where=EVERYWHERE,

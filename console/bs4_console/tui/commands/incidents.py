@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bs4_console.tui.commands.command import (
+    CHECKPOINTS,
     FLEET,
     GPUS,
     INCIDENT,
@@ -36,6 +37,7 @@ COMMANDS = (
         names=("incident", "inc", "i"),
         keys=("i",),
         title="Incident",
+        synonyms="error failure problem alert wrong why",
         help="Open the worst open incident of the run: what is wrong, the evidence, the fix. With "
         "a failure id, that one.",
         where=on(FLEET, POD, RUN, LOG),
@@ -49,6 +51,7 @@ COMMANDS = (
         names=("plan", "p"),
         keys=("p",),
         title="Make plan",
+        synonyms="fix repair mend playbook",
         help="Ask the agent what the playbook would do right now: exact commands, processes and "
         "files. Changes nothing on the pod.",
         where=on(RUN, INCIDENT),
@@ -62,6 +65,7 @@ COMMANDS = (
         names=("apply", "fix"),
         keys=("r",),
         title="Run plan",
+        synonyms="fix repair confirm do",
         help="Carry out the plan that is shown, after a confirmation that says what it touches. "
         "What is confirmed is the plan's hash.",
         where=on(INCIDENT),
@@ -90,10 +94,11 @@ COMMANDS = (
         names=("stop",),
         keys=("K",),
         title="Stop run",
+        synonyms="kill abort end terminate cancel",
         help="End the run with all that descends from it, by its trainer's own rules, and prove "
         "its "
         "GPUs free. Shows who gets which signal and asks for the run's name. Files stay.",
-        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
+        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
         needs=("run", "write"),
         hint=79,
     ),
@@ -106,7 +111,7 @@ COMMANDS = (
         "exact "
         "command, its needs, and one confirmation. Without a step, the newest that is complete. "
         "What lies there already is left alone.",
-        where=on(FLEET, RUN),
+        where=on(FLEET, RUN, CHECKPOINTS),
         needs=("run", "write"),
         hint=30,
         args="[STEP]",
@@ -116,11 +121,12 @@ COMMANDS = (
         names=("launch", "start"),
         keys=("W",),
         title="Launch",
+        synonyms="start run resume restart train",
         help="Start a run on the pod: a form, the look before the start, exactly what would be "
         "done, "
         "and one confirmation. An ended run goes on at its newest complete step. CONFIG and RUN "
         "fill the form.",
-        where=on(FLEET, POD, RUN),
+        where=on(FLEET, POD, RUN, CHECKPOINTS),
         needs=("pod", "write"),
         hint=29,
         args="[CONFIG] [RUN]",
@@ -152,6 +158,7 @@ COMMANDS = (
         names=("shell",),
         keys=("s",),
         title="Shell",
+        synonyms="ssh terminal bash",
         help="A shell on the pod: in tmux a window of its own, else here until you leave it. The "
         "command is said, and kept in the messages.",
         where=on(FLEET, POD, RUN, INCIDENT, LOG, JOURNAL, GPUS),
@@ -172,9 +179,10 @@ COMMANDS = (
         names=("retry", "reconnect"),
         keys=("R",),
         title="Reconnect",
+        synonyms="reconnect link",
         help="End the pause before the next attempt to reach the pod, also after an error that is "
         "not retried by itself.",
-        where=on(FLEET, POD, RUN, INCIDENT),
+        where=on(FLEET, POD, RUN, INCIDENT, CHECKPOINTS),
         needs=("pod",),
         hint=60,
     ),

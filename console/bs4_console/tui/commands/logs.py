@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from bs4_console.tui.commands.command import FLEET, GPUS, INCIDENT, JOURNAL, LOG, RUN, Command, on
+from bs4_console.tui.commands.command import (
+    CHECKPOINTS,
+    FLEET,
+    GPUS,
+    HELP,
+    INCIDENT,
+    JOURNAL,
+    LOG,
+    RUN,
+    Command,
+    on,
+)
 
 COMMANDS = (
     Command(
@@ -10,6 +21,7 @@ COMMANDS = (
         names=("logs", "log", "l"),
         keys=("l",),
         title="Logs",
+        synonyms="output stdout stderr tail",
         help="The run's logs on the whole screen: all sources merged, or one (trainer, "
         "orchestrator, "
         "inference, launcher, ...); with a path, that file of the pod.",
@@ -38,7 +50,7 @@ COMMANDS = (
         "joins "
         "several. Small letters match both cases. Works on the whole log: what is not held is "
         "sifted on the pod. Empty shows all again.",
-        where=on(FLEET, RUN, LOG, JOURNAL, GPUS),
+        where=on(FLEET, RUN, LOG, JOURNAL, GPUS, CHECKPOINTS, HELP),
         hint=50,
         args="[PATTERN]",
     ),
@@ -47,6 +59,7 @@ COMMANDS = (
         names=("find",),
         keys=("f",),
         title="Find",
+        synonyms="search grep",
         help="Mark every match in the log and go to the nearest above, or else below: the pod "
         "searches and counts. Hides nothing.",
         where=on(RUN, LOG),
@@ -127,8 +140,8 @@ COMMANDS = (
         keys=("x",),
         title="Expand",
         help="The line pointed at as a whole: JSON laid out, a traceback with its head, a line of "
-        "any length in parts.",
-        where=on(RUN, LOG),
+        "any length in parts. In the help, the whole text of every command.",
+        where=on(RUN, LOG, HELP),
         hint=58,
     ),
     Command(

@@ -10,6 +10,7 @@ COMMANDS = (
         names=("journal", "j"),
         keys=("J",),
         title="Journal",
+        synonyms="history audit actions who",
         help="All that was done on every pod, by whom and with which commands, newest first: "
         "plans, fixes, launches, stops, notes.",
         where=EVERYWHERE,
@@ -98,6 +99,7 @@ COMMANDS = (
         names=("messages", "m"),
         keys=("m",),
         title="Messages",
+        synonyms="notifications errors events",
         help="Everything the console has said since it started, errors with their next step.",
         where=EVERYWHERE,
         hint=80,

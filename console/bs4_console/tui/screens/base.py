@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.css.query import NoMatches
+from textual.events import Key
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 
 from bs4_console.tui import commands, status
-from bs4_console.tui.widgets.bars import KeyBar, TopBar
+from bs4_console.tui.widgets.bars import KeyBar, NewsLine, TopBar
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.prompt import Completer, Prompt, PromptKind
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
+#: The place in the key bar of the stop of a run that is in trouble: behind open and plan. On the
+#: fleet it stands behind the incident too.
+STOP_HINT, FLEET_STOP_HINT = 13, 21
 #: The prompt that asks for a note.
 NOTE: PromptKind = "note "
 
@@ -67,7 +71,8 @@ class ConsoleScreen(Screen[None]):
     place: ClassVar[str] = ""
     AUTO_FOCUS = ""
     DEFAULT_CSS = """
-    ConsoleScreen { layout: vertical; }
+    ConsoleScreen { layout: vertical; overflow: hidden; }
+    ConsoleScreen > #foot { dock: bottom; height: auto; }
     """
 
     ready = False
@@ -81,11 +86,15 @@ class ConsoleScreen(Screen[None]):
         return cast("ConsoleApp", self.app)
 
     def compose(self) -> ComposeResult:
-        """Yield the top bar, the screen's own widgets, the prompt and the key bar."""
+        """Yield the top bar, the screen's own widgets, and the foot with the prompt, the line of
+        news and the key bar. The foot keeps its rows: the screen's own widgets get what is left.
+        """
         yield TopBar()
         yield from self.body()
-        yield Prompt()
-        yield KeyBar()
+        with Vertical(id="foot"):
+            yield Prompt()
+            yield NewsLine()
+            yield KeyBar()
 
     def body(self) -> Iterable[Widget]:
         """Return the widgets between the top bar and the prompt. There are none unless a subclass
@@ -132,7 +141,25 @@ class ConsoleScreen(Screen[None]):
         is missing: "pod", "run", "incident", "plan", or "write" (the console or the pod is
         read-only).
         """
+        if need == "incident":
+            return self._elsewhere() or commands.NEEDS[need]
         return commands.NEEDS[need]
+
+    def _elsewhere(self) -> str:
+        """Return where the worst incident of all pods is, in a sentence, or "" if there is none."""
+        app = self.console_app
+        for row in app.overview.rows(app.fleet.pods, app.clock):
+            pod = app.fleet.pod(row.key[0])
+            if pod is None:
+                continue
+            found = status.incidents_of(pod, pod.runs.get(row.key[1]))
+            if found:
+                place = "/".join(name for name in row.key if name)
+                how = f"{app.keys['urgent']} on the fleet goes there"
+                if row.key[1]:
+                    how = f":run {place} goes there"
+                return f"No incident is open here. On {place}: {found[0].title}; {how}."
+        return ""
 
     # -- drawing
 
@@ -201,7 +228,7 @@ class ConsoleScreen(Screen[None]):
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         # The screens of a run and of a pod show the link themselves.
-        linked = self.place in (commands.INCIDENT, commands.LOG)
+        linked = self.place in (commands.INCIDENT, commands.LOG, commands.CHECKPOINTS)
         self.query_one(TopBar).tell(
             self.trail(),
             rows,
@@ -210,14 +237,36 @@ class ConsoleScreen(Screen[None]):
             app.settings.quiet,
             self.subject().pod if linked else None,
         )
+        self.draw_news()
         self.query_one(KeyBar).tell(self._hints(), self.size.width)
 
     def _hints(self) -> Iterator[tuple[str, str, commands.Command]]:
         app = self.console_app
-        for c in commands.at(self.place):
+        for c in sorted(commands.at(self.place), key=self._rank_of_hint):
             key = app.keys.get(c.id)
             if c.hint and key and not app.lacks(c, self) and self._timely(c) and self.hints(c):
                 yield key, c.title.lower(), c
+
+    def draw_news(self) -> None:
+        """Redraw the line above the key bar. Does nothing before the widgets exist."""
+        for line in self.query(NewsLine):
+            line.tell(self.console_app.news, self.size.width)
+
+    def _rank_of_hint(self, command: commands.Command) -> int:
+        """Return the place of the command in the key bar; 1000 if it is not shown there. The stop
+        of a run that is in trouble stands right after the plan, so that it fits at 80 columns.
+        """
+        if command.id == "stop" and self._in_trouble():
+            return FLEET_STOP_HINT if self.place == commands.FLEET else STOP_HINT
+        return command.hint or 1000
+
+    def _in_trouble(self) -> bool:
+        """Return True if the subject's run is alive and has an open incident or is late."""
+        subject = self.subject()
+        pod, run = subject.pod, subject.run
+        if pod is None or run is None or not run.alive:
+            return False
+        return bool(subject.incidents or status.late(pod, run, self.console_app.clock))
 
     def _timely(self, command: commands.Command) -> bool:
         """Return True if the key bar may offer the command for the subject's state. A launch is
@@ -227,7 +276,8 @@ class ConsoleScreen(Screen[None]):
         if command.id == "pod":
             return subject.pod is not None
         if command.id == "merge":
-            return self.place == commands.RUN and subject.run is not None and _merges(subject.run)
+            here = self.place in (commands.RUN, commands.CHECKPOINTS)
+            return here and subject.run is not None and _merges(subject.run)
         return (
             command.id != "launch"
             or subject.run is None
@@ -236,7 +286,13 @@ class ConsoleScreen(Screen[None]):
 
     def _pod_is_locked(self) -> bool:
         """Return True if this screen is about one pod and that pod is read-only."""
-        about_one = self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG)
+        about_one = self.place in (
+            commands.POD,
+            commands.RUN,
+            commands.INCIDENT,
+            commands.LOG,
+            commands.CHECKPOINTS,
+        )
         pod = self.subject().pod if about_one else None
         return pod is not None and pod.read_only
 
@@ -246,6 +302,22 @@ class ConsoleScreen(Screen[None]):
         would be of no use at the moment.
         """
         return command.id != self.place
+
+    def on_key(self, event: Key) -> None:
+        """Say what a letter that does nothing on this screen does elsewhere, or how to find out."""
+        if event.is_printable and event.character and not self.prompt.is_open:
+            self.console_app.say(self._useless(event.character, event.key), severity="warning")
+
+    def _useless(self, letter: str, key: str) -> str:
+        app = self.console_app
+        if letter == "q":
+            return f"q does nothing here: :q leaves, {app.keys['back']} goes one level up."
+        shown = commands.key_text(key)
+        for command in commands.COMMANDS:
+            if app.keys.get(command.id) == shown:
+                where = ", ".join(sorted(command.where))
+                return f"{shown} ({command.title.lower()}) works on these screens: {where}."
+        return f"{letter} does nothing here; {app.keys['help']} shows the keys."
 
     def refocus(self) -> None:
         """Give the focus to the main widget (see `main`), for example after a prompt was closed."""
@@ -500,10 +572,16 @@ class Question(ModalScreen[ScreenResultType]):
 
     def tell_safely(self) -> None:
         """Show the dialog's text from the present data. Nothing happens while its widgets are being
-        built or taken down.
+        built or taken down. If malformed records of a pod cause an error, a message names it and
+        the dialog closes without an answer: what cannot be shown cannot be confirmed.
         """
-        with contextlib.suppress(NoMatches):
+        try:
             self.tell()
+        except NoMatches:
+            return
+        except status.MALFORMED as error:
+            cast("ConsoleApp", self.app).not_drawn("the question", error)
+            self.dismiss()
 
     def action_page(self, way: int) -> None:
         """Scroll the dialog by a page: down if `way` is positive, up otherwise. The keys for it

@@ -106,7 +106,7 @@ class Confirmation(Question[bool]):
             (key, "key"),
             (f" {self._yes}    ", "bold"),
             (no, "key"),
-            (" leave everything as it is", "dim"),
+            (" cancel", "dim"),
         ]
         self.query_one("#answer", Panel).show([said, answer])
 
@@ -163,10 +163,10 @@ class ConfirmScreen(Confirmation):
         touches, the plan's hash and when the plan expires. With `commands` each step also has its
         shell command.
         """
-        does, role = plans.danger(self.plan.plan)
+        _, role = plans.danger(self.plan.plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
-            [("It ", ""), (does, role), (".", "")],
+            *fold(plans.effects(self.plan.plan, self._step_now()), width, role),
             [],
         ]
         for step in self.plan.plan.get("steps", []):
@@ -182,6 +182,11 @@ class ConfirmScreen(Confirmation):
             lines[-1].append((f"  expires in {formatting.duration(left)}", "dim"))
         return lines
 
+    def _step_now(self) -> int | None:
+        """Return the newest step of the plan's run, or None if it is not known."""
+        run = self.pod.runs.get(self.plan.run)
+        return None if run is None else run.step
+
 
 def touched(step: dict[str, Any]) -> str:
     """Return in a phrase what a step of a plan touches: the step's title, followed by the total
@@ -191,10 +196,9 @@ def touched(step: dict[str, Any]) -> str:
     """
     shown = step.get("shown") or {}
     processes = shown.get("processes") or step.get("targets") or []
-    directories = shown.get("directories") or []
+    total = sum(count or 0 for _, count in plans.moved_entries(shown))
     title = str(step.get("title", step.get("kind", "")))
-    if directories:
-        total = sum(d.get("bytes") or 0 for d in directories)
+    if total:
         return f"{title} ({formatting.size(total)}, nothing is deleted)"
     if processes and str(len(processes)) not in title:
         return f"{title} ({formatting.count(len(processes), 'process')})"

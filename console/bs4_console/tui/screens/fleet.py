@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.widget import Widget
 
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import alerts, commands, formatting, status
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
 from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, width_of
 from bs4_console.tui.views import fleet as view
-from bs4_console.tui.views import notes
+from bs4_console.tui.views import journal, notes
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
+
+#: Rows of the curves, and actions below them.
+CURVE_ROWS, RECENT = 7, 4
+#: Rows of bars, heading, notes, details and some air: what is left beside them and the rows of the
+#: table may hold curves and actions.
+OTHER_ROWS = 14
 
 
 class FleetScreen(TableScreen):
@@ -27,11 +34,16 @@ class FleetScreen(TableScreen):
     DEFAULT_CSS = """
     FleetScreen #detail { height: auto; max-height: 8; border-top: solid $panel; }
     FleetScreen #note { height: auto; }
+    FleetScreen #trend { height: auto; padding: 0 1; border-top: solid $panel; }
+    FleetScreen #recent { height: auto; border-top: solid $panel; }
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._old = 0
+        self._trend_key: object = None
+        self._recent_key: object = None
+        self._recent_lines: list[Line] = []
         self._folded: set[str] = set()
         """The names of the groups that show only their heading."""
 
@@ -58,6 +70,8 @@ class FleetScreen(TableScreen):
         """
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
+        yield Panel(id="trend")
+        yield Panel(id="recent")
         yield Panel(id="detail")
 
     def subject(self) -> Subject:
@@ -81,6 +95,7 @@ class FleetScreen(TableScreen):
         self.table.mark = app.settings.sort
         self.table.show(view.arrange(kept, app.settings.sort, app.settings.group, self._folded))
         self._note(len(rows), len(kept), old)
+        self._beside()
         self._detail()
 
     def _note(self, total: int, kept: int, old: int) -> None:
@@ -111,6 +126,69 @@ class FleetScreen(TableScreen):
                 [("  Or try it out:  ", "dim"), ("bs4-console demo", "accent")],
             ]
         self.query_one("#note", Panel).show(lines)
+
+    def _beside(self) -> None:
+        """Where the rows leave room, show the curves of the run under the cursor, and what was done
+        last on all pods.
+        """
+        trend, recent = self.query_one("#trend", Panel), self.query_one("#recent", Panel)
+        run = self.subject().run
+        room = self.size.height - OTHER_ROWS - len(self.table.rows)
+        trend.display = run is not None and bool(run.trainer_steps) and room > CURVE_ROWS
+        if trend.display and run is not None:
+            self._trend(run, trend)
+            room -= CURVE_ROWS + 1
+        done = self._recent() if room > RECENT + 1 else []
+        recent.display = bool(done)
+        if done:
+            recent.show(done)
+
+    def _trend(self, run: RunState, panel: Panel) -> None:
+        """Draw the four main curves of the run, if a step came since they were drawn."""
+        width = self.size.width - 2
+        key = (
+            id(run),
+            len(run.trainer_steps),
+            len(run.orchestrator_steps),
+            run.step_seen,
+            width,
+        )
+        if key != self._trend_key:
+            from bs4_console.tui.widgets.curves import charts  # the first paint has no curves
+
+            self._trend_key = key
+            panel.show(charts(run, width, CURVE_ROWS))
+
+    def _recent(self) -> list[Line]:
+        """Return the newest actions of all pods in a line each, the newest first. They are made
+        again only if a journal has grown.
+        """
+        app = self.console_app
+        key = (self.size.width, *((pod.name, pod.ledger.last_seq) for pod in app.fleet.pods))
+        if key != self._recent_key:
+            self._recent_key = key
+            self._recent_lines = self._newest_actions()
+        return self._recent_lines
+
+    def _newest_actions(self) -> list[Line]:
+        app = self.console_app
+        found = []
+        for pod in app.fleet.pods:
+            for action in pod.ledger.actions.values():
+                found.append((action.accepted_t, pod, action))
+        newest = heapq.nlargest(RECENT, found, key=lambda one: one[0])
+        if not newest:
+            return []
+        lines: list[Line] = [
+            [
+                (" RECENT  ", "head"),
+                (app.keys["journal"], "key @journal"),
+                (" shows all", "@journal"),
+            ]
+        ]
+        for _, pod, action in newest:
+            lines.append(cut(journal.short(pod, action, app.clock), self.size.width))
+        return lines
 
     def _detail(self) -> None:
         panel, subject = self.query_one("#detail", Panel), self.subject()
@@ -143,7 +221,7 @@ class FleetScreen(TableScreen):
         if advice:
             lines += fold(advice, width - 4, "", 3)[:2]
         elif not problems:
-            lines.append([("   nothing needs you here", "dim")])
+            lines.append([("   all good", "dim")])
         if run and (said := notes.newest(run.view.notes, width)):
             lines.append(said)
         return [*lines[:6], cut(self._facts(subject), width)]
@@ -191,7 +269,8 @@ class FleetScreen(TableScreen):
                 (" pod ", "@open"),
             ]
         if subject.run.word in ("failed", "stopped") and self._may_write(pod):
-            return "It can go on from its newest complete step.", launch
+            how = app.keys["launch"]
+            return f"Go on from its newest complete step with {how}.", launch
         return "", [(app.keys["open"], "key @open"), (" curves, GPUs, logs ", "@open")]
 
     def _may_write(self, pod: PodState) -> bool:
@@ -201,7 +280,7 @@ class FleetScreen(TableScreen):
         app, pod, run = self.console_app, subject.pod, subject.run
         if pod is None:
             return []
-        line: Line = [("   telemetry ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
+        line: Line = [("   data ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
         if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
             line += [(" · ", "dim"), ("alerts silenced", "warn")]
         if run and run.step_seen is not None:
@@ -226,6 +305,7 @@ class FleetScreen(TableScreen):
         """
         self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
         self.draw_bars()
+        self._beside()
         self._detail()
 
     def select(self, pod: str) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from bs4_console.tui import commands
 from bs4_console.tui.screens.base import PageScreen
-from bs4_console.tui.styled_text import Line, fold, hanging, pad
+from bs4_console.tui.styled_text import Line, cut, fold, hanging, pad
+from bs4_console.tui.views.fleet import matches
 
+#: Cells of a column of commands on the dense page.
+COLUMN = 74
 _MOVES = (
     ("↑ ↓  k j", "one line or row"),
     ("PgUp PgDn", "one page"),
@@ -54,27 +58,36 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     ),
     ("×", "bad bold", "in a curve: NaN or infinite there"),
     (
-        "┃  ▲ ▼",
+        "┃  ↑ ↓",
         "good",
-        "left of a curve: where it is healthy; beside a value: it is above or below that",
+        "left of a curve: where other runs usually are; beside a value: above or below that",
     ),
 )
 
 
+#: Ends the first clause of a command's help, which the dense page shows.
+CLAUSE = re.compile(r"[.:;,] | \(")
+
+
 class HelpScreen(PageScreen):
-    """The help about the screen with the name `about`, for example "fleet": its commands and keys,
-    the commands that work everywhere, and what the signs on the screen mean.
+    """The help about the screen with the name `about`, for example "fleet": what the signs mean,
+    the keys that move, and its commands with a few words for each. The whole texts can be shown,
+    and a filter leaves only what matches.
     """
 
     place: ClassVar[str] = commands.HELP
     DEFAULT_CSS = (
         "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
-        "stable; padding: 1 2 0 2; }"
+        "stable; padding: 0 2 0 2; }"
     )
 
     def __init__(self, about: str) -> None:
         super().__init__()
         self.about = about
+        self.whole = False
+        """True while every command is shown with the whole of its help."""
+        self.wanted = ""
+        """The filter, "" for none."""
 
     def trail(self) -> Sequence[str]:
         """Return the names on the way to this screen, which the top bar shows: "help" and the
@@ -86,20 +99,88 @@ class HelpScreen(PageScreen):
         """Show the help, wrapped to the width of the screen."""
         self.text.show([*self._lines(max(40, self.size.width - 6))])
 
+    def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        """Leave only what matches `text`, which was typed after `/`. `kind` and `final` are
+        ignored: the page follows each letter.
+        """
+        self.wanted = text
+        self.draw_safely()
+
+    def do_filter(self, args: str) -> None:
+        """Show only the commands that match `args`, or open the prompt if it is empty."""
+        if args:
+            self.prompted("/", args, final=True)
+        else:
+            self.ask("/", self.wanted)
+
+    def do_expand(self, args: str) -> None:
+        """Show the whole text of every command, or a few words again. `args` is ignored."""
+        self.whole = not self.whole
+        self.draw_safely()
+
+    def do_back(self, args: str) -> None:
+        """Remove the filter if there is one, otherwise close the help. `args` is ignored."""
+        if self.wanted:
+            self.prompted("/", "", final=True)
+        else:
+            self.console_app.do_back("")
+
     def _lines(self, width: int) -> Iterator[Line]:
-        here: list[Line] = []
-        everywhere: list[Line] = []
+        here: list[commands.Command] = []
+        everywhere: list[commands.Command] = []
         for command in commands.at(self.about):
-            lines = everywhere if command.where == commands.EVERYWHERE else here
-            lines += self._command(command, width)
+            if not matches(f"{command.title} {command.synonyms} {command.help}", self.wanted):
+                continue
+            (everywhere if command.where == commands.EVERYWHERE else here).append(command)
+        if not self.wanted:
+            yield from self._signs(width)
+            yield []
         if here:
             yield [("ON THIS SCREEN", "head")]
-        yield from (*here, [], [("EVERYWHERE", "head")], *everywhere, [], [("MOVING", "head")])
-        for keys, text in _MOVES:
-            yield [*pad([(keys, "key")], 16), (text, "")]
-        yield from ([], [("SIGNS", "head")])
+            yield from self._commands(here, width)
+            yield []
+        if everywhere:
+            yield [("EVERYWHERE", "head")]
+            yield from self._commands(everywhere, width)
+            yield []
+        if not (here or everywhere):
+            yield [(f"Nothing here matches {self.wanted}.", "warn")]
+        if not self.wanted:
+            yield [("MOVING", "head")]
+            for keys, text in _MOVES:
+                yield from hanging(pad([(keys, "key")], 16), fold(text, width - 16))
+
+    def _signs(self, width: int) -> Iterator[Line]:
+        yield [("SIGNS", "head")]
+        room = 34
         for sign, role, text in _SIGNS:
-            yield from hanging(pad([(sign, role)], 34), fold(text, width - 34))
+            shown = fold(text, width - room)
+            if not self.whole:
+                shown = shown[:1] if len(shown) == 1 else [cut([(text, "")], width - room)]
+            yield from hanging(pad([(sign, role)], room), shown)
+
+    def _commands(self, found: Sequence[commands.Command], width: int) -> Iterator[Line]:
+        """Yield the commands in whole texts, or in a few words each, in as many columns as fit."""
+        if self.whole:
+            for command in found:
+                yield from self._command(command, width)
+            return
+        columns = max(1, width // COLUMN)
+        each = width // columns
+        for at in range(0, len(found), columns):
+            line: Line = []
+            for command in found[at : at + columns]:
+                line += pad(cut(self._short(command), each - 1), each)
+            yield line
+
+    def _short(self, command: commands.Command) -> Line:
+        """Return a command's key, its name and a few words about it."""
+        typed = ""
+        if command.names:
+            typed = f":{command.names[0]}"
+        about = CLAUSE.split(command.help, maxsplit=1)[0].rstrip(".")
+        key = self.console_app.keys.get(command.id, "")
+        return [*pad([(key, "key")], 4), *pad([(typed, "accent")], 17), (about, "")]
 
     def _command(self, command: commands.Command, width: int) -> Iterator[Line]:
         typed = ""

@@ -74,7 +74,7 @@ class JournalScreen(TableScreen):
         rows = self._all(app.fleet.pods, app.clock)
         kept = self.sifted(rows)
         self.table.show(kept)
-        note = self.filter_note(len(kept), len(rows), "deed")
+        note = self.filter_note(len(kept), len(rows), "entry")
         self.query_one("#note", Panel).show(note if rows else [[], [(_NOTHING, "dim")]])
         self._show_deed()
 

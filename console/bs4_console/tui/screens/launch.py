@@ -18,6 +18,7 @@ from bs4_console.launch import config, guide
 from bs4_console.launch.guide import AUTO, HOMES, TRAINERS, LaunchRequest
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
+from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.screens.confirm import MORE
 from bs4_console.tui.styled_text import Line, cut, fold, spread
@@ -36,7 +37,7 @@ FIELDS = {
     "trainer": "trainer",
     "cwd": "installed in",
     "output": "output directory",
-    "resume": "from step",
+    "resume": "from step, or fresh",
     "container": "in container",
     "overrides": "further arguments",
 }
@@ -214,6 +215,13 @@ class LaunchScreen(Question[str]):
         lines = fold(title, width, "bold")
         if found := findings.summary(self.checks, self.memory):
             lines.append(cut(found, width))
+        name = self.query_one("#run", Input).value.strip()
+        run = self.pod.runs.get(name)
+        if self.plan is None and run is not None and run.alive:
+            told = (
+                f"{name} is running; it is not started a second time. Name another run, or stop it."
+            )
+            lines += fold(told, width, "warn")
         return [*lines, []]
 
     def _shown(self, width: int) -> list[Line]:
@@ -230,8 +238,10 @@ class LaunchScreen(Question[str]):
                 [(f"{number}. ", "dim"), (str(step["title"]), "bold")],
                 *plans.command_lines(str(step["command"]), width),
             ]
-            for entry in step["shown"].get("directories") or []:
-                lines.append([("     moves ", "dim"), (str(entry["path"]), "")])
+            for path, count in plans.moved_entries(step["shown"]):
+                lines.append([("     moves ", "dim"), (path, "")])
+                if count is not None:
+                    lines[-1].append((f"  {formatting.size(count)}", "dim"))
         for text in guide.plan_lines(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
         if self.checks:
@@ -332,7 +342,7 @@ class LaunchScreen(Question[str]):
             self.checks = [*looked.told, *looked.preflight.of("ok")]
             self.memory = list(looked.memory)
             if looked.blocking:
-                self._complaint = "Nothing was started: what is marked ✖ forbids it."
+                self._complaint = "Nothing was started: first mend what is marked ✖."
                 return
             self._price = guide.price_of(self.pod.name)
             self.plan = await guide.plan(session, asked, price=self._price, **looked.environment)

@@ -214,7 +214,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if begin == min(times):
             first -= self.run_state.step_seconds() or 0.0
         if end >= max(times):
-            last = max(newest, last) + 1.0
+            # What the GPUs did after the run had ended was not done by it.
+            last = (max(newest, last) if self.run_state.alive else last) + 1.0
         return first, last
 
     def _curves_changed(self, run: RunState, others: Sequence[Other], *shown: object) -> bool:

@@ -4,6 +4,10 @@ the confirmation.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from bs4_console.launch import stopping
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import formatting, status
@@ -58,13 +62,15 @@ class StopScreen(Confirmation):
                 width,
                 "warn",
             )
-        named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
+        # With the commands, which have the pids, only the components are named.
+        named = [f"{c.get('component') or 'pid'} {c.get('pid')}" for c in living]
+        if commands:
+            named = _counted(living)
         most = len(named) if commands else MOST
         if named:
             more = f" and {len(named) - most} more" if len(named) > most else ""
-            lines += fold(
-                f"{formatting.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
-            )
+            told = f"{formatting.count(len(living), 'process')}: {', '.join(named[:most])}{more}"
+            lines += fold(told, width)
         for i, step in enumerate(steps, 1):
             limit = f"at most {step.seconds:.0f} s"
             if commands:
@@ -85,3 +91,9 @@ class StopScreen(Confirmation):
                 "The pod cannot be reached now: this shows what was last known.", width, "warn"
             )
         return lines
+
+
+def _counted(living: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how many of the processes each component has, such as "4 × rank"."""
+    counts = Counter(str(one.get("component") or "process") for one in living)
+    return [f"{count} × {name}" if count > 1 else name for name, count in counts.items()]

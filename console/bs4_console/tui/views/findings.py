@@ -23,7 +23,7 @@ _SIGN: dict[State, tuple[str, str]] = {
 }
 #: What is said of one check in this state, and of several.
 _SAID: dict[State, tuple[str, str]] = {
-    "blocking": ("forbids it", "forbid it"),
+    "blocking": ("blocker", "blockers"),
     "warning": ("warning", "warnings"),
     "unknown": ("not known", "not known"),
     "ok": ("ok", "ok"),
@@ -35,7 +35,7 @@ _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
     """Return the result of `checks`, the checks before a launch, in one line, for example "✖ 1
-    forbids it  ▲ 2 warnings  ✔ 14 ok   ✔ memory fits". `memory` is the estimate of the memory that
+    blocker  ▲ 2 warnings  ✔ 14 ok   ✔ memory fits". `memory` is the estimate of the memory that
     the run needs, as lines of text, or empty if there is none.
     """
     line: Line = []

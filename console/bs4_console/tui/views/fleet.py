@@ -37,16 +37,16 @@ class Column:
 
 
 COLUMNS = (
-    Column("state", "STATE", 10, 13, 100),
-    Column("pod", "POD", 6, 18, 99),
-    Column("link", "LINK", 4, 10, 70),
-    Column("run", "RUN", 6, 22, 98),
+    Column("state", "STATE", 11, 13, 100),
+    Column("pod", "POD", 7, 18, 99),
+    Column("link", "LINK", 10, 10, 70),
+    Column("run", "RUN", 9, 22, 98),
     Column("trainer", "TRAINER", 7, 16, 20),
-    Column("step", "STEP", 7, 13, 97, "right"),
+    Column("step", "STEP", 8, 13, 97, "right"),
     Column("eta", "ETA", 6, 7, 60, "right"),
     Column("pace", "S/STEP", 6, 6, 50, "right"),
     Column("reward", "REWARD", 6, 7, 45, "right"),
-    Column("gpu", "GPU", 8, 13, 65, "right"),
+    Column("gpu", "GPUS USE MEM", 12, 13, 65, "right"),
     Column("disk", "DISK", 4, 4, 40, "right"),
     Column("age", "AGE", 4, 7, 80, "right"),
     Column("wrong", "WHAT'S WRONG", 28, 0, 96),
@@ -77,6 +77,8 @@ class Row:
     """True if a run is training as far as is known, even if something is wrong with it."""
     banner: Line | None = None
     """The heading of a group, drawn across all columns. None for other rows."""
+    over: bool = False
+    """True if the run has ended. Among rows of equal need these come after the others."""
 
     @cached_property
     def text(self) -> str:
@@ -148,7 +150,7 @@ def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
     with equal values are sorted by need, and runs that ended more than a day ago are always at the
     end.
     """
-    by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.key))
+    by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.over, row.key))
     column, turned = sort.removeprefix("-"), sort.startswith("-")
     if column == "need":
         return by_need
@@ -252,6 +254,7 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     seen = status.age(pod, clock)
     faded = "dim" if status.is_old(seen) else ""
     problems = status.wrong(pod, run, clock)
+    stopped = status.stopped(pod, run)
     cells: dict[str, Line] = {
         "state": how.line(),
         "pod": [(pod.name, "bold" if how.rank else "")],
@@ -291,12 +294,13 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         }
     return Row(
         key=(pod.name, run.name if run else ""),
-        rank=max(how.rank, 1 if problems else 0),
+        rank=max(how.rank, 1 if problems and problems != stopped else 0),
         cells=cells,
         old=_is_old(run, clock, how.rank),
         trouble=_trouble(pod, run, how, problems),
         values=values,
         running=run is not None and run.word == "running" and not status.link_down(pod),
+        over=run is not None and run.word in ("stopped", "finished"),
     )
 
 
@@ -338,6 +342,10 @@ def step_line(run: RunState, role: str = "") -> Line:
     not known is left out. `role` is the style of the newest step.
     """
     done = formatting.NONE if run.step is None else str(run.step)
+    most = run.view.max_steps
+    if run.word == "finished" and most and run.step == most - 1:
+        # Trainers count from 0: the last step of 12 is step 11.
+        done = str(most)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from bs4_console.tui.clock import Clock
 
 COLUMNS = (
-    Column("pod", "POD", 6, 18, 99),
+    Column("pod", "POD", 7, 18, 99),
     Column("gpu", "GPU", 3, 3, 98),
     Column("model", "MODEL", 5, 16, 40),
-    Column("util", "BUSY", 6, 14, 95),
-    Column("mem", "MEMORY", 7, 11, 94, "right"),
-    Column("power", "POWER", 5, 9, 70, "right"),
+    Column("util", "BUSY", 14, 14, 95),
+    Column("mem", "MEMORY", 8, 11, 94, "right"),
+    Column("power", "POWER", 9, 9, 59, "right"),
     Column("temp", "TEMP", 4, 5, 60, "right"),
     Column("clock", "SM/MEM MHZ", 9, 10, 50, "right"),
-    Column("pcie", "PCIE", 4, 17, 45),
+    Column("pcie", "PCIE", 17, 17, 45),
     Column("nvlink", "NVLINK", 6, 11, 46),
-    Column("state", "STATE", 4, 24, 97),
-    Column("owner", "HELD BY", 24, 0, 96),
+    Column("state", "STATE", 10, 24, 97),
+    Column("owner", "HELD BY", 20, 0, 96),
 )
 #: Cells for a GPU's utilisation, from idle to busy.
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -26,6 +26,9 @@ _STATE = {
     "resolved": ("resolved, verified", "good bold"),
 }
 
+#: What stands before the title of an incident that is over, so that it is not read as present.
+_OVER = {"resolved": "RECOVERED. It was: ", "cleared": "CLEARED BY ITSELF. It was: "}
+
 
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
     """Return the incident's title in lines of at most `width` cells, and below it one line with its
@@ -53,7 +56,7 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
     ]
     if width_of(facts) > width:
         facts.remove((failure, ""))  # it stands in the top bar too
-    title = fold(incident.title, width - 6, "bold")
+    title = fold(f"{_OVER.get(incident.state, '')}{incident.title}", width - 6, "bold")
     return [*hanging([(f" {sign} ", role), (" ", "")], title), cut(facts, width)]
 
 
@@ -61,7 +64,7 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
     """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
     line number and text of each entry; and what could not be observed on the pod.
     """
-    lines: list[Line] = [[("HOW IT IS KNOWN", "head")]]
+    lines: list[Line] = [[("EVIDENCE", "head")]]
     if incident.summary:
         lines += fold(incident.summary, width)
     for entry in incident.evidence:
@@ -75,10 +78,10 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
 
 def _unseen(gap: str, width: int) -> Iterable[Line]:
     """Return a gap in the coverage, for example "◌ kernel log not visible (permission denied):
-    nothing of it could be evidence".
+    it was not looked at".
     """
     shown = gap.replace(" is hidden", " not visible", 1)
-    text = f"{shown}: nothing of it could be evidence"
+    text = f"{shown}: it was not looked at"
     return hanging([("◌ ", "warn")], fold(text, width - 2, "warn"))
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("when", "WHEN", 8, 16, 100),
     Column("state", "STATE", 10, 14, 97),
-    Column("who", "WHO", 6, 24, 99),
-    Column("what", "WHAT", 8, 34, 98),
+    Column("who", "WHO", 5, 24, 99),
+    Column("what", "WHAT", 14, 34, 98),
     Column("pod", "POD", 6, 18, 96),
     Column("run", "RUN", 6, 22, 95),
     Column("took", "TOOK", 4, 7, 40, "right"),
@@ -85,6 +85,23 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
     if action.ended:
         cells["took"] = [(formatting.duration(action.updated_t - action.accepted_t), "dim")]
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
+
+
+def short(pod: PodState, action: ActionView, clock: Clock) -> Line:
+    """Return an action in one line: when, its state, what was done on which pod and run, by whom,
+    and how it ended.
+    """
+    sign, word, role = _STATES.get(action.state, ("…", action.state, "accent"))
+    place = "/".join(name for name in (pod.name, action.run) if name)
+    line: Line = [
+        (f" {when(action.accepted_t, clock):>11}  ", "dim"),
+        (f"{sign} {word:<12} ", role),
+        (action.what, "bold"),
+        (f"  {place}  by {action.who or 'the agent'}", ""),
+    ]
+    if told := action.detail or _text(action):
+        line.append((f"  {told}", "dim"))
+    return line
 
 
 def when(t: float, clock: Clock) -> str:

@@ -37,8 +37,8 @@ def lines(
     """
     found: list[Line] = [
         [
-            ("WITNESSES ", "head"),
-            ("never a ground by themselves: what the pod itself says counts more", "dim"),
+            ("OTHER SIGNALS ", "head"),
+            ("never enough alone to act on: what the pod itself says counts more", "dim"),
         ]
     ]
     if link:

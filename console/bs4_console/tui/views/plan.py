@@ -49,6 +49,73 @@ def danger(plan: dict[str, Any]) -> tuple[str, str]:
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
+def effects(plan: dict[str, Any], step_now: int | None) -> str:
+    """Return one sentence with everything that the plan does to the run: how many processes it
+    ends, what it moves, and from which step it starts the run again. `plan` is the content of the
+    plan's record. `step_now` is the newest step of the run, from which follows how many steps are
+    done again; None if it is not known. A plan of other steps is told by its danger.
+    """
+    ended = moved = size = 0
+    start = ""
+    for step in plan.get("steps", []):
+        shown = step.get("shown") or {}
+        ended += _ended(shown.get("processes") or step.get("targets") or [])
+        entries = moved_entries(shown)
+        moved += len(entries)
+        size += sum(count or 0 for _, count in entries)
+        if step.get("kind") == "relaunch":
+            start = _started(step.get("parameters") or {}, step_now)
+    parts = []
+    if ended:
+        parts.append(f"ends {formatting.count(ended, 'process')}")
+    if moved:
+        of = f" ({formatting.size(size)})" if size else ""
+        parts.append(f"moves {formatting.count(moved, 'entry')}{of} to the run's trash")
+    if start:
+        parts.append(start)
+    if not parts:
+        parts.append(danger(plan)[0])
+    if len(parts) == 1:
+        return f"It {parts[0]}."
+    return f"It {', '.join(parts[:-1])}, and {parts[-1]}."
+
+
+def moved_entries(shown: dict[str, Any]) -> list[tuple[str, int | None]]:
+    """Return what a step of a plan moves, as (path, size in bytes or None if the plan does not say
+    it). `shown` is the step's entry "shown". A directory or file is in it as {path, bytes}, or only
+    as a path.
+    """
+    found: list[tuple[str, int | None]] = []
+    for entry in [*(shown.get("directories") or []), *(shown.get("entries") or [])]:
+        if isinstance(entry, dict):
+            size = entry.get("bytes")
+            found.append((str(entry.get("path")), size if isinstance(size, int) else None))
+        else:
+            found.append((str(entry), None))
+    return found
+
+
+def _ended(targets: Sequence[Any]) -> int:
+    """Return how many of a step's targets are processes, which the step ends."""
+    return sum(isinstance(one, str) or "pid" in one for one in targets)
+
+
+def _started(parameters: dict[str, Any], step_now: int | None) -> str:
+    """Return from where a plan starts the run again, and how many steps are done again.
+    `parameters` are those of the step, in which a "resume" of None is a start afresh.
+    """
+    resume = parameters.get("resume")
+    if isinstance(resume, int):
+        where, again = f"starts the run again from step {resume}", (step_now or 0) - resume
+    elif "resume" in parameters:
+        where, again = "starts the run afresh, from no checkpoint", (step_now or -1) + 1
+    else:
+        return "starts the run again"
+    if again <= 0:
+        return where
+    return f"{where} ({formatting.count(again, 'step')} done again)"
+
+
 def must_type(plan: dict[str, Any]) -> bool:
     """Return True if a person has to type the run's name to confirm a plan. Returns False if the
     key `y` is enough: the plan changes nothing or only restarts the run, and does not itself demand
@@ -143,16 +210,16 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
 
 def _touched(step: dict[str, Any], width: int) -> list[Line]:
     shown: dict[str, Any] = step.get("shown") or {}
-    directories = shown.get("directories") or []
-    total = sum(d.get("bytes") or 0 for d in directories)
-    sized = [f"{formatting.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories]
+    moved, sized, total = moved_entries(shown), [], 0
+    for path, count in moved:
+        sized.append(f"{formatting.size(count):>10}  {path}" if count is not None else path)
+        total += count or 0
     ended = []
     for p in shown.get("processes") or step.get("targets") or []:
         ended.append(_process(p))
     lines = [
         *_listed("ends", ended, "", width),
-        *_listed("moves", sized, f"{formatting.size(total)} in all", width),
-        *_listed("moves", shown.get("entries") or [], "", width),
+        *_listed("moves", sized, f"{formatting.size(total)} in all" if total else "", width),
         *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
     ]
     if shown.get("cwd"):

@@ -9,14 +9,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from bs4_console.tui import commands, formatting, status
-from bs4_console.tui.styled_text import Line, spread, text_of, width_of
+from bs4_console.tui.styled_text import Line, cut, fold, hanging, spread, text_of, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.clock import Clock
+    from bs4_console.tui.notifications import News
     from bs4_console.tui.views.fleet import Row
+
+#: Most rows of a message above the key bar. The list of messages has the whole of it.
+NEWS_ROWS = 2
 
 
 class TopBar(Panel):
@@ -96,9 +100,33 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
             text = f"{sign} {ranks[rank]}" if short else f"{sign} {ranks[rank]} {word}"
             line.append((f"{text}  ", role))
     if running and not line:
-        line.append(("✔  " if short else "✔ nothing needs you  ", "good"))
+        line.append(("✔  " if short else "✔ all good  ", "good"))
     known = formatting.count(pods, "pod")
     return [*line, (known if short else f"{known} · {running} running", "dim")]
+
+
+class NewsLine(Panel):
+    """The line above the key bar with the newest message. It is hidden while there is none."""
+
+    DEFAULT_CSS = "NewsLine { height: auto; max-height: 2; display: none; }"
+
+    def tell(self, news: News | None, width: int) -> None:
+        """Show the message `news` in at most two lines of `width` cells, or hide the line if it is
+        None.
+        """
+        self.display = news is not None
+        if news is None:
+            return
+        sign, role = "·", "dim"
+        if news.severity == "warning":
+            sign, role = "▲", "warn"
+        elif news.severity == "error":
+            sign, role = "✖", "bad bold"
+        lines = list(hanging([(f" {sign} ", role)], fold(news.text, width - 4)))
+        if len(lines) > NEWS_ROWS:
+            rest = " ".join(text_of(line).strip() for line in lines[1:])
+            lines = [lines[0], cut([("   ", ""), (rest, "")], width - 1)]
+        self.show(lines)
 
 
 class KeyBar(Panel):

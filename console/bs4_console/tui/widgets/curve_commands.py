@@ -110,21 +110,21 @@ class CurveCommands:
         earlier attempt of this run (its number). If that is compared already, end the comparison.
         "none" and "off" end all comparisons. If there is no such run or attempt, a message says so.
 
-        An empty `args` ends all comparisons, if there are any. Otherwise it compares with each
-        earlier attempt of this run that did steps which a later attempt did again; if there is
-        none, the `:` prompt opens for the name of a run.
+        An empty `args` always opens the `:` prompt for a choice. It is filled with "none" if
+        something is compared, and otherwise with the newest attempt whose steps were done again,
+        so that Enter alone takes the usual choice.
         """
-        if args in ("none", "off") or (not args and self.compared):
+        if args in ("none", "off"):
             self.compared = ()
         elif not args:
-            self.compared = tuple(map(str, overtaken_attempts(self.run_state)[:MOST]))
-            if not self.compared:
-                self.console_app.say(
-                    f"No attempt of {self.run_name} was overtaken by another; name a run to "
-                    "compare with."
-                )
-                self.ask(":", "compare ", self.console_app.complete)
-                return
+            overtaken = overtaken_attempts(self.run_state)
+            usual = ""
+            if self.compared:
+                usual = "none"
+            elif overtaken:
+                usual = str(overtaken[0])
+            self.ask(":", f"compare {usual}", self.console_app.complete)
+            return
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)
         self.redraw()

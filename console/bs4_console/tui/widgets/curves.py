@@ -48,6 +48,8 @@ _SHORT = {"mismatch KL": "KL", "grad norm": "grad"}
 #: Cells of the labels left of a large curve, and the least width of a curve with labels.
 _LABELS, _LABELLED = 9, 36
 _PLAIN = CurveView()
+#: Ends of the titles of curves whose values are shown without decimals.
+_WHOLE = (" %", " W")
 
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
@@ -146,6 +148,13 @@ def _number(value: float | None) -> str:
     return "NaN"
 
 
+def _shown_number(curve: Curve, value: float | None) -> str:
+    """Return the value as text: percentages and watts without decimals, as they are measured."""
+    if curve.title.endswith(_WHOLE) and (value is None or math.isfinite(value)):
+        return formatting.whole(value)
+    return formatting.number(value)
+
+
 def _title(
     curve: Curve,
     shown: Sequence[Point],
@@ -156,7 +165,7 @@ def _title(
 ) -> Line:
     """Return the title of a chart with the newest value of `line`, the points that are drawn."""
     newest = _value_of(line, at)
-    value, role, name = formatting.number(newest), "bold", curve.title
+    value, role, name = _shown_number(curve, newest), "bold", curve.title
     if newest is not None and math.isnan(newest):
         value, role = "NaN", "bad bold"
     if width < 24:
@@ -179,17 +188,20 @@ def _beyond(value: float, band: Band | None, width: int) -> Line:
     """Return on which side of the healthy range the value is, or [] if it is inside."""
     if band is None or band[0] <= value <= band[1]:
         return []
-    side, short, word = ("▲", "high", "above") if value > band[1] else ("▼", "low", "below")
+    # The usual range of other runs is a hint and no warning, so it has a sign of its own.
+    side, short, word = "↓", "low", "below"
+    if value > band[1]:
+        side, short, word = "↑", "high", "above"
     if width < 24:
-        return [(f" {side}", "warn bold")]
+        return [(f" {side}", "accent")]
     if width < _LABELLED:
-        return [(f" {side} {short}", "warn bold")]
-    return [(f" {side} {word} healthy", "warn bold")]
+        return [(f" {side} {short}", "accent")]
+    return [(f" {side} {word} usual", "accent")]
 
 
 def _healthy(band: Band | None) -> Line:
     if band:
-        return [(" " * _LABELS, ""), ("┃", "good"), (f" healthy {band[0]:g} … {band[1]:g}", "dim")]
+        return [(" " * _LABELS, ""), ("┃", "good"), (f" usual {band[0]:g} … {band[1]:g}", "dim")]
     return []
 
 

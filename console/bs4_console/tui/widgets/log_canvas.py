@@ -65,8 +65,8 @@ class LogCanvas(Widget):
         self._anchor = 0
         self._top = 0
         self._side = 0
-        self._shown: list[tuple[int, bytes | None, int]] = []
-        self._cache: LRUCache[int, Strip] = LRUCache(512)
+        self._shown: list[tuple[int, bytes | None, int, int | None]] = []
+        self._cache: LRUCache[tuple[int, int | None], Strip] = LRUCache(512)
         self._cache_key: object = None
         self._base: Style | None = None
         """The base style of all lines, or None if it has to be computed again. Computing it for
@@ -139,16 +139,25 @@ class LogCanvas(Widget):
             return self._last_top()
         return min(self.lens.position(self._anchor), self._last_top())
 
-    def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
-        """Return (number, text if it may still change, lines folded into it) for each line on the
-        screen.
+    def _visible(self, top: int) -> list[tuple[int, bytes | None, int, int | None]]:
+        """Return (number, text if it may still change, lines folded into it, the source that it
+        belongs to if that is another than the one it came from) for each line on the screen.
         """
         found = []
         for position in range(top, min(len(self.lens), top + self.size.height)):
             n = self.lens.number(position)
             changing = self.store.line(n)[1] if n >= self.store.end else None
-            found.append((n, changing, self.lens.folded.get(n, 0)))
+            found.append((n, changing, self.lens.folded.get(n, 0), self._owner(n)))
         return found
+
+    def _owner(self, number: int) -> int | None:
+        """Return the source that a line belongs to although the copy of a launcher came first, or
+        None if it belongs to the source that it came from.
+        """
+        repeats = self.store.repeats
+        if repeats is None or not repeats.owners:
+            return None
+        return repeats.owners.get(self.store.line(number)[1] + b"\n")
 
     def to_copy(self) -> list[str]:
         """Return the text of each line on the screen in full. A very long line is cut, and its text
@@ -188,12 +197,12 @@ class LogCanvas(Widget):
         if key != self._cache_key:
             self._cache.clear()
             self._cache_key = key
-        number, changing, folded = self._shown[y]
+        number, changing, folded, owner = self._shown[y]
         if changing is not None or folded:
             return self._draw(number, width).apply_style(base)
-        strip = self._cache.get(number)
+        strip = self._cache.get((number, owner))
         if strip is None:
-            strip = self._cache[number] = self._draw(number, width).apply_style(base)
+            strip = self._cache[number, owner] = self._draw(number, width).apply_style(base)
         return strip
 
     def _draw(self, number: int, width: int) -> Strip:
@@ -245,9 +254,12 @@ class LogCanvas(Widget):
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:
-            head = head + log_lines.source_span(self.names(), source)
+            owner = self._owner(number)
+            head = head + log_lines.source_span(self.names(), source if owner is None else owner)
         if reach is None:
             # One screen more than is shown tells if there is more. A very long line is never
             # decoded completely.
             reach = self._side + 2 * self.size.width
-        return head + log_lines.body(source, raw, self._marks, folded, reach)
+        # What is copied keeps its own form.
+        columns = reach > 0 and len(self.names()) > 1
+        return head + log_lines.body(source, raw, self._marks, folded, reach, columns=columns)

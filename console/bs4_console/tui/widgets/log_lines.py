@@ -16,6 +16,20 @@ _HEAD = re.compile(
     r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
     r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
 )
+#: The prefixes of torchrun and vLLM, a date, the clock, and the level, which vLLM puts before the
+#: clock. Beside other sources all of these stand in columns.
+_COLUMNS = re.compile(
+    r"^(?:\[[^\]\s]{1,20}\]:?\s*|\(\w{1,20} pid=\d+\)\s+)?"
+    r"(?:(?P<before>TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\s+(?=\d\d-\d\d ))?"
+    r"(?:(?:\d{4}-)?\d\d-\d\d[ T])?(?P<clock>\d\d:\d\d:\d\d)(?:[.,]\d+)?\s+"
+    r"(?P<level>(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
+)
+#: uvicorn's level stands alone before the text.
+_NO_CLOCK = re.compile(r"^(?P<level>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):\s+")
+#: Cells of the columns of clock and level.
+_CLOCK, _LEVEL = 9, 8
+#: How many hues the sources of a log have.
+HUES = 6
 #: Signs before a line that is pointed at or bookmarked. They are signs so that they are visible
 #: without colour too.
 POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
@@ -108,7 +122,7 @@ def source_span(names: Sequence[str], source: int) -> Line:
     if not width:
         return []
     name = names[source] if source < len(names) else "?"
-    return [(f"{name[: width - 1]:<{width}}", "dim")]
+    return [(f"{name[: width - 1]:<{width}}", f"hue{source % HUES}")]
 
 
 def clip(line: Line, begin: int, end: int) -> Line:
@@ -125,12 +139,15 @@ def clip(line: Line, begin: int, end: int) -> Line:
     return parts
 
 
-def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
+def body(
+    source: int, raw: bytes, marks: Marks, folded: int, reach: int, *, columns: bool = False
+) -> Line:
     """Return a log line as it is drawn, without its bookmark sign and the name of its source.
     `source` is the index of its source, or MARK for a line that the console itself put in, such as
     about a gap in the log. `raw` is the line as bytes, and `marks` says what is marked in it.
     `folded` is how many further similar lines it stands for. At most `reach` characters are
-    returned; with 0 as many as are ever shown of a line.
+    returned; with 0 as many as are ever shown of a line. With `columns` clock and level stand in
+    columns, without the prefixes that each source has of its own.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
@@ -138,10 +155,28 @@ def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line
     colour = level_role(shown.level)
     # Errors and debug lines have their role in whole, the others only in the level's word.
     rest = colour if colour in ("bad", "dim") else ""
-    found = _HEAD.match(shown.text)
-    clock, word = found.groups("") if found else ("", "")
+    clock, word, text = _parts(shown.text, columns=columns)
     line: Line = [(clock, "dim"), (word, colour)]
     if folded:
         times = f"×{folded + 1:,}"
         line.append((f" {times}" if word else f"{times} ", "accent bold"))
-    return [*line, *marks.apply(shown.text[len(clock) + len(word) :], rest)]
+    return [*line, *marks.apply(text, rest)]
+
+
+def _parts(text: str, *, columns: bool) -> tuple[str, str, str]:
+    """Return (clock, level, the rest) of a line. With `columns` the first two have a fixed width,
+    blank if the line has none.
+    """
+    if not columns:
+        found = _HEAD.match(text)
+        clock, word = found.groups("") if found else ("", "")
+        return clock, word, text[len(clock) + len(word) :]
+    found = _COLUMNS.match(text)
+    if found is not None:
+        level = found["level"] or found["before"] or ""
+        return f"{found['clock']} ", f"{level:>{_LEVEL - 1}} ", text[found.end() :].lstrip()
+    found = _NO_CLOCK.match(text)
+    if found is not None:
+        level = found["level"]
+        return " " * _CLOCK, f"{level:>{_LEVEL - 1}} ", text[found.end() :]
+    return " " * _CLOCK, " " * _LEVEL, text

@@ -46,7 +46,11 @@ class LogPane(LogFinding):
         """Return the title line: what is shown of the log, how, and what it waits for."""
         feed, view, store, names = self._feed, self.view, self._store, self.streams()
         what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
+        # What a person must know first is not cut off at 80 columns.
         left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
+        if not self._broken:
+            left += [(" · ", "dim"), *view.state(feed.unread if feed else 0)]
+        left += self._found()
         if self._moment is not None:
             left += [
                 (" · ", "dim"),
@@ -54,23 +58,28 @@ class LogPane(LogFinding):
             ]
         if self._at is not None:
             left.append((" · at the evidence", "accent"))
-        if store.repeats is not None and store.repeats.dropped:
-            left.append((f" · {store.repeats.dropped:,} repeated left out", "dim"))
-        left += view.title(feed.unread if feed else 0)
-        if view.find_text:
-            left += [(" · ", "dim"), (f"find {view.find_text}", "accent")]
-            if self.search is not None:
-                more = "" if self.search.finished else "…"
-                left.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
+        left += view.title()
         if view.bookmarks:
             left.append((f" · ◆ {len(view.bookmarks)}", "warn"))
         if feed is not None and feed.left_out:
             left.append((f" · {feed.left_out / 1e6:,.0f} MB passed over to keep up", "dim"))
         left += self._hindrance()
-        held = "lines held" if feed and not feed.at_start else "lines"
+        if store.repeats is not None and store.repeats.dropped:
+            left.append((f" · {store.repeats.dropped:,} repeated left out", "dim"))
+        held = "lines loaded" if feed and not feed.at_start else "lines"
         right: Line = [(f"{len(store):,} {held} ", "dim")]
         width = self.size.width
         return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
+
+    def _found(self) -> Line:
+        """Return what is searched for, and in how many lines it was found."""
+        if not self.view.find_text:
+            return []
+        line: Line = [(" · ", "dim"), (f"find {self.view.find_text}", "accent")]
+        if self.search is not None:
+            more = "" if self.search.finished else "…"
+            line.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
+        return line
 
     def _hindrance(self) -> Line:
         """Return what the log waits for, or why nothing comes."""

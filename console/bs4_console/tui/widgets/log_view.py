@@ -277,15 +277,24 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
         self.post_message(self.Told())
 
-    def title(self, unread: int = 0) -> Line:
-        """Return, as a styled line for the title of the log, which filter is set, how many lines it
-        shows, and whether the log follows its end or is paused. `unread` is the number of new lines
-        that were not fetched from the pod yet.
+    def state(self, unread: int = 0) -> Line:
+        """Return, as a styled line for the title of the log, whether the log follows its end or is
+        paused. `unread` is the number of new lines that were not fetched from the pod yet.
+        """
+        if self.following:
+            return [("following", "good")]
+        unseen = self.unseen + unread
+        new = f" +{unseen:,} new" if unseen else ""
+        return [("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
+
+    def title(self) -> Line:
+        """Return, as a styled line for the title of the log, which filter is set and how many lines
+        it shows.
         """
         line: Line = []
         if self.floor:
             level = LEVEL_NAMES.get(self.floor, str(self.floor))
-            line += [(" · ", "dim"), (f"{level} and worse", "accent")]
+            line += [(" · ", "dim"), (f"{level} and up", "accent")]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
@@ -294,12 +303,7 @@ class LogView(LogCanvas, can_focus=True):
             line += [(" · ", "dim"), ("folded", "accent"), (f" {alike:,} alike", "dim")]
         if self._side:
             line.append((f" · from column {self._side}", "dim"))
-        line.append((" · ", "dim"))
-        if self.following:
-            return [*line, ("following", "good")]
-        unseen = self.unseen + unread
-        new = f" +{unseen:,} new" if unseen else ""
-        return [*line, ("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
+        return line
 
     # -- keys and mouse
 

@@ -225,6 +225,8 @@ class Prompt(Vertical):
         offers = list(self._complete(self.field.value))
         if not offers:
             self._tabbed = self.field.value
+            if self.kind == ":" and " " not in self.field.value:
+                self.complain(f"No command here begins with {self.field.value!r}.")
             return
         completed = _common(offers)
         # After a directory more is typed.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 GAP = 2
+#: Cells that the column with the rest of a line keeps.
+REST_LEAST = 16
 
 
 class RowTable(ScrollView, can_focus=True):
@@ -60,7 +62,7 @@ class RowTable(ScrollView, can_focus=True):
         self.rows: list[Row] = []
         self._at: dict[tuple[str, str], int] = {}
         self._widths: list[tuple[Column, int]] = []
-        self._fitted: tuple[int, str] | None = None
+        self._fitted: tuple[int, int, str] | None = None
         self.mark = ""
         """The column that the rows are sorted by, with `-` in front if reversed, or "" for the
         default order.
@@ -90,14 +92,16 @@ class RowTable(ScrollView, can_focus=True):
         """Show these rows instead of the present ones. Only rows that differ are painted. If the
         row under the cursor is gone, the cursor stays at its position.
         """
-        before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
+        before, widths, fitted = self.rows, self._widths, (*self.size, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
             return  # of thousands of rows mostly none is another
         self._fitted = fitted
         index = self.index
         self.rows = list(rows)
         self._at = {row.key: i for i, row in enumerate(self.rows)}
-        self._widths = self._fit(self.size.width - 1)
+        # A scrollbar takes a cell of each row.
+        scrolled = len(self.rows) + 1 > self.size.height
+        self._widths = self._fit(self.size.width - 1 - scrolled)
         if self.cursor not in self._at:
             self.set_reactive(
                 RowTable.cursor,
@@ -157,26 +161,35 @@ class RowTable(ScrollView, can_focus=True):
             self.scroll_to(y=self.index - height + 1, animate=False)
 
     def _fit(self, width: int) -> list[tuple[Column, int]]:
-        """Return the columns that fit, with their widths. Each is as wide as its content up to its
-        most, the important ones first. The column that takes the rest keeps at least its least
-        width.
+        """Return the columns that fit, with their widths. Which columns these are depends on the
+        width alone: the important ones first, each with its least width. Each is then as wide as
+        its content, up to its most. What that is too much is taken from the column with the rest,
+        down to REST_LEAST cells, and then from the others, the unimportant ones first.
         """
-        sizes = {c.id: self._natural(c) for c in self._columns}
         kept: list[Column] = []
-        room = width
+        room = width + GAP
         for column in sorted(self._columns, key=lambda c: -c.importance):
-            wide = sizes[column.id]
-            if not column.most:
-                wide = min(wide, column.least)
-            if not kept or wide + GAP <= room:
+            if not kept or self._least(column) + GAP <= room:
                 kept.append(column)
-                room -= wide + (GAP if len(kept) > 1 else 0)
-        taken = sum(sizes[c.id] + GAP for c in kept if c.most)
+                room -= self._least(column) + GAP
+        sizes = {c.id: self._natural(c) for c in kept if c.most}
+        rest = sum(min(REST_LEAST, c.least) for c in kept if not c.most)
+        over = sum(sizes.values()) + rest + GAP * (len(kept) - 1) - width
+        for column in sorted(kept, key=lambda c: c.importance):
+            if column.most and over > 0:
+                less = min(over, sizes[column.id] - self._least(column))
+                sizes[column.id] -= less
+                over -= less
+        taken = sum(sizes.values()) + GAP * (len(kept) - 1)
         return [
             (c, sizes[c.id] if c.most else max(0, width - taken))
             for c in self._columns
             if c in kept
         ]
+
+    def _least(self, column: Column) -> int:
+        """Return the least width of a column, in which its heading fits."""
+        return max(column.least, len(column.title) if column.most else 0)
 
     def _natural(self, column: Column) -> int:
         content = max((row.widths.get(column.id, 0) for row in self.rows), default=0)

@@ -1,0 +1,191 @@
+"""The screen of a run's checkpoints, from which they are kept, copied to a store, restored and
+merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+
+from bs4_console.pods.state import PodState, RunState
+from bs4_console.tui import commands, formatting, merging, status
+from bs4_console.tui.checkpoint_line import CheckpointLine
+from bs4_console.tui.screens import checkpoint_orders
+from bs4_console.tui.screens.base import Subject
+from bs4_console.tui.screens.table import TableScreen
+from bs4_console.tui.styled_text import Line, cut, text_of
+from bs4_console.tui.views import checkpoints as view
+from bs4_console.tui.views import store
+from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.widgets.table import RowTable
+
+#: Seconds between two looks of the pod at its disk while this screen is shown.
+LOOK_S = 10.0
+
+
+class CheckpointsScreen(TableScreen):
+    """The checkpoints of the run `run` on `pod`, the newest first, with those that are only in the
+    store. The checkpoint under the cursor is shown with its parts.
+    """
+
+    place: ClassVar[str] = commands.CHECKPOINTS
+    DEFAULT_CSS = """
+    CheckpointsScreen #note { height: auto; }
+    CheckpointsScreen VerticalScroll {
+        height: auto; max-height: 50%; border-top: solid $panel; scrollbar-size-vertical: 1;
+    }
+    """
+
+    def __init__(self, pod: PodState, run: RunState) -> None:
+        super().__init__()
+        self.pod, self.run_name, self._last = pod, run.name, run
+
+    def body(self) -> Iterable[Widget]:
+        """Yield the lines above the table, the table, and the checkpoint in full."""
+        yield Panel(id="note")
+        yield RowTable(view.COLUMNS)
+        with VerticalScroll(can_focus=False):
+            yield Panel(id="parts")
+
+    def on_mount(self) -> None:
+        """Begin to ask the pod for the report."""
+        self._report = CheckpointLine(
+            self.console_app, self.pod, self.run_name, self.redraw, every_s=LOOK_S
+        )
+
+    def subject(self) -> Subject:
+        """Return the pod and the run of the screen. If the run was removed from the pod, it is
+        returned as it was last.
+        """
+        self._last = self.pod.runs.get(self.run_name, self._last)
+        return Subject(self.pod, self._last)
+
+    def trail(self) -> Sequence[str]:
+        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
+        "checkpoints".
+        """
+        return ("fleet", self.pod.name, self.run_name, "checkpoints")
+
+    def draw(self) -> None:
+        """Redraw the lines above the table, the table, and the checkpoint under the cursor."""
+        found = self._report.report()
+        if found is None:
+            self.query_one("#note", Panel).show(self._waiting())
+            self.table.show([])
+            self._show_parts()
+            return
+        from bs4_console.checkpoints import listing  # imported already, for the report
+
+        rows = view.rows(found, self.pod, self.run_name)
+        kept = self.sifted(rows)
+        width = self.size.width
+        order = listing.standing(self.pod, self.run_name)
+        told = listing.line(found)
+        if status.is_old(self._report.age):
+            told += f"; seen {formatting.age(self._report.age)} ago"
+        lines = view.heading(found, told, order, width)
+        if copy := store.line(self.pod, self.run_name, self.console_app.clock, width):
+            lines.append(copy)
+        lines += self.filter_note(len(kept), len(rows), "checkpoint")
+        self.query_one("#note", Panel).show(lines)
+        self.table.show(kept)
+        self._show_parts()
+
+    def _waiting(self) -> list[Line]:
+        """Return the lines for as long as there is no report."""
+        if self._report.trouble:
+            return [[(" ▲ ", "warn bold"), (self._report.trouble, "warn")]]
+        if not self.pod.link.up:
+            return [[(f" {self.pod.name} cannot be asked now; its link is not up.", "warn")]]
+        return [[(" … ", "accent bold"), (f"{self.pod.name} looks at its disk", "accent")]]
+
+    def moved(self) -> None:
+        """Show the checkpoint that is under the cursor now with its parts."""
+        self.draw_bars()
+        self._show_parts()
+
+    def _one(self) -> Mapping[str, Any] | None:
+        """Return the checkpoint under the cursor, or None if it is not on the pod's disk."""
+        found, row = self._report.report(), self.row()
+        if found is None or row is None:
+            return None
+        for one in found["checkpoints"]:
+            if str(one["step"]) == row.key[1]:
+                checkpoint: Mapping[str, Any] = one
+                return checkpoint
+        return None
+
+    def _show_parts(self) -> None:
+        one, found, width = self._one(), self._report.report(), self.size.width
+        self.query_one(VerticalScroll).display = one is not None
+        lines: list[Line] = []
+        if one is not None and found is not None:
+            lines = view.detail(one, width - 1)
+            if "disk" in found:
+                from bs4_console.checkpoints import listing  # imported already, for the report
+
+                for text in listing.remarks({"guard": None, **found}):
+                    lines.append(cut([("   ", ""), (text, "dim")], width - 1))
+        self.query_one("#parts", Panel).show(lines)
+
+    def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar at the bottom may offer `command` now. A restore is offered
+        only if the run has or had a copy in a store.
+        """
+        if command.id == "restore":
+            return self.run_name in self.pod.ledger.syncs
+        return command.id not in ("retry", "open") and super().hints(command)
+
+    # -- commands
+
+    def do_keep(self, args: str) -> None:
+        """Ask for confirmation, and then give the pod the retention order in `args`, "N", "N M" or
+        "off". If `args` is empty, open the prompt in which it is typed.
+        """
+        if not args:
+            self.do_command("keep ")
+        elif (session := self.session()) is not None:
+            checkpoint_orders.keep(self.console_app, session, self.run_name, args, self._again)
+
+    def do_sync(self, args: str) -> None:
+        """Ask for confirmation, and then order the pod to copy the run's checkpoints to the place
+        in `args`, or to stop that with "off". If `args` is empty, open the prompt.
+        """
+        known = self.pod.ledger.syncs.get(self.run_name)
+        if not args:
+            self.do_command(f"sync {known.place if known else 'b2://'}")
+        elif (session := self.session()) is not None:
+            checkpoint_orders.sync(self.console_app, session, self.run_name, args, self._again)
+
+    def do_restore(self, args: str) -> None:
+        """Have the pod plan a restore from the store, and ask for confirmation. `args` is a step,
+        a place, or both; what it leaves out is the newest complete step and the run's own place.
+        """
+        session, run = self.session(), self.subject().run
+        if session is not None and run is not None:
+            checkpoint_orders.restore(self.console_app, session, run, args, self._again)
+
+    def do_merge(self, args: str) -> None:
+        """Have the pod plan the merge of a checkpoint, and ask for confirmation. `args` is its
+        step, or "" for the checkpoint under the cursor.
+        """
+        one = self._one()
+        step = args
+        if not step and one is not None and one["complete"]:
+            step = str(one["step"])
+        if (session := self.session()) is not None:
+            merging.begin(self.console_app, session, self.run_name, step)
+
+    def do_copy(self, args: str) -> None:
+        """Copy the table and the lines above it to the clipboard as text. `args` is ignored."""
+        lines = [self.query_one("#note", Panel).text]
+        for row in self.table.rows:
+            lines.append("  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS))
+        self.console_app.copy("\n".join(lines), "Copied the checkpoints.")
+
+    def _again(self) -> None:
+        """Ask the pod again, because something was ordered."""
+        self._report.look_again()

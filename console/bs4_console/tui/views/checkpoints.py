@@ -1,0 +1,142 @@
+"""The checkpoints of a run as rows: the newest first, those that are only in the store too, and one
+checkpoint with its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, cut, fold, hanging
+from bs4_console.tui.views.fleet import Column, Row
+
+if TYPE_CHECKING:
+    from bs4_console.pods.state import PodState
+
+COLUMNS = (
+    Column("step", "STEP", 6, 9, 100, "right"),
+    Column("state", "STATE", 15, 15, 99),
+    Column("size", "SIZE", 9, 9, 90, "right"),
+    Column("age", "AGE", 5, 7, 95, "right"),
+    Column("store", "IN THE STORE", 14, 22, 97),
+    Column("parts", "PARTS", 12, 30, 80),
+    Column("missing", "WHAT IS MISSING", 15, 0, 96),
+)
+#: Seconds. A newest checkpoint that is not complete and younger than this is still being written.
+WRITTEN_S = 900.0
+
+
+def rows(found: Mapping[str, Any], pod: PodState, run: str) -> list[Row]:
+    """Return a row for each checkpoint, the newest first. `found` is the run's checkpoint report
+    (the result of `checkpoints.listing.of_pod`). A step that is only in the store has a row too. A
+    row's key is (pod's name, step as text).
+    """
+    local = {int(one["step"]): one for one in found["checkpoints"]}
+    stored = copies(pod, run)
+    newest = max(local, default=-1)
+    made = []
+    for step in sorted(local.keys() | stored.keys(), reverse=True):
+        made.append(_row(pod.name, step, local.get(step), stored.get(step), found, step == newest))
+    return made
+
+
+def copies(pod: PodState, run: str) -> dict[int, tuple[str, str]]:
+    """Return what is known of the copies in the object store, as {step: (words, role)}: verified,
+    on its way, incomplete, or refused and why. Empty if no copy was ever ordered for this run.
+    """
+    view = pod.ledger.syncs.get(run)
+    if view is None:
+        return {}
+    made: dict[int, tuple[str, str]] = {}
+    for step in view.done:
+        made[step] = ("✔ verified", "good")
+    for step, why in (view.listed or {}).items():
+        made[step] = ("✔ verified", "good")
+        if why:
+            made[step] = (f"✖ {why.get('missing') or 'incomplete'}", "warn")
+    for step in view.skipped:
+        made[step] = ("✖ not uploaded", "warn")
+    if view.step is not None:
+        share = view.sent / view.total if view.total else 0.0
+        made[view.step] = (f"… {min(1.0, share):.0%} on its way", "accent")
+    if view.pointer in made:
+        words, role = made[view.pointer]
+        made[view.pointer] = (f"{words}, newest", role)
+    return made
+
+
+def _row(
+    pod: str,
+    step: int,
+    one: Mapping[str, Any] | None,
+    stored: tuple[str, str] | None,
+    found: Mapping[str, Any],
+    newest: bool,
+) -> Row:
+    from bs4_console.checkpoints import listing  # its import takes as long as ten paints
+
+    cells: dict[str, Line] = {
+        "step": [(str(step), "bold")],
+        "state": [("only in store", "dim")],
+        "size": [],
+        "age": [],
+        "store": [stored or (formatting.NONE, "dim")],
+        "parts": [],
+        "missing": [],
+    }
+    if one is not None:
+        parts = " ".join(str(part["name"]) for part in one.get("parts") or ())
+        cells |= {
+            "state": [_state(one, found, newest)],
+            "size": [(formatting.size(one["bytes"]), "")],
+            "age": [(listing.age(one["age_s"]), "")],
+            "parts": [(parts or formatting.NONE, "dim")],
+            "missing": [(missing(one), "warn")],
+        }
+    return Row(key=(pod, str(step)), rank=0, cells=cells, values={"step": step})
+
+
+def _state(one: Mapping[str, Any], found: Mapping[str, Any], newest: bool) -> tuple[str, str]:
+    """Return the state of a checkpoint on the pod as (words, role)."""
+    if one["step"] == found["resumable"]:
+        return "▸ resumes here", "good bold"
+    if one["complete"]:
+        return "✔ complete", "good"
+    young = one["age_s"] is not None and one["age_s"] < WRITTEN_S
+    if newest and young and found["live"]:
+        return "◌ being written", "accent"
+    return "✖ incomplete", "warn bold"
+
+
+def missing(one: Mapping[str, Any]) -> str:
+    """Return what a checkpoint lacks, for example "orchestrator: no such directory", or ""."""
+    return "; ".join(f"{name}: {why}" for name, why in (one.get("missing") or {}).items())
+
+
+def heading(found: Mapping[str, Any], told: str, order: str, width: int) -> list[Line]:
+    """Return the lines above the table, of at most `width` cells: what would be resumed and what
+    the disk still takes (`told`, the result of `checkpoints.listing.line`), and the retention order
+    in words, or that there is none. `found` is the run's checkpoint report.
+    """
+    role = "good" if found["resumable"] is not None else "warn bold"
+    lines: list[Line] = [cut([(" now    ", "head"), (told, role)], width)]
+    lines.append(cut([(" order  ", "head"), (order or "none: nothing is freed", "dim")], width))
+    return lines
+
+
+def detail(one: Mapping[str, Any], width: int) -> list[Line]:
+    """Return one checkpoint in full, in lines of at most `width` cells: each part with its size and
+    path, why a part is not complete, and what is missing.
+    """
+    lines: list[Line] = [[(f" step {one['step']}", "bold")]]
+    for part in one.get("parts") or ():
+        sign, role = ("✔", "good") if part.get("complete") else ("✖", "warn bold")
+        head: Line = [(f"   {sign} ", role), (f"{part['name']:<14} ", "accent")]
+        head.append((f"{formatting.size(part.get('bytes')):>10}  ", ""))
+        lines.append(cut([*head, (str(part.get("path", "")), "dim")], width))
+        if part.get("why"):
+            lines += fold(str(part["why"]), width - 2, "warn", 5)
+    for name, why in (one.get("missing") or {}).items():
+        lines += hanging([("   ✖ ", "warn bold")], fold(f"{name}: {why}", width - 6, "warn"))
+    return lines

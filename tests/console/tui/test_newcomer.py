@@ -1,0 +1,338 @@
+"""What a newcomer stumbled over, one test for each point; README.md has the table."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from textual.widgets import Input
+
+from bs4_console.tui import status
+from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.palette import ConsoleCommands
+from bs4_console.tui.screens.base import ConsoleScreen
+from bs4_console.tui.styled_text import text_of
+from bs4_console.tui.views import fleet, incident, plan
+from bs4_console.tui.widgets import curves, log_lines
+from bs4_console.tui.widgets.bars import KeyBar, NewsLine
+from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.widgets.table import GAP, RowTable
+from tests.console.tui import fixtures
+from tests.console.tui.driving import drive, settle, until
+from tests.console.tui.scenes import SCENES, SIZES, opened
+
+
+def page(app: Any) -> str:
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def text(app: Any, kind: type[Panel]) -> str:
+    return "\n".join(text_of(line) for line in app.screen.query_one(kind).lines)
+
+
+def console(*sessions: fixtures.RecordedSession) -> Any:
+    return ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+
+
+@pytest.mark.long
+@pytest.mark.beside
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_is_typed_is_on_every_screen_at_every_size(size: tuple[int, int]) -> None:
+    """The prompt takes two rows from the screen and pushes none off it."""
+    seen = set()
+    for scene in SCENES:
+        app: Any
+        app, sessions = opened(scene.pods)
+        async with app.run_test(size=size) as pilot:
+            await drive(pilot, sessions, scene.keys)
+            if not isinstance(app.screen, ConsoleScreen):
+                continue
+            seen.add(type(app.screen).__name__)
+            await pilot.press("colon")
+            await settle(pilot)
+            app.screen.prompt.field.insert_text_at_cursor("fleet")
+            await settle(pilot)
+            field = app.screen.query_one(Input)
+            assert field.region.bottom <= size[1], scene.name
+            assert ":fleet" in page(app).replace(" ", ""), scene.name
+            assert not app.screen.show_vertical_scrollbar, scene.name
+            assert app.screen.query_one(KeyBar).region.bottom == size[1], scene.name
+    assert "RunScreen" in seen
+
+
+async def test_a_letter_that_does_nothing_says_so() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("q",))
+        assert "q does nothing here: :q leaves, esc goes one level up." in text(app, NewsLine)
+        await drive(pilot, [session], ("U", "W"))
+        assert "W (launch) works on these screens: checkpoints, fleet, pod, run." in text(
+            app, NewsLine
+        )
+        await drive(pilot, [session], ("colon", "c", "h", "tab"))
+        assert "No command here begins with 'ch'." in page(app)
+
+
+async def test_incident_of_a_healthy_run_says_where_one_is() -> None:
+    sessions = fixtures.everything()
+    app = console(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, (":run code-14b", "i"))
+        assert "No incident is open here. On h100-a/math-7b: Trainer and orch" in text(
+            app, NewsLine
+        ).replace("\n   ", " ")
+
+
+async def test_news_stand_in_a_line_of_their_own_and_go_with_the_screen() -> None:
+    """A message covers nothing. Only an error is a toast, and neither outlives its place."""
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ())
+        app.say("Copied.")
+        app.say("Broken.", severity="error")
+        await settle(pilot)
+        assert len(app._notifications) == 1
+        app.say("Copied.")
+        await settle(pilot)
+        assert text(app, NewsLine) == " · Copied."
+        assert app.screen.query_one(NewsLine).region.bottom == 23
+        await drive(pilot, [session], ("enter",))
+        assert not app.screen.query_one(NewsLine).display
+        assert not app._notifications
+        assert [said.text for said in app.messages] == ["Copied.", "Broken.", "Copied."]
+
+
+@pytest.mark.parametrize("keys", [(), ("enter",), ("i",)])
+async def test_the_stop_of_a_run_that_hangs_is_in_the_key_bar(keys: tuple[str, ...]) -> None:
+    session = fixtures.desync()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], keys)
+        assert "K stop run" in text(app, KeyBar)
+
+
+async def test_the_stop_of_a_healthy_run_gives_way_to_other_keys() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        assert "K stop run" not in text(app, KeyBar)
+
+
+def test_an_incident_that_is_over_says_so_before_its_title() -> None:
+    pod = fixtures.recovered().state
+    (found,) = pod.ledger.incidents.values()
+    found = dataclasses.replace(found, state="resolved")
+    lines = incident.heading(found, pod, fixtures.CLOCK, 100)
+    assert text_of(lines[0]).startswith(" ✔  RECOVERED. It was: Trainer and orchestrator wait")
+    found = dataclasses.replace(found, state="open")
+    lines = incident.heading(found, pod, fixtures.CLOCK, 100)
+    assert "RECOVERED" not in text_of(lines[0])
+
+
+def test_the_confirmation_says_all_that_the_plan_does() -> None:
+    body = {"steps": fixtures.PLAN_STEPS, "danger": "move"}
+    assert plan.effects(body, 47) == (
+        "It ends 11 processes, moves 2 entries (35.2 MiB) to the run's trash, and starts the run "
+        "again from step 40 (7 steps done again)."
+    )
+    afresh = {"steps": [{"kind": "relaunch", "parameters": {"resume": None}}], "danger": "move"}
+    assert plan.effects(afresh, 9) == (
+        "It starts the run afresh, from no checkpoint (10 steps done again)."
+    )
+    assert plan.effects({"steps": [], "danger": "none"}, None) == "It changes nothing that trains."
+
+
+def test_what_a_plan_moves_is_shown_however_its_record_has_it() -> None:
+    """Steps that move a whole run name paths alone, others paths with sizes."""
+    shown = {"directories": ["/data/run_default"], "entries": [{"path": "/data/a", "bytes": 2048}]}
+    body = {"danger": "move", "steps": [{"kind": "move_run", "shown": shown}]}
+    assert plan.effects(body, None) == "It moves 2 entries (2.0 KiB) to the run's trash."
+    assert plan.moved_entries(shown) == [("/data/run_default", None), ("/data/a", 2048)]
+
+
+async def test_a_question_that_cannot_be_drawn_closes_and_confirms_nothing() -> None:
+    session = fixtures.planned()
+    (found,) = session.state.ledger.plans.values()
+    found.plan["steps"] = [7]
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("i", "r"))
+        await until(pilot, lambda: type(app.screen).__name__ == "IncidentScreen")
+        assert any("the question cannot be drawn" in said.text for said in app.messages)
+        assert not session.submitted
+
+
+def stopped_by_hand() -> fixtures.RecordedSession:
+    """The healthy run after a stop that alice confirmed."""
+    session = fixtures.healthy()
+    pod = session.state
+    key = "01JD000000000000000000STOP"
+    common = {"action": key, "run": "code-14b"}
+    fixtures.journal(
+        pod, "action", 60, kind="stop", who="alice@laptop", event="accepted", body={}, **common
+    )
+    fixtures.journal(
+        pod,
+        "run",
+        50,
+        event="attempt-ended",
+        run="code-14b",
+        attempt=1,
+        code=1,
+        state="stopped",
+        detail="the launcher ended with exit code 1",
+    )
+    fixtures.journal(pod, "action", 49, event="done", detail="nothing of it is left", **common)
+    return session
+
+
+def test_a_stop_by_hand_is_told_as_that_and_stands_below_running_runs() -> None:
+    stopped, running = stopped_by_hand().state, fixtures.healthy().state
+    run = stopped.runs["code-14b"]
+    assert run.word == "stopped"
+    assert [phrase for phrase, _ in status.wrong(stopped, run, fixtures.CLOCK)] == [
+        "stopped by alice@laptop at 03:11"
+    ]
+    running.name = "z-last"
+    rows = fleet.rows([stopped, running], fixtures.CLOCK)
+    assert [row.key[0] for row in rows] == ["z-last", "h100-b"]
+    assert rows[1].rank == 0
+
+
+def test_a_finished_run_has_done_all_its_steps() -> None:
+    run = fixtures.finished().state.runs["reverse-text"]
+    assert run.step == 19
+    assert text_of(fleet.step_line(run)) == "20/20"
+
+
+async def test_the_help_is_dense_searched_and_shown_whole_on_demand() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("question_mark",))
+        dense = app.screen.text.lines
+        assert len(dense) < 66, "a page of 80x24 needs no more than two turns"
+        assert page(app).index("✖ critical") < page(app).index("ON THIS SCREEN")
+        await drive(pilot, [session], ("/terminate",))
+        found = [text_of(line) for line in app.screen.text.lines if ":stop" in text_of(line)]
+        assert len(found) == 1
+        assert ":launch" not in app.screen.text.text
+        await drive(pilot, [session], ("x",))
+        assert "asks for the run's name" in " ".join(app.screen.text.text.split())
+        await drive(pilot, [session], ("escape",))
+        assert ":launch" in app.screen.text.text
+
+
+async def test_the_palette_knows_other_words() -> None:
+    app = console(fixtures.desync())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        provider = ConsoleCommands(app.screen)
+        for typed, title in (
+            ("kill", "Stop run"),
+            ("resume", "Launch"),
+            ("ckpt", "Checkpoints"),
+            ("error", "Incident"),
+        ):
+            hits = [hit async for hit in provider.search(typed)]
+            assert title in [hit.text for hit in hits], typed
+            assert all(len(str(hit.match_display)) < 80 for hit in hits)
+
+
+def test_the_columns_depend_on_the_width_and_on_nothing_else() -> None:
+    table = RowTable(fleet.COLUMNS)
+    seen: dict[int, set[tuple[str, ...]]] = {}
+    for sessions in (fixtures.everything(), [fixtures.healthy()], [fixtures.idle()]):
+        table.rows = fleet.rows([session.state for session in sessions], fixtures.CLOCK)
+        for width in (79, 119, 199):
+            fitted = table._fit(width)
+            ids = tuple(column.id for column, _ in fitted)
+            seen.setdefault(width, set()).add(ids)
+            assert sum(cells for _, cells in fitted) + GAP * (len(fitted) - 1) <= width
+    assert {width: len(ids) for width, ids in seen.items()} == {79: 1, 119: 1, 199: 1}
+    assert seen[79] == {("state", "pod", "run", "step", "age", "wrong")}
+
+
+async def test_room_below_the_rows_holds_curves_and_the_newest_actions() -> None:
+    sessions = [fixtures.acting(), fixtures.healthy()]
+    app = console(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, ())
+        shown = page(app)
+        assert "grad norm 0.1419" in shown
+        assert "RECENT  J shows all" in shown
+        assert "playbook step-desync  h100-a/math-7b  by alice@laptop  Move 2 step" in shown
+        await drive(pilot, sessions, ("down",))
+        assert "grad norm 0.1419" not in page(app), "the curves are those of the row"
+        assert "grad norm" in page(app)
+        await pilot.resize_terminal(120, 18)
+        await settle(pilot)
+        assert "grad norm" not in page(app), "rows and details go first"
+        assert "RECENT" not in page(app)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (b"[trainer0]:18:03:09    INFO Saving", "18:03:09    INFO Saving"),
+        (
+            b"(APIServer pid=36) INFO 11-27 18:03:10 [loggers.py:335] Engine",
+            "18:03:10    INFO [log",
+        ),
+        (b'INFO:     127.0.0.1:4 - "POST /pause HTTP/1.1" 200', "            INFO 127.0.0.1:4 - "),
+        (b"Traceback (most recent call last):", "                 Traceback"),
+    ],
+)
+def test_the_merged_log_has_columns(raw: bytes, shown: str) -> None:
+    line = log_lines.body(0, raw, log_lines.Marks(), 0, 200, columns=True)
+    assert text_of(line).startswith(shown)
+    alone = log_lines.body(0, raw, log_lines.Marks(), 0, 200)
+    assert text_of(alone) == raw.decode(), "a source alone is shown as it is"
+
+
+def test_each_source_has_a_hue_that_no_state_has() -> None:
+    names = ["orch", "trainer", "infer"]
+    roles = [log_lines.source_span(names, number)[0][1] for number in range(3)]
+    assert len(set(roles)) == 3
+    assert not set(roles) & {"good", "warn", "bad", "accent"}
+
+
+def test_percent_is_shown_as_it_is_measured() -> None:
+    curve = curves.Curve("GPU %", [(1, 4.73), (2, 6.9231)], None)
+    assert "GPU % 7 " in text_of(curves.chart(curve, 40, 6, 1, 2)[0])
+    loss = curves.Curve("loss", [(1, 4.73), (2, 6.9231)], None)
+    assert "loss 6.9231" in text_of(curves.chart(loss, 40, 6, 1, 2)[0])
+
+
+async def test_the_form_says_at_once_that_the_run_is_running() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (":launch",))
+        assert "code-14b is running; it is not started a second time." in page(app)
+        assert "from step, or fresh" in page(app)
+
+
+async def test_a_line_keeps_its_components_name_when_the_launchers_copy_came_first() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    line = "03:12:40    INFO Updating policy in-flight to version 188\n"
+    async with app.run_test(size=(120, 40)) as pilot:
+        session.write("log/code-14b/launcher", b"03:12:39    INFO RL trainer started by rl.toml\n")
+        await drive(pilot, [session], ("l",))
+        await until(pilot, lambda: "started by rl.toml" in page(app))
+        session.write("log/code-14b/launcher", line.encode())
+        await until(pilot, lambda: _source_of(app, "in-flight") == "launcher")
+        session.write("log/code-14b/orchestrator", line.encode())
+        await until(pilot, lambda: _source_of(app, "in-flight") == "orch")
+
+
+def _source_of(app: Any, words: str) -> str:
+    """Paint the log, and return the source of its line with these words, or "" if it has none."""
+    app.screen.pulse()
+    found = [row for row in page(app).splitlines() if words in row]
+    return found[0].split()[0] if found else ""
