@@ -185,7 +185,7 @@ SHAPES = {
         "they are tried], `max_price`, `max_spend`, `hours`, `spent` (of the run so far), "
         "`planned` (dollars), `another`, `notes`"
     ),
-    "provision-terminated": "`machine` (PROVIDER:ID), `label`",
+    "provision-terminated": "`machine` (PROVIDER:ID), `label`, `forgotten` (pods)",
     "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",
     "prune-plan": (
         "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` "
