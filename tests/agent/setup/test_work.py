@@ -15,7 +15,7 @@ import pytest
 from bs4_agent.actions import executor
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.book import Book
-from bs4_agent.errors import BadRequest, PlanExpired, Refused
+from bs4_agent.errors import BadRequest, PlanExpired, Refused, StepFailed
 from bs4_agent.journal import Journal
 from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
@@ -88,6 +88,32 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
     return Pod(home)
 
 
+def test_credentials_alone_are_a_set_up(pod: Pod) -> None:
+    plan = pod.accept("K1", pod.plan(trainer="credentials", secrets=["b2"]), SECRET)
+    assert {step.kind for step in plan.steps} == {"credential"}
+    pod.ups.carry_out("K1", plan)
+    assert pod.book.ledger.actions["K1"].state == "done"
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
+    assert not (pod.home.root / "environment").exists()
+    with pytest.raises(BadRequest, match="No credential is named"):
+        read({"trainer": "credentials", "secrets": []})
+
+
+def test_a_step_that_fails_leaves_the_credentials_stored(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come before whatever may fail."""
+
+    def fails(*_: Any) -> str:
+        raise StepFailed("no space left on the device")
+
+    monkeypatch.setattr(STEPS["limits"], "act", fails)
+    plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
+    pod.ups.carry_out("K1", plan)
+    assert pod.book.ledger.actions["K1"].state == "failed"
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
+
+
 def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -> None:
     plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
     pod.ups.carry_out("K1", plan)
@@ -123,8 +149,9 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
         Pod(pod.home).accept("K1", plan_hash, SECRET)
 
 
+@pytest.mark.parametrize(("step", "before"), [("credential", 0), ("profile", 3)])
 def test_another_agent_goes_on_where_this_one_died(
-    pod: Pod, monkeypatch: pytest.MonkeyPatch
+    pod: Pod, monkeypatch: pytest.MonkeyPatch, step: str, before: int
 ) -> None:
     plan = pod.accept("K1", pod.plan(secrets=["b2"]), SECRET)
 
@@ -135,7 +162,7 @@ def test_another_agent_goes_on_where_this_one_died(
         raise Died
 
     with monkeypatch.context() as dying:
-        dying.setattr(STEPS["credential"], "act", dies)
+        dying.setattr(STEPS[step], "act", dies)
         # a killed process forgets nothing either
         dying.setattr(pod.ups, "forget", lambda key: None)
         with pytest.raises(Died):
@@ -143,7 +170,7 @@ def test_another_agent_goes_on_where_this_one_died(
     heir = Pod(pod.home)
     heir.ups.forget_ended()
     action = heir.book.ledger.actions["K1"]
-    assert [step.state for step in action.steps][:3] == ["done"] * 3
+    assert [step.state for step in action.steps].count("done") == before
     heir.ups.carry_out("K1", plan, action)
     assert heir.book.ledger.actions["K1"].state == "done"
     assert json.loads((pod.home.credentials / "b2.json").read_text())["key_id"] == "canary-id"
@@ -184,5 +211,5 @@ def test_a_full_disk_ends_the_action_with_a_sentence(
     monkeypatch.setattr(STEPS["limits"], "act", full)
     pod.ups.carry_out("K1", plan)
     action = pod.book.ledger.actions["K1"]
-    assert (action.state, action.steps[0].state) == ("failed", "failed")
+    assert (action.state, action.steps[-1].state) == ("failed", "failed")
     assert "/x/limits.json cannot be used: No space left" in action.detail
