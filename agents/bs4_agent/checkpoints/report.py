@@ -128,6 +128,7 @@ def report(
             "at_least": order.at_least,
             "milestones": order.milestones,
             "synced": order.synced,
+            "best": order.best,
         },
         "trainer_keeps": form.own_keep,
         "config": _config(spec, layout),
