@@ -198,6 +198,10 @@ def _remarks(found: dict[str, Any]) -> list[str]:
             f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
             f"{checkpoints.size(found['loose']['bytes'])}"
         )
+    if found.get("emptied"):
+        lines.append(
+            f"besides: {found['emptied']} older steps that the trainer's own rotation has emptied"
+        )
     if disk["free"] is not None:
         text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
         if seen["set_bytes"] and seen["every_steps"]:

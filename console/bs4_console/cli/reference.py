@@ -45,11 +45,12 @@ SHAPES = {
         "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, "
         "`checkpoints` [{`step`, `complete`, `missing` {part: why}, `parts` [{`name`, `path`, "
         "`bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] oldest first, "
-        "`resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and "
-        "broadcasts of other steps), `disk` {`path`, `used`, `total`, `free`, `read_only`}, "
+        "`resumable` (the newest complete step, or null), `emptied` (older steps that the trainer's "
+        "rotation has emptied), `loose` {`steps`, `bytes`} (weights and broadcasts of other "
+        "steps), `disk` {`path`, `used`, `total`, `free`, `read_only`}, "
         "`forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many more fit), "
         "`to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, "
-        "`synced`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, `config` "
+        "`synced`, `best`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, `config` "
         "[{`path`, `present`}]"
     ),
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",

@@ -115,6 +115,7 @@ _CHECKPOINTS = Shape(
         "order": mapping,
         "guard": mapping,
         "trainer_keeps": whole,
+        "emptied": whole,
         "next": again,
     },
 )
