@@ -181,8 +181,8 @@ def test_the_report_and_the_pointer(tmp_path: Path) -> None:
 
 
 def test_what_verls_own_rotation_leaves_is_no_checkpoint(tmp_path: Path) -> None:
-    """max_actor_ckpt_to_keep empties `actor`; the step's directory with data.pt stays. A healthy run
-    had 19 rows "no weights", and keep-last-not-deleting.
+    """max_actor_ckpt_to_keep empties `actor`; the step's directory with data.pt stays. A healthy
+    run had 19 rows "no weights", and keep-last-not-deleting.
     """
     root = run(tmp_path, *range(5, 105, 5), tracker="100")
     for step in range(5, 90, 5):
