@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test collect test-long test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test collect test-long test-seeds test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -24,6 +24,11 @@ test-long: system $(STAMP) $(WHEELS)
 collect: $(STAMP)
 	@mkdir -p build
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq --snapshot-warn-unused >build/collected || { cat build/collected; exit 1; }
+
+# Runs the tests behind each of the 88 capabilities of tests/seeds/capabilities.toml and prints the table; ROWS="1-20 33" runs some.
+ROWS ?=
+test-seeds: system $(STAMP) $(WHEELS)
+	$(BIN)/python -m tests.seeds $(ROWS)
 
 # All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
 test-rounds: system $(STAMP) $(WHEELS)

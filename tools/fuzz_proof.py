@@ -127,7 +127,7 @@ DEFECTS = (
     Defect(
         "6-any-field",
         "records",
-        (Change(_RECORDS, "    if not rule(value):\n", "    if rule is None:\n"),),
+        (Change(_RECORDS, "    if not passes(value):\n", "    if passes is None:\n"),),
     ),
     Defect(
         "8-sparse-file",

@@ -42,6 +42,9 @@ UNTRIED: dict[str, str] = {
         "sglang rebuilds torch's tensors from another process, on a GPU; there is neither torch "
         "nor a GPU here."
     ),
+    "ray-not-enough-gpus": (
+        "Ray counts the GPUs of its nodes before verl asks for them; a practice pod has no Ray."
+    ),
     "weight-sync-peak-oom": (
         "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature "
         "has no layers."

@@ -126,6 +126,9 @@ def test_a_model_is_found_by_either_name_in_any_case() -> None:
         ("Qwen/Qwen3-VL-8B-Instruct", "prime-rl", "text-only", "error"),
         ("qwen/qwen3-vl-30b-a3b-instruct", "prime-rl", "text-only", "error"),
         ("openai/gpt-5-nano", "prime-rl", "weights", "error"),
+        ("anthropic/claude-opus-4.5", "prime-rl", "weights", "error"),
+        ("x-ai/grok-4", "verl", "weights", "error"),
+        ("google/gemma-3-12b-it", "prime-rl", "problem", "warning"),
         ("Qwen/Qwen3-8B", "prime-rl", "tool-calls", "warning"),
         ("example/new", "prime-rl", "known", "warning"),
         ("meta-llama/llama-3.1-70b-instruct", "prime-rl", "known", "info"),
@@ -167,6 +170,30 @@ def test_a_token_does_not_follow_to_another_host(hub: Hub) -> None:
 def test_a_hub_that_is_not_there() -> None:
     (remark,) = models.ask_hub("example/text", base="http://127.0.0.1:9", timeout=5)
     assert (remark.check, remark.level) == ("hub", "warning")
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", 0),
+        ("anthropic/claude-opus-4.5", 1),
+        ("openai/gpt-5.1", 1),
+        ("google/gemini-2.5-pro", 1),
+        ("deepseek/deepseek-chat", 1),
+        ("qwen/qwen3-max", 1),
+        ("qwen/qwen3-vl-8b-instruct", 1),
+        ("example/nobody-knows-it", 3),
+    ],
+)
+def test_verify_tells_by_its_exit_code(model: str, code: int) -> None:
+    assert main(["models", "verify", model]) == code
+
+
+def test_a_hub_that_does_not_answer_leaves_it_unknown(hub: Hub) -> None:
+    address = f"http://127.0.0.1:{hub.server_port}"
+    assert main(["models", "verify", "example/down", "--hub", "--hub-url", address]) == 3
+    assert main(["models", "verify", "example/text", "--hub", "--hub-url", address]) == 0
+    assert main(["models", "verify", "example/none", "--hub", "--hub-url", address]) == 1
 
 
 def test_the_command(

@@ -37,6 +37,22 @@ ACTOR_DIED = (
 )
 
 STORIES = {
+    "wandb.init gives up and both sides end on it": (
+        "wandb-unreachable",
+        {
+            "trainer.log": "10:00:00    INFO Starting RL trainer in World(world_size=1)\n"
+            "10:01:31   ERROR An error has been caught in function 'train', process "
+            "'MainProcess' (78), thread 'MainThread' (1):\n"
+            "Traceback (most recent call last):\n"
+            "wandb.errors.errors.CommError: Run initialization has timed out after 90.0 sec.\n"
+            "E1112 10:01:33.101 78 torch/distributed/elastic/multiprocessing/api.py:874] failed "
+            "(exitcode: 1) local_rank: 0 (pid: 78) of binary: /root/.venv/bin/python\n",
+            "orchestrator.log": "10:01:32   ERROR Fatal error in orchestrate\n"
+            "Traceback (most recent call last):\n"
+            "wandb.errors.errors.CommError: Run initialization has timed out after 90.0 sec.\n",
+            "rl.log": "10:01:34   ERROR Error: Trainer failed with exit code 1\n",
+        },
+    ),
     "a full disk ends the trainer, and the others wait for it in vain": (
         "disk-full",
         {

@@ -13,6 +13,8 @@ from bs4_agent.errors import BadRequest
 #: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.
 LEAST = 2
+#: The most characters of a metric's name.
+_LONGEST = 120
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class Order:
     not fit on the disk, only `at_least` stay, which equals `last` unless the user allowed fewer.
     Steps that are a multiple of `milestones` stay too; 0 means no milestones. If `synced` is True,
     a complete set is removed only after it was verified in the store. `who` is the person who gave
-    the order, by their own statement.
+    the order, by their own statement. `best` names a metric, "reward" or a validation, whose best
+    complete checkpoint stays as well; "" means none.
     """
 
     last: int
@@ -31,6 +34,7 @@ class Order:
     milestones: int = 0
     who: str = ""
     synced: bool = False
+    best: str = ""
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
@@ -45,6 +49,7 @@ class Order:
             int(record.get("milestones") or 0),
             str(record.get("who", "")),
             bool(record.get("synced")),
+            str(record.get("best") or ""),
         )
 
     def milestone(self, step: int) -> bool:
@@ -54,13 +59,13 @@ class Order:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
-def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
+def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | str | None]:
     """Check the body of an action that gives or takes back a retention order, and return the fields
     for the journal's `order` record. All fields are None if the order is taken back. Raises
     BadRequest if the body is malformed.
     """
     if body.get("off"):
-        return {"last": None, "at_least": None, "milestones": None, "synced": None}
+        return {"last": None, "at_least": None, "milestones": None, "synced": None, "best": None}
     last, milestones = body.get("last"), body.get("milestones") or 0
     if type(last) is not int or last < LEAST:
         raise BadRequest(
@@ -77,4 +82,13 @@ def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
         raise BadRequest(
             "`synced` is true or false: whether what goes must lie verified in the store."
         )
-    return {"last": last, "at_least": least, "milestones": milestones, "synced": synced}
+    best = body.get("best") or ""
+    if not isinstance(best, str) or not best.isprintable() or len(best) > _LONGEST:
+        raise BadRequest("`best` is the name of a metric: reward, or a validation of the run.")
+    return {
+        "last": last,
+        "at_least": least,
+        "milestones": milestones,
+        "synced": synced,
+        "best": best,
+    }

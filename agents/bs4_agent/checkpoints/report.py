@@ -92,6 +92,7 @@ def report(
     while the run is running, and `step_s` the median seconds of a training step.
 
     The keys of the result are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last),
+    `emptied` (the number of older steps that the trainer's own rotation has emptied),
     `resumable` (the newest complete step), `loose` (number and bytes of the steps of which only
     weights are on the disk), `disk`, `forecast`, `order`, `trainer_keeps` and `config`. Sizes are
     in bytes, times are wall-clock seconds since 1970, and None means unknown.
@@ -111,12 +112,16 @@ def report(
     )
     loose = [one for one in sets if not one.checkpoint]
     whole = complete_sets(sets)
+    # One above the newest complete step is just being begun.
+    newest = whole[0].step if whole else -1
+    emptied = [one.step for one in sets if one.emptied and one.step < newest]
     return {
         "run": spec.run,
         "trainer": trainer.id,
         "output_dir": str(spec.output_dir),
         "live": live,
-        "checkpoints": [as_dict(one) for one in sets if one.checkpoint],
+        "checkpoints": [as_dict(one) for one in sets if one.checkpoint and one.step not in emptied],
+        "emptied": len(emptied),
         "resumable": whole[0].step if whole else None,
         "loose": {"steps": len(loose), "bytes": sum(one.bytes for one in loose)},
         "disk": usage,
@@ -128,6 +133,7 @@ def report(
             "at_least": order.at_least,
             "milestones": order.milestones,
             "synced": order.synced,
+            "best": order.best,
         },
         "trainer_keeps": form.own_keep,
         "config": _config(spec, layout),

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.checkpoints import removal
+from bs4_agent.checkpoints import best, removal
 from bs4_agent.checkpoints.forecast import Forecast, forecast
 from bs4_agent.checkpoints.holds import alone, holder
 from bs4_agent.checkpoints.inventory import texts
@@ -163,6 +163,7 @@ class Retention:
                 verify,
                 lambda one: self._busy(name, order, one, pause),
                 emergency=look.emergency,
+                worth=self._worth(look),
             )
         if decision.refused:
             self._say(
@@ -215,6 +216,17 @@ class Retention:
         if run.live:
             need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
         return _Look(run, order, sets, usage["free"], need, seen)
+
+    def _worth(self, look: _Look) -> dict[int, float]:
+        """Return how good each complete checkpoint is by the metric of the order, {} if the order
+        names none or nothing is old enough to go.
+        """
+        whole = numbers(complete_sets(look.sets))
+        if not look.order.best or len(whole) <= look.order.at_least:
+            return {}
+        directory = self._pod.runs.home.state / "steps" / look.run.name
+        values = best.values_of(directory, look.order.best)
+        return best.worth(look.order.best, values, whole)
 
     def _pause(self, look: _Look) -> float:
         """Return the seconds until the next scan of the run: a quarter of the time between two
@@ -399,6 +411,7 @@ class Retention:
                 verify,
                 lambda one: self._unsaved(name, order, one),
                 emergency=now.emergency,
+                worth=self._worth(now),
             )
         changed = {one.step: one for one in chosen}
         for one in decision.free:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bs4_agent.checkpoints.best import best_first
 from bs4_agent.checkpoints.orders import LEAST, Order
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
@@ -59,6 +60,7 @@ def decide(
     busy: Callable[[StepSet], str],
     *,
     emergency: bool = False,
+    worth: Mapping[int, float] | None = None,
 ) -> Decision:
     """Decide which checkpoints the retention `order` allows to remove now, and return the decision;
     nothing is removed. Only checkpoints that are older than the newest verified ones may go. `own`
@@ -66,7 +68,9 @@ def decide(
 
     `verified(set)` returns why a complete checkpoint cannot be relied on, and `busy(set)` why a
     checkpoint is in use; both return "" if nothing is wrong. `emergency` is True if the next
-    checkpoint does not fit on the disk; then only `order.at_least` sets stay.
+    checkpoint does not fit on the disk; then only `order.at_least` sets stay. `worth` says how good
+    each complete checkpoint is by the metric that the order names, a higher number for a better
+    one; the best stays.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
@@ -93,13 +97,49 @@ def decide(
             f"doubt: {', '.join(doubts[:5])}",
         )
     old, spared = _old(sets, kept, order, own)
+    best = _Best(order, worth or {}, whole, verified)
     free = []
     for one in old:
-        if why := busy(one):
+        if why := best.spares(one) or busy(one):
             spared[one.step] = why
         else:
             free.append(one)
     return Decision(free, steps, spared)
+
+
+class _Best:
+    """Says why a checkpoint stays because of its quality. Only the best one whose content is whole
+    is proof of the best result, so better ones that cannot be verified stay beside it.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        worth: Mapping[int, float],
+        whole: Sequence[StepSet],
+        verified: Callable[[StepSet], str],
+    ) -> None:
+        self._metric, self._worth = order.best, worth
+        self._stay: set[int] = set()
+        there = {one.step: one for one in whole}
+        if not self._metric:
+            return
+        for step in best_first(worth):
+            if step in there:
+                self._stay.add(step)
+                if not verified(there[step]):
+                    break
+
+    def spares(self, one: StepSet) -> str:
+        """Return why the old checkpoint stays, or ""."""
+        if not self._metric or not one.complete:
+            return ""
+        if one.step in self._stay:
+            return f"the best by {self._metric}"
+        if not self._worth or one.step < min(self._worth):
+            # It may be the best: what was recorded of it is gone, or has not come yet.
+            return f"its {self._metric} is not known"
+        return ""
 
 
 def _old(

@@ -72,6 +72,13 @@ class StepSet:
         """
         return self.complete or not LOOSE.issuperset(self.parts) or not self.parts
 
+    @property
+    def emptied(self) -> bool:
+        """Return True if the step's directory is there and no part of a checkpoint has a byte in
+        it. verl's own rotation leaves that: it empties `actor`, and `data.pt` beside it stays.
+        """
+        return not self.complete and bool(self.directories) and self.bytes == 0
+
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     """Return every step of the run that has any file on the disk, complete or not, oldest first."""

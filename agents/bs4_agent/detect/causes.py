@@ -23,6 +23,9 @@ _ROLES: dict[Role | None, int] = {
     "warning": 2,
     "maintenance": 3,
 }
+#: What the logs of a run say after one of its processes ended of a failure that the others only
+#: live with (`ends_run` of a signature).
+_ENDED = frozenset({"trainer-exited", "orchestrator-fatal", "launcher-orphans"})
 #: The components of a run that write each log.
 _WRITERS = {
     "trainer": ("rank", "trainer"),
@@ -135,10 +138,13 @@ def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
 
 
 def _explains(cause: Cause, other: Cause) -> bool:
-    """Return True if `cause` explains `other`: its playbook lists the failure, and `other` did not
-    come well before it.
+    """Return True if `cause` explains `other`: its playbook lists the failure, or it is a failure
+    that otherwise only warns and has ended the run; and `other` did not come well before it.
     """
-    return other.finding.failure in cause.playbook.explains and not _before(other, cause)
+    explained = other.finding.failure in cause.playbook.explains
+    if cause.playbook.role == "warning" and cause.finding.role == "root":
+        explained = explained or other.finding.failure in _ENDED
+    return explained and not _before(other, cause)
 
 
 def _before(other: Cause, cause: Cause) -> bool:

@@ -296,6 +296,9 @@ class Engine:
             if track.fired is not None and track.fired.moment.t is not None:
                 fired.append(track.fired.moment.t)
         first = firsts[0]
+        severity, role = playbook.severity, playbook.role
+        if any(track.signature.ends_run for track, _ in tracks):
+            severity, role = "critical", "root"
         finding = Finding(
             failure=playbook.id,
             run=run,
@@ -303,8 +306,8 @@ class Engine:
             summary=str(first["text"])[:_SUMMARY],
             evidence=(firsts + latests)[:_EVIDENCE],
             anchor=_anchor(first),
-            severity=playbook.severity,
-            role=playbook.role,
+            severity=severity,
+            role=role,
             count=sum(track.hits for track, _ in tracks),
         )
         since = None if self._live else max(fired, default=0.0)

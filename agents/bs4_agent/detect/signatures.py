@@ -109,7 +109,8 @@ class Signature:
     every level and none), `logger` matches its logger, `pattern` its text, `unless` does not, and
     `where` and `near` hold. A line that matches `only_after` must have come before, and none that
     matches `not_after`. A line that matches `cleared_by` ends the failure. With `last`, the
-    signature holds only while the matching line is the log's last.
+    signature holds only while the matching line is the log's last. With `ends_run`, the process
+    that wrote the line ends of it, and the finding is a critical root.
     """
 
     failure: str
@@ -125,6 +126,7 @@ class Signature:
     count: int = 1
     within: float | None = None
     last: bool = False
+    ends_run: bool = False
     cleared_by: Expression | None = None
     roles: Mapping[str, Expression] = field(default_factory=dict)
     """Every expression that lines must be searched for, by its role."""
@@ -167,6 +169,7 @@ class Signature:
             count=data.get("count", 1),
             within=data.get("within"),
             last=data.get("last", False),
+            ends_run=data.get("ends_run", False),
             cleared_by=roles.get("cleared_by"),
             roles=roles,
         )

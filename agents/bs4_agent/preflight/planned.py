@@ -40,6 +40,7 @@ PLANNED = frozenset(
         "phase-switch-lineage",
         "env-version-drift",
         "dataset-cache-partial",
+        "adapter-incomplete",
         "gpu-off-bus",
         "gpu-row-remap-pending",
         "gpu-recovery-action",
@@ -60,6 +61,10 @@ def run_facts(
     """
     layout = trainer.layout(spec)
     config = environment_probes.flat_settings(spec)
+    adapters = None
+    if not spec.container:
+        # A path in a container's config is one of the container's.
+        adapters = environment_probes.adapters(spec, config)
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -76,6 +81,7 @@ def run_facts(
             looked_t=time.time(),
             environments=environment_probes.environment_versions(spec, config),
             caches=_caches(environment),
+            adapters=adapters,
             lineage=None if config is None else environment_probes.names(config),
             lineage_before=lineage_before,
         ),

@@ -14,7 +14,7 @@ from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.setup.place import Place, SetupContext
-from bs4_agent.setup.recipe import Recipe, read
+from bs4_agent.setup.recipe import CREDENTIALS, Recipe, read
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.withheld import refuse_lost
 
@@ -44,7 +44,7 @@ class SetupPlan:
         """Return the plan as the dictionary that the journal holds and a console shows."""
         return {
             "playbook": NAME,
-            "title": f"Set the pod up for {self.recipe.trainer}",
+            "title": self._title(),
             "danger": "none",
             "typed_name": False,
             "run": "",
@@ -53,6 +53,12 @@ class SetupPlan:
             "steps": steps_as_dicts(self.steps),
             "verify": {},
         }
+
+    def _title(self) -> str:
+        """Return what the set-up is for, in words."""
+        if self.recipe.trainer == CREDENTIALS:
+            return "Store credentials on the pod"
+        return f"Set the pod up for {self.recipe.trainer}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
@@ -69,10 +75,13 @@ def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
     way or a file cannot be read.
     """
     context = SetupContext(place, recipe, action)
+    kinds = list(STEPS)
+    if recipe.trainer == CREDENTIALS:
+        kinds = ["credential"]
     steps: list[Planned] = []
     try:
-        for step in STEPS.values():
-            steps += step.plan(context)
+        for kind in kinds:
+            steps += STEPS[kind].plan(context)
     except OSError as error:
         raise NotApplicable(
             f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put "

@@ -16,6 +16,8 @@ from bs4_agent.setup.credentials import NAMES
 
 #: Trainers with an environment that a set-up can make; verl comes in an image.
 _SET_UP = ("prime-rl-2026-01", "prime-rl")
+#: In the place of a trainer: store the credentials and nothing else, for a pod of any trainer.
+CREDENTIALS = "credentials"
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MACHINE = re.compile(r"[a-z0-9_]{1,20}")
@@ -57,7 +59,7 @@ class Archive:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a set-up installs on a pod.
+    """What a set-up installs on a pod. If `trainer` is CREDENTIALS, only `secrets` counts.
 
     `directory` is where prime-rl goes, and `repository` and `revision` are what is checked out
     there. `sync` has the arguments of `uv sync`, and `uv_archives` the archive of uv for each
@@ -101,6 +103,8 @@ def read(data: Mapping[str, Any]) -> Recipe:
     value that is not allowed.
     """
     trainer = str(data.get("trainer"))
+    if trainer == CREDENTIALS:
+        return _only_credentials(data)
     if trainer not in _SET_UP:
         raise BadRequest(
             f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(_SET_UP)}."
@@ -123,6 +127,27 @@ def read(data: Mapping[str, Any]) -> Recipe:
         environments=tuple(environment(str(source)) for source in data.get("environments") or ()),
         secrets=tuple(_known(str(name)) for name in data.get("secrets") or ()),
         nofile=nofile,
+    )
+
+
+def _only_credentials(data: Mapping[str, Any]) -> Recipe:
+    """Return the recipe that only stores the credentials that `data` names. Raises BadRequest if it
+    names none, or one that does not exist.
+    """
+    secrets = tuple(_known(str(name)) for name in data.get("secrets") or ())
+    if not secrets:
+        raise BadRequest(f"No credential is named; choose {', '.join(NAMES)}.")
+    return Recipe(
+        trainer=CREDENTIALS,
+        directory=Path.home() / "prime-rl",
+        repository="",
+        revision="",
+        sync=(),
+        uv_archives={},
+        variables={},
+        environments=(),
+        secrets=secrets,
+        nofile=65536,
     )
 
 

@@ -91,7 +91,7 @@ def checked(home: Home, path: str) -> str:
         raise UnknownStream(
             f"{path} cannot be read ({error.strerror}); ask for it as a user who may."
         ) from None
-    if _PRIVATE_KEY.search(head):
+    if private_key(head):
         raise Refused(
             f"{path} holds a private key and is never shown; use a shell on the pod if you "
             "must see it."
@@ -123,3 +123,15 @@ def secret(home: Home, real: str) -> bool:
         or not _SECRET_DIRECTORIES.isdisjoint(directories)
         or _SECRET_NAMES.fullmatch(name) is not None
     )
+
+
+def secret_name(name: str) -> bool:
+    """Return True if a file or directory with this name, which is no path, usually holds
+    credentials, such as `.env`, `id_ed25519`, `server.pem` or the directory `.ssh`.
+    """
+    return name in _SECRET_DIRECTORIES or _SECRET_NAMES.fullmatch(name) is not None
+
+
+def private_key(head: bytes) -> bool:
+    """Return True if `head`, the first HEAD_BYTES bytes of a file, begins a private key."""
+    return _PRIVATE_KEY.search(head) is not None

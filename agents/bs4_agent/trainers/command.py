@@ -29,16 +29,25 @@ class PrimeRlTrainer(Trainer):
     merges = False
 
     _grammar: Grammar
+    #: Bytes for each parameter that are written beside each checkpoint.
+    _weights_beside = 0.0
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
         """Return an empty mapping, because a prime-rl config sets no environment variables."""
         return {}
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return an empty mapping, because the check before the start understands prime-rl's
-        settings itself.
+        """Return `bytes_each`, the bytes on disk of a checkpoint for each parameter of the model:
+        the weights, without an adapter also two moments of Adam for each, and what this generation
+        writes beside them. The check before the start finds the other settings itself.
         """
-        return {}
+        current = settings.settings_of(spec, watching=True)
+        each = 4.0
+        if current.text("trainer.model.optimization_dtype") == "bfloat16":
+            each = 2.0
+        if current.first("trainer.model.lora", "trainer.model.experimental.lora") is None:
+            each *= 3
+        return {"bytes_each": each + self._weights_beside}
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         """Return the parts of one raw line of the log `source`. Never raises."""

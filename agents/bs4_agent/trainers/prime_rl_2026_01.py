@@ -50,6 +50,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
     stop_policy = StopPolicy("tree", (("SIGINT", 30.0), ("SIGTERM", 20.0), ("SIGKILL", 5.0)))
 
     _grammar = Grammar(RULES)
+    # `weights/step_N` in 16 bits: 16 GB of the 47 GB that 8B took.
+    _weights_beside = 2.0
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return `uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from bs4_agent.checkpoints.best import best_first, worth
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import report
 from bs4_agent.detect.detectors.reporting import size as bytes_text
@@ -14,7 +15,8 @@ from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
+from bs4_console.run_log import validation
 from bs4_console.run_log.eta import describe
 
 #: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
@@ -159,6 +161,8 @@ def standing(state: PodState, run: str) -> str:
     text = f"keep-last {order.last}"
     if order.milestones:
         text += f", milestones every {order.milestones}"
+    if order.best:
+        text += f", the best by {order.best}"
     if order.synced:
         text += ", of what is in the store"
     if said is not None and said["event"] != "relieved":
@@ -184,17 +188,50 @@ def order_text(order: Mapping[str, Any]) -> str:
         text += f", {order['at_least']} of them while the disk cannot take the next"
     if order["milestones"]:
         text += f", and every {order['milestones']}th step"
+    if order.get("best"):
+        text += f", and the best by {order['best']}"
     if order.get("synced"):
         text += ", and what is not yet verified in the store"
     return text
 
 
-def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
+def best_step(run: RunState, metric: str, found: Mapping[str, Any]) -> int | None:
+    """Return the step of the run's best complete checkpoint by a metric, or None if no complete
+    checkpoint has a value of it. `found` is the run's checkpoint report. Raises UsageError, which
+    names the metrics that are known, if nothing is recorded by that name.
+    """
+    recorded: dict[str, dict[int, float]] = {}
+    if rewards := run.series("reward"):
+        recorded["reward"] = dict(rewards)
+    for curve in validation.curves_of(run.eval_points):
+        recorded[curve.metric] = {int(step): value for step, value in curve.points}
+    if metric not in recorded:
+        raise UsageError(
+            f"Nothing is recorded of {run.name} by the name {metric!r}, so no checkpoint would "
+            "be freed.",
+            f"Known: {', '.join(recorded) or 'nothing yet'}.",
+        )
+    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
+    order = best_first(worth(metric, recorded[metric], whole))
+    if order:
+        return order[0]
+    return None
+
+
+def protects(state: PodState, run: str, metric: str) -> bool:
+    """Return True if the run's retention order on the pod protects the best checkpoint by this
+    metric. An agent of an earlier version takes the order and knows no metric.
+    """
+    order = Order.of(state.ledger.orders.get(run))
+    return order is not None and order.best == metric
+
+
+def foresight(found: Mapping[str, Any], last: int, milestones: int, best: int | None = None) -> str:
     """Return a sentence that says which of the run's checkpoints a new retention order would delete
     at once. `found` is the run's checkpoint report, the result of `of_pod`. `last` is how many of
     the newest complete checkpoints stay. Steps that are multiples of `milestones` stay too (0:
-    none). This is a forecast: the pod itself decides, and also keeps checkpoints that are in use or
-    in doubt.
+    none), and so does the best one, `best`, if it is not None. This is a forecast: the pod itself
+    decides, and also keeps checkpoints that are in use or in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -202,12 +239,19 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
+    if best is not None:
+        own += f" Step {best} is the best now and stays."
+        if found["trainer_keeps"] and not milestones:
+            own += (
+                f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of it "
+                "all the same; start without it next time."
+            )
     whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
     old = []
     if 2 <= last <= len(whole):
         for one in found["checkpoints"]:
             milestone = milestones and one["complete"] and one["step"] % milestones == 0
-            if one["step"] < whole[-last] and not milestone:
+            if one["step"] < whole[-last] and not milestone and one["step"] != best:
                 old.append(one)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
@@ -231,6 +275,10 @@ def remarks(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
             f"{size(found['loose']['bytes'])}"
+        )
+    if found.get("emptied"):
+        lines.append(
+            f"besides: {found['emptied']} older steps that the trainer's own rotation has emptied"
         )
     if disk["free"] is not None:
         text = f"disk: {size(disk['free'])} free of {size(disk['total'])}"

@@ -14,7 +14,7 @@ from bs4_console.cli import checkpoint_sync, merge, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, run_of, to_act_on
-from bs4_console.errors import UNREACHABLE, LinkError, UsageError
+from bs4_console.errors import FINDING, UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
 
 
@@ -58,6 +58,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="K",
         help="steps that are a multiple of K stay too",
+    )
+    keep.add_argument(
+        "--best",
+        default="",
+        metavar="METRIC",
+        help="the best complete checkpoint by this metric stays too: reward (the mean of ten "
+        "steps), or a validation that `runs show` names",
     )
     keep.add_argument(
         "--synced",
@@ -194,15 +201,22 @@ async def _keep(options: argparse.Namespace) -> int:
             "last": options.last,
             "milestones": options.milestones,
             "synced": options.synced,
+            "best": options.best,
         }
         if options.at_least is not None:
             body["at_least"] = options.at_least
     async with linked(to_act_on(options)) as live:
-        run_of(live, options.name)
-        if not options.off and not options.json:
-            print(
-                checkpoints.foresight(
-                    await checkpoints.of_pod(live, options.name), options.last, options.milestones
-                )
+        run = run_of(live, options.name)
+        if not options.off:
+            found = await checkpoints.of_pod(live, options.name)
+            best = checkpoints.best_step(run, options.best, found) if options.best else None
+            if not options.json:
+                print(checkpoints.foresight(found, options.last, options.milestones, best))
+        action = await act(live, "keep", as_json=options.json, **body)
+        if options.best and not checkpoints.protects(live.state, options.name, options.best):
+            complain(
+                f"The agent of {live.state.name} is older and protects no best checkpoint. Replace "
+                f"it: `bs4-console deploy --pod {live.state.name}`, then order it again."
             )
-        return exit_code(await act(live, "keep", as_json=options.json, **body))
+            return FINDING
+        return exit_code(action)

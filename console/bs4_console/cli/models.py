@@ -9,7 +9,7 @@ import os
 
 from bs4_console import models
 from bs4_console.cli.output import emit, finding_code, table
-from bs4_console.errors import UsageError
+from bs4_console.errors import UNREACHABLE, UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
@@ -62,8 +62,8 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `models` that `options.verb` names (list, show or verify), and return
-    its exit code: 1 if `verify` finds an error in the registry, else 0. Raises UsageError if `show`
-    is given a model that is not in the registry.
+    its exit code. `verify` returns 1 if something is known against the model, and 3 if nothing is
+    known of it. Raises UsageError if `show` is given a model that is not in the registry.
     """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 
@@ -154,7 +154,9 @@ def _origin(source: models.Source) -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    """Print the remarks on a model. Returns 1 if one of them is an error, else 0."""
+    """Print the remarks on a model. Returns 1 if one of them is an error, 3 if neither the registry
+    nor the hub knows the model, or the hub was asked and did not answer, and else 0.
+    """
     remarks = models.verify(options.model, options.trainer)
     if options.hub:
         # The token comes from the variable that the hub's own tools use. An argument would be
@@ -163,6 +165,8 @@ def _verify(options: argparse.Namespace) -> int:
             options.model, base=options.hub_url, token=os.environ.get("HF_TOKEN", "")
         )
     worst = any(remark.level == "error" for remark in remarks)
+    unanswered = any(remark.check == "hub" for remark in remarks)
+    unknown = unanswered or (models.get(options.model) is None and not options.hub)
     if options.json:
         emit(
             "model-verify",
@@ -174,4 +178,6 @@ def _verify(options: argparse.Namespace) -> int:
     else:
         for remark in remarks:
             print(f"{remark.level:8}{remark.check:14}{remark.message} {remark.fix}".rstrip())
+    if unknown and not worst:
+        return UNREACHABLE
     return finding_code(worst)

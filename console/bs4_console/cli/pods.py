@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import os
 import sys
 import time
 from pathlib import Path
@@ -160,11 +161,23 @@ def _pod(options: argparse.Namespace) -> Pod:
         host=host,
         port=port,
         user=options.user or user or None,
-        identity_file=options.identity,
+        identity_file=_whole(options.identity),
         jump=options.jump,
         read_only=options.read_only,
         price=options.price,
     )
+
+
+def _whole(identity: str | None) -> str | None:
+    """Return the whole path of a key file, because the next command may run in another directory.
+    Raises UsageError if there is no such file.
+    """
+    if identity is None:
+        return None
+    path = Path(os.path.normpath(Path(identity).expanduser().absolute()))
+    if not path.is_file():
+        raise UsageError(f"There is no key file {path}.", "Give --identity with the private key.")
+    return str(path)
 
 
 def _test(options: argparse.Namespace) -> int:

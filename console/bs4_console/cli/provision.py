@@ -28,11 +28,12 @@ from bs4_console.errors import (
     UsageError,
 )
 from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.providers import keys
+from bs4_console.providers import gpus, keys
 from bs4_console.providers.base import Machine, Offer, Want
 from bs4_console.provision.book import Book
 from bs4_console.provision.pod import remember
 from bs4_console.provision.rent import Listed, Plan, Provisioner
+from bs4_console.suggest import did_you_mean
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -270,10 +271,22 @@ async def _search(options: argparse.Namespace) -> int:
                 f"${best.price:.2f} at {best.provider} ({best.region})."
             )
         elif not found.failures:
-            print(f"No offer for {want.count}x {want.gpu} fits.")
+            print(_nothing(want))
     if found.failures and not found.offers:
         return UNREACHABLE
     return finding_code(not cheap)
+
+
+def _nothing(want: Want) -> str:
+    """Return the sentence for a search without offers. It suggests a name for a GPU that is not
+    known.
+    """
+    said = f"No offer for {want.count}x {want.gpu} fits."
+    if gpus.known(want.gpu):
+        return (
+            f"{said} Try another --count or --disk, or leave out --region, --reliability, --cuda."
+        )
+    return f"{said} {want.gpu} is no GPU that is known. {did_you_mean(want.gpu, gpus.names())}"
 
 
 def _texts(failures: Mapping[str, ConsoleError]) -> dict[str, str]:
@@ -519,11 +532,28 @@ async def _terminate(options: argparse.Namespace) -> int:
                 f"Nothing was ended: {typed!r} is not {name}.", "Type the name exactly."
             )
         await rent.terminate(machine)
+    forgotten = _forget(machine)
     if options.json:
-        emit("provision-terminated", machine=machine.name, label=machine.label)
-    else:
-        print(f"{machine.name} is gone, by {machine.provider}'s own word.")
+        emit("provision-terminated", machine=machine.name, label=machine.label, forgotten=forgotten)
+        return 0
+    print(f"{machine.name} is gone, by {machine.provider}'s own word.")
+    for name in forgotten:
+        print(f"The pod {name} has left the inventory; what is kept of it stays.")
     return 0
+
+
+def _forget(machine: Machine) -> list[str]:
+    """Remove the pods of an ended machine from the inventory with their host keys, and return their
+    names. What the console keeps of them (runs, journals, telemetry) stays.
+    """
+    inventory = Inventory()
+    names = []
+    for pod in inventory.list():
+        if (pod.provider, pod.instance) == (machine.provider, machine.id):
+            inventory.remove(pod.name)
+            host_keys().forget(pod.name)
+            names.append(pod.name)
+    return names
 
 
 def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError]) -> Machine:
@@ -597,7 +627,7 @@ def _identity(given: str | None) -> tuple[str | None, str]:
             f"{public} holds no public key.",
             "Give --identity with the private key's file; its .pub lies beside it.",
         )
-    return str(path), " ".join(words[:3])
+    return str(path.absolute()), " ".join(words[:3])
 
 
 def _free_name(wanted: str) -> str:

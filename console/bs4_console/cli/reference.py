@@ -45,12 +45,13 @@ SHAPES = {
         "one object a run: `pod` (not for a directory), `run`, `trainer`, `output_dir`, `live`, "
         "`checkpoints` [{`step`, `complete`, `missing` {part: why}, `parts` [{`name`, `path`, "
         "`bytes`, `complete`, `why`}], `bytes`, `t` (wall seconds), `age_s`}] oldest first, "
-        "`resumable` (the newest complete step, or null), `loose` {`steps`, `bytes`} (weights and "
-        "broadcasts of other steps), `disk` {`path`, `used`, `total`, `free`, `read_only`}, "
+        "`resumable` (the newest complete step, or null), `emptied` (older steps that the "
+        "trainer's rotation has emptied), `loose` {`steps`, `bytes`} (weights and broadcasts of "
+        "other steps), `disk` {`path`, `used`, `total`, `free`, `read_only`}, "
         "`forecast` {`set_bytes`, `every_steps`, `every_s`, `next_t`, `room` (how many more fit), "
         "`to_come`, `full_t`, `full_step`, `lasts`}, `order` {`last`, `at_least`, `milestones`, "
-        "`synced`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, `config` "
-        "[{`path`, `present`}]"
+        "`synced`, `best`} or null, `guard` {`event`, `detail`, `t`} or null, `trainer_keeps`, "
+        "`config` [{`path`, `present`}]"
     ),
     "config-diff": "`changes` [{`kind` (added, removed, changed), `key`, `before`, `after`}]",
     "config-estimate": (
@@ -187,7 +188,7 @@ SHAPES = {
         "they are tried], `max_price`, `max_spend`, `hours`, `spent` (of the run so far), "
         "`planned` (dollars), `another`, `notes`"
     ),
-    "provision-terminated": "`machine` (PROVIDER:ID), `label`",
+    "provision-terminated": "`machine` (PROVIDER:ID), `label`, `forgotten` (pods)",
     "prune": "`to`, `run`, `removed` [step], `bytes`, `kept` {step: why}",
     "prune-plan": (
         "`to`, `run`, `plan_hash`, `remove` [{`step`, `bytes`, `complete`}], `bytes`, `kept` "
@@ -244,7 +245,7 @@ SHAPES = {
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
         "`seconds`, `cost`}]"
     ),
-    "run-note": "`run`, `text`, `lesson`, `price`",
+    "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": (
         "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"

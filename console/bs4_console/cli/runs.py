@@ -62,6 +62,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     note.add_argument("text", nargs="?", default="", metavar="TEXT", help="what to write down")
     note.add_argument("--lesson", action="store_true", help="it is a lesson learned")
     note.add_argument(
+        "--status",
+        choices=tuple(word.lower() for word in FINAL),
+        help="what became of the run; TEXT is the reason",
+    )
+    note.add_argument(
         "--price", type=float, metavar="USD", help="what the pod costs, in US dollars an hour"
     )
     taking = verbs.add_parser(
@@ -257,6 +262,7 @@ def _records() -> dict[str, RunRecord]:
         by_hand = found.get(name)
         if by_hand is not None:
             own.notes, own.lessons = by_hand.notes, by_hand.lessons
+            own.mark(own.notes)
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
@@ -325,14 +331,23 @@ def _show(options: argparse.Namespace) -> int:
         "price",
         "start",
         "end",
+        "duration",
+        "step_time",
         "trainer",
         "step",
         "max_steps",
         "reward",
+        "baseline",
+        "final_score",
+        "improvement",
+        "speedup",
+        "gpu_usage",
+        "env_version",
+        "wandb_project",
         "wandb",
     ):
         if getattr(record, name) not in (None, ""):
-            print(f"  {name:10}{getattr(record, name)}")
+            print(f"  {name:9} {getattr(record, name)}")
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
             print(f"  {title[:-1]:10}{item.title}")
@@ -363,13 +378,20 @@ def _rollback(options: argparse.Namespace) -> int:
 def _note(options: argparse.Namespace) -> int:
     """Write a note, a lesson or a price to the run log, and return 0."""
     _may_write(options)
-    if not options.text.strip() and options.price is None:
-        raise UsageError("There is nothing to write down.", "Give a TEXT, or --price.")
+    if not options.text.strip() and options.price is None and options.status is None:
+        raise UsageError("There is nothing to write down.", "Give a TEXT, --status or --price.")
+    if options.lesson and options.status is not None:
+        raise UsageError("A status is no lesson.", "Write the lesson down by a second `runs note`.")
     if options.price is not None and not 0 <= options.price < 10_000:
         raise UsageError(f"${options.price:g} an hour is no price.", "Give US dollars an hour.")
     _record(options.record)
     RunLog().note(
-        options.record, options.text.strip(), who(), lesson=options.lesson, price=options.price
+        options.record,
+        options.text.strip(),
+        who(),
+        lesson=options.lesson,
+        price=options.price,
+        status=(options.status or "").upper(),
     )
     if options.json:
         emit(
@@ -378,6 +400,7 @@ def _note(options: argparse.Namespace) -> int:
             text=options.text.strip(),
             lesson=options.lesson,
             price=options.price,
+            status=options.status,
         )
     else:
         print(f"Written down for {options.record}.")
@@ -447,6 +470,9 @@ def _eta(options: argparse.Namespace) -> int:
     elapsed = None
     if record.started_t is not None:
         elapsed = (record.ended_t or time.time()) - record.started_t
+    if record.source == "log" and record.ended_t is None:
+        # A document of months ago still says RUNNING: what is known is how many steps were done.
+        elapsed = done * pace
     goals = eta.milestones(
         done, pace, max_steps=options.max_steps or record.max_steps, price=price, elapsed_s=elapsed
     )

@@ -27,6 +27,8 @@ from bs4_console.setup import recipe as setup
 from bs4_console.setup.recipe import Recipe
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
+#: verl comes in an image or in an environment of one's own, so only credentials are stored for it.
+VERL = "verl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument(
         "--trainer",
-        choices=TRAINERS,
-        help="which generation to install: of January 2026, or the current one",
+        choices=(*TRAINERS, VERL),
+        help="which generation to install: of January 2026, or the current one; for verl, which "
+        "comes in an image, and without it, credentials alone are stored",
     )
     parser.add_argument(
         "--env",
@@ -89,7 +92,8 @@ async def run(options: argparse.Namespace) -> int:
     """Install what a trainer needs on a pod, and return the exit code: 0 if every part is on the
     pod and passed a check after the installation, or if only the plan or the log was to be shown; 1
     if a part could not be installed; 4 if the pod refused. --stop ends a set-up that is under way.
-    Raises UsageError if --trainer is missing, and RefusedError if nobody confirmed.
+    Raises UsageError if there is neither a trainer to install nor a credential to store, and
+    RefusedError if nobody confirmed.
     """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
@@ -97,10 +101,11 @@ async def run(options: argparse.Namespace) -> int:
     if options.stop:
         async with linked(to_act_on(options)) as live:
             return exit_code(await act(live, "setup-stop", as_json=options.json))
-    if options.trainer is None:
-        raise UsageError("`pods setup` needs --trainer.", f"Choose {' or '.join(TRAINERS)}.")
+    trainer = options.trainer
+    if trainer in (None, VERL):
+        trainer = _for_credentials_alone(options)
     recipe = Recipe(
-        trainer=options.trainer,
+        trainer=trainer,
         directory=options.dir,
         repository=options.repository,
         revision=options.revision,
@@ -114,6 +119,29 @@ async def run(options: argparse.Namespace) -> int:
         if key is None:
             return 0
         return exit_code(await watch(live, key, as_json=options.json))
+
+
+def _for_credentials_alone(options: argparse.Namespace) -> str:
+    """Return the word that stands for no trainer. Raises UsageError if no credentials are to be
+    stored either, or if something is to be installed.
+    """
+    if options.credentials is None:
+        if options.trainer == VERL:
+            raise UsageError(
+                "verl comes in an image, and nothing of it is installed here.",
+                "Give --credentials - or --credentials ask to store its keys.",
+            )
+        raise UsageError(
+            "`pods setup` needs --trainer or --credentials.",
+            f"Choose {' or '.join(TRAINERS)}, or give --credentials to store keys alone.",
+        )
+    if options.env or options.repository or options.revision or options.uv:
+        raise UsageError(
+            "Without a generation of prime-rl only credentials are stored.",
+            f"Leave --env, --repository, --revision and --uv out, or give --trainer "
+            f"{' or '.join(TRAINERS)}.",
+        )
+    return setup.CREDENTIALS
 
 
 def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> str | None:
@@ -162,13 +190,14 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
             todo=len(setup.todo(steps)),
         )
         return
-    print(plan_text(plan, options.trainer))
+    print(plan_text(plan, options.trainer if options.trainer in TRAINERS else None))
 
 
-def plan_text(plan: PlanView, trainer: str) -> str:
+def plan_text(plan: PlanView, trainer: str | None) -> str:
     """Return the plan of a set-up as text for a person: for each step, what is on the pod now and,
     if the step is still to be done, the exact command. Then follow the environment variables that
     are not set, because the version of vLLM that is installed for `trainer` does not use them.
+    `trainer` is None if nothing is installed.
     """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]
@@ -178,10 +207,10 @@ def plan_text(plan: PlanView, trainer: str) -> str:
         lines.append(f"          now: {step['shown']['now']}")
         if not done and step["command"]:
             lines.append(f"          $ {step['command']}")
-    for name, why in setup.left_out(setup.stack_vllm(trainer)).items():
-        lines.append(
-            f"  not set: {name}, which vLLM {setup.stack_vllm(trainer)} does not have: {why}"
-        )
+    if trainer is not None:
+        version = setup.stack_vllm(trainer)
+        for name, why in setup.left_out(version).items():
+            lines.append(f"  not set: {name}, which vLLM {version} does not have: {why}")
     lines.append(f"  plan {plan.plan_hash}")
     return "\n".join(lines)
 

@@ -3,7 +3,8 @@ fits.
 
 The constants reproduce what beautifulsoup-rl measured on its pods in January 2026: 7B with both
 sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, and 3B does; without activation
-checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. An estimate is a plan and no
+checkpointing 7B needs about 20 GB more; a checkpoint of 8B with an adapter is 31 GB, and with the
+weights that prime-rl of January 2026 writes beside each one 47 GB. An estimate is a plan and no
 promise.
 """
 
@@ -151,9 +152,10 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
     training = _trainer(view, parameters, max(trainers, 1))
     serving = _inference(view, parameters)
     sides = [Side("trainer", trainers, training, gpu_gib * FULL)]
+    each, of = checkpoint_bytes(view)
     notes = [
-        f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have to "
-        "fit the disk."
+        f"A checkpoint is about {parameters * each * 1e9 / GIB:.0f} GiB ({parameters:g}B x "
+        f"{each:g} bytes: {of}); keep_last + 1 of them have to fit the disk."
     ]
     if view.has("inference"):
         place = key_of(
@@ -170,6 +172,24 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
         if _tensor(view) > 1 and parameters < 10:
             notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
     return Estimate(parameters, sides, notes)
+
+
+def checkpoint_bytes(view: View) -> tuple[float, str]:
+    """Return (bytes on disk for each parameter of the model, of what they are) of one checkpoint.
+
+    The trainer saves its weights, and without an adapter two moments of Adam for each of them.
+    prime-rl of January 2026 writes the weights in 16 bits too, to `weights/step_N`.
+    """
+    width, of = 4.0, "weights"
+    if view.get("trainer.model.optimization_dtype") == "bfloat16":
+        width = 2.0
+    if not view.is_table("trainer.model.lora") and not view.is_table(
+        "trainer.model.experimental.lora"
+    ):
+        width, of = 3 * width, "weights and optimizer"
+    if january(view):
+        return width + 2.0, f"{of}, and the weights once more for inference"
+    return width, of
 
 
 def _gpus(view: View) -> tuple[int, int, bool]:

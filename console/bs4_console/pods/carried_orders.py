@@ -25,7 +25,7 @@ Order = Mapping[str, Any]
 _LAUNCH = "launch"
 
 _SYNC = ("to", "every", "milestones", "keep_remote", "limit_mib", "weights")
-_KEEP = ("last", "at_least", "milestones", "synced")
+_KEEP = ("last", "at_least", "milestones", "synced", "best")
 
 
 def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:

@@ -23,6 +23,7 @@ from bs4_console.preflight.checks import (
 _GPUS = ("cuda-driver-missing", "GPUs")
 _HEALTH = ("gpu-off-bus", "GPU health")
 _FREE = ("stale-gpu-process", "GPU memory")
+_IDLE = ("idle-gpus", "idle GPUs")
 _FILES = ("fd-limit-low", "open files")
 _SHARED = ("dev-shm-full", "shared memory")
 _BOX = ("container", "container")
@@ -105,7 +106,40 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
         checks.append(said(_HEALTH, "blocking", text, "Release the pod and take another."))
     else:
         checks.append(said(_HEALTH, "ok", "The driver reports no lost GPU."))
-    return [*checks, _free(gpus, devices, run, wanted)]
+    return [*checks, _free(gpus, devices, run, wanted), *_idle(devices, run, wanted)]
+
+
+#: What says how many GPUs a start uses, by trainer.
+_USED_BY = {
+    "prime-rl-2026-01": "Name them in inference_gpu_ids and trainer_gpu_ids",
+    "prime-rl": "Raise deployment.num_infer_gpus and deployment.num_train_gpus",
+    "verl": "Raise trainer.n_gpus_per_node",
+}
+
+
+def _idle(devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
+    """Return the check whether the start leaves GPUs of the pod without work, which are paid for
+    all the same. GPUs that hold memory of somebody else count as used. The list is empty if the
+    config does not say which GPUs it uses.
+    """
+    ids = run.get("gpu_ids")
+    if not wanted.uses_gpus or not isinstance(ids, list) or wanted.component != "rl":
+        return []
+    idle = []
+    for row in devices:
+        if row.get("index") not in ids and (number(row.get("used")) or 0) <= IDLE_BYTES:
+            idle.append(str(row.get("index")))
+    if not idle:
+        return [said(_IDLE, "ok", f"The run uses all {len(devices)} GPUs that are free.")]
+    used = ", ".join(map(str, ids))
+    return [
+        said(
+            _IDLE,
+            "warning",
+            f"GPU {', '.join(idle)} of {len(devices)} would have no work: the run uses {used}.",
+            f"{_USED_BY.get(wanted.trainer, 'Give the run all GPUs')}, or rent a smaller pod.",
+        )
+    ]
 
 
 def _free(

@@ -34,8 +34,9 @@ _REFUSALS = {
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
-#: Bytes of a checkpoint for each parameter (as in configs.sizing: 8B took 31 GiB).
-_BYTES = 4.0
+#: Bytes of a checkpoint for each parameter, where an agent is too old to tell them (as in
+#: configs.sizing: 8B took 31 GB, and 47 GB with the weights of January 2026).
+_BYTES = {"prime-rl-2026-01": 6.0, "prime-rl": 4.0, "verl": 12.0}
 #: How the number of checkpoints is limited, by trainer.
 _KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
 #: The failure of a start that resumes from a step below newer ones, by trainer.
@@ -146,7 +147,7 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     free, _ = space(run.get("disk"))
     if free is None:
         return said(_DISK, "unknown", "The disk of the output directory does not answer.")
-    size, origin = _checkpoint_bytes(run)
+    size, origin = _checkpoint_bytes(run, wanted)
     if size is None:
         return said(
             _DISK, "unknown", f"{gib(free)} are free; how large a checkpoint will be is not known."
@@ -188,14 +189,15 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     )
 
 
-def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
+def _checkpoint_bytes(run: Mapping[str, Any], wanted: Wanted) -> tuple[float | None, str]:
     largest = 0.0
     for row in rows(run.get("checkpoints")):
         if row.get("complete"):
             largest = max(largest, number(row.get("bytes")) or 0)
     if largest > 0:
         return largest, "as the largest that is there"
-    size, each = billions(str(run.get("model") or "")), number(run.get("bytes_each")) or _BYTES
+    size = billions(str(run.get("model") or ""))
+    each = number(run.get("bytes_each")) or _BYTES.get(wanted.trainer, 4.0)
     if size:
         return (size * 1e9 * each, f"{size:g}B x {each:g} bytes")
     return (None, "")

@@ -71,10 +71,24 @@ def canonical(text: str, *, memory_gb: float | None = None, socket: str | None =
 
 def fits(wanted: str, name: str) -> bool:
     """Return True if the GPU `name`, as `canonical` returns it, is what a person wants. The wanted
-    name may leave out the form: "H100" accepts "H100-SXM".
+    name may be written as people write it ("4090", "h100 sxm5", "RTX4090", "A100 80GB"), and it may
+    leave out the form: "H100" accepts "H100-SXM".
     """
-    asked = wanted.upper().replace("_", "-").replace(" ", "-")
-    return name.upper() == asked or name.upper().startswith(f"{asked}-")
+    for asked in (re.sub(r"[_ ]", "-", wanted.upper()), canonical(wanted).upper()):
+        if name.upper() == asked or name.upper().startswith(f"{asked}-"):
+            return True
+    return False
+
+
+def known(wanted: str) -> bool:
+    """Return True if a person's word for a GPU is one of those that are known here."""
+    name = canonical(wanted)
+    return any(name == model or name.startswith(f"{model}-") for model in _MODELS)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all GPUs that are known here, without their forms."""
+    return _MODELS
 
 
 def _memory(model: str, upper: str, memory_gb: float | None) -> str:
@@ -83,7 +97,7 @@ def _memory(model: str, upper: str, memory_gb: float | None) -> str:
     if memory_gb:
         return "-80" if memory_gb > 60 else "-40"
     for size in ("80", "40"):
-        if re.search(rf"{size} ?GB?", upper):
+        if re.search(rf"{size} ?GB?|A100[-_ ]{size}\b", upper):
             return f"-{size}"
     return ""
 

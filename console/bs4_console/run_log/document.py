@@ -69,6 +69,7 @@ class RunLog:
         for name, added in self.added.items():
             run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
+            run.mark(run.notes)
             if added.price is not None:
                 run.price = added.price
         return found
@@ -100,17 +101,25 @@ class RunLog:
         return done
 
     def note(
-        self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None
+        self,
+        name: str,
+        text: str,
+        who: str,
+        *,
+        lesson: bool = False,
+        price: float | None = None,
+        status: str = "",
     ) -> None:
         """Add a note to the run `name` and save it. `lesson` marks the note as a lesson learned,
-        and `who` is its author. `price` sets the price of the pod in US dollars an hour; None
+        and `who` is its author. `status` gives the run that status word, with `text` as the reason.
+        `price` sets the price of the pod in US dollars an hour; None
         leaves it as it is. The caller checks that the run exists.
         """
         with files.exclusive(self._path):
             self._load()
             added = self.added.setdefault(name, Added())
-            if text:
-                added.notes.append(Note(time.time(), who, text, lesson))
+            if text or status:
+                added.notes.append(Note(time.time(), who, text, lesson, status))
             if price is not None:
                 added.price = price
             self._save()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import starmap
 
+from bs4_console.run_log import written_values
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
 from bs4_console.run_log.text import Chunk, Line, lines, run_heading
 
@@ -18,6 +19,13 @@ _BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
 _PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?)\s*/\s*h(?:r|our)?\b")
 _STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
 _REWARD = re.compile(r"reward\s*[:=]?\s*(-?\d+\.\d+)", re.IGNORECASE)
+#: The state that a person wrote behind an incident's title.
+_STATE = re.compile(r"\((RESOLVED|OPEN|FIXED|MITIGATED)\)", re.IGNORECASE)
+_MARK = re.compile(r"- .{1,120}: \*\*(?P<status>[A-Z]{3,20})\*\*(?:: (?P<why>.*))?")
+_METRIC = re.compile(
+    r"[-*]\s+(?:\*\*)?(?P<name>Baseline|Final|Improvement)(?:\*\*)?:(?:\*\*)?\s*(?P<value>.+)",
+    re.IGNORECASE,
+)
 _ROW = re.compile(r"\|(.+)\|\s*")
 
 
@@ -32,11 +40,17 @@ def record(chunk: Chunk) -> RunRecord:
     run = RunRecord(name=heading["name"], date=(heading["date"] or "").strip())
     run.fields = _fields(head)
     _known_fields(run, heading["status"] or "")
+    run.version = written_values.config_version(run.config, [title for title, _ in parts])
     if issue := run.fields.get("Issue", ""):
         fix = run.fields.get("Fix", "")
         run.incidents.append(Incident(issue, f"Fix: {fix}" if fix else ""))
     for title, body in parts:
         _part(run, title, body)
+        if config := written_values.toml_in(body):
+            run.configs[title] = config
+            steps = written_values.settings(config).get("max_steps")
+            if run.max_steps is None and type(steps) is int and steps > 0:
+                run.max_steps = steps
     return run
 
 
@@ -117,6 +131,15 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     if found := _STEP.match(progress):
         run.step = int(found[1])
         run.max_steps = int(found[2]) if found[2] else None
+    run.step_time, run.duration = say.get("step time", ""), say.get("duration", "")
+    run.gpu_usage, run.baseline = say.get("gpu usage", ""), say.get("baseline", "")
+    run.speedup, run.env_version = say.get("speedup", ""), say.get("env version", "")
+    run.wandb_project = say.get("w&b project", "")
+    run.pace_s = written_values.seconds(run.step_time)
+    if run.pace_s is None:
+        run.pace_s = written_values.seconds_within(f"{progress} {say.get('first step', '')}")
+    run.started_t = written_values.moment(run.start)
+    run.ended_t = written_values.moment(run.end)
     reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(
         r"()(-?\d+\.\d+)", say.get("reward", "")
     )
@@ -129,16 +152,46 @@ def _part(run: RunRecord, title: str, body: Sequence[Line]) -> None:
     if lower.startswith("earlier record"):
         return
     text = "".join(line.text for line in body).strip()
-    if "lesson" in lower:
+    if lower == "status":
+        _marks(run, body)
+    elif lower == "metrics":
+        _metrics(run, body)
+    elif "lesson" in lower:
         run.lessons += [f"{head} {more}".strip() for head, more in _items(body, bullets=True)]
     elif one := re.match(r"incident\s*:\s*(.+)", title, re.IGNORECASE):
         run.incidents.append(Incident(one[1], text))
     elif "postmortem" in lower:
         run.incidents.append(Incident(title, text))
     elif re.search(r"\b(incidents?|issues?|problems?|failures?)\b", lower):
-        run.incidents += list(starmap(Incident, _items(body))) or [Incident(title, text)]
+        found = list(starmap(Incident, _items(body))) or [Incident(title, text)]
+        for incident in found:
+            if state := _STATE.search(incident.title):
+                incident.state = state[1].lower()
+        run.incidents += found
     elif re.search(r"\b(attempts?|memory .*journey)\b", lower):
         run.attempts += [Attempt(title=head, text=more) for head, more in _items(body)]
+
+
+def _marks(run: RunRecord, body: Sequence[Line]) -> None:
+    """Take the last status that a person gave the run by command (`- TIME WHO: **WORD**: why`)."""
+    for line in body:
+        if found := _MARK.fullmatch(line.prose.strip()):
+            run.status, run.status_note = found["status"], found["why"] or ""
+
+
+def _metrics(run: RunRecord, body: Sequence[Line]) -> None:
+    """Take the results on a benchmark (`- Baseline: 40%`)."""
+    for line in body:
+        found = _METRIC.fullmatch(line.prose.strip())
+        if found is None:
+            continue
+        value = found["value"].strip()
+        if found["name"].lower() == "baseline":
+            run.baseline = value
+        elif found["name"].lower() == "final":
+            run.final_score = value
+        else:
+            run.improvement = value
 
 
 def _items(body: Sequence[Line], *, bullets: bool = False) -> Iterator[tuple[str, str]]:

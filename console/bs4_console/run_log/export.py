@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from bs4_console.run_log import completed_table, document_import
 from bs4_console.run_log.record import Note, RunRecord
 from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced, utc
 
@@ -26,6 +27,7 @@ def document(
     its run has.
     """
     kept = {run.name: run for run in own}
+    listed = _completed(parts, kept, added)
     out: list[str] = []
     done: set[str] = set()
     sections = {chunk.run for chunk in parts if chunk.run}
@@ -37,6 +39,8 @@ def document(
     placed = not fresh
     for chunk in parts:
         text = chunk.text
+        if not chunk.run:
+            text = completed_table.filled(text, listed)
         if chunk.run and chunk.run not in done:
             done.add(chunk.run)
             text = _with(text, kept.get(chunk.run), *added.get(chunk.run, ((), ())))
@@ -47,6 +51,25 @@ def document(
     if not placed:
         out += [*([] if parts else [_TITLE]), f"## {_ACTIVE}\n\n", fresh]
     return _joined(out)
+
+
+def _completed(
+    parts: Sequence[Chunk],
+    kept: Mapping[str, RunRecord],
+    added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
+) -> list[RunRecord]:
+    """Return the runs that have ended well: those of the document, those that pods recorded, and
+    those that a person called completed.
+    """
+    found = {}
+    for chunk in parts:
+        if chunk.run and chunk.run not in found:
+            found[chunk.run] = document_import.record(chunk)
+    found.update(kept)
+    for name, (notes, _) in added.items():
+        run = found.setdefault(name, RunRecord(name=name))
+        run.mark(notes)
+    return [run for run in found.values() if run.status in completed_table.STATUSES]
 
 
 def _joined(out: Sequence[str]) -> str:
@@ -145,13 +168,16 @@ def _blocks(run: RunRecord | None) -> list[list[str]]:
 
 
 def _noted(notes: Sequence[Note]) -> list[list[str]]:
-    plain, lessons = [], []
+    plain, lessons, statuses = [], [], []
     for note in notes:
-        if note.lesson:
+        if note.status:
+            why = f": {_one_line(note.text)}" if note.text else ""
+            statuses.append(f"- {utc(note.t)} {note.who}: **{note.status}**{why}")
+        elif note.lesson:
             lessons.append(f"- {_one_line(note.text)}")
         else:
             plain.append(f"- {utc(note.t)} {note.who}: {_one_line(note.text)}")
-    return _headed({"Notes": plain, "Lessons Learned": lessons})
+    return _headed({"Status": statuses, "Notes": plain, "Lessons Learned": lessons})
 
 
 def _headed(blocks: Mapping[str, list[str]]) -> list[list[str]]:

@@ -4,7 +4,9 @@ adds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from bs4_console.run_log.validation import Validation
@@ -61,13 +63,15 @@ class Attempt:
 @dataclass
 class Note:
     """A note that a person added to a run: the time in wall seconds, the author and the text.
-    `lesson` is True if it is a lesson learned.
+    `lesson` is True if it is a lesson learned. `status` is the status word that the person gave the
+    run, such as "ABANDONED", and `text` is then the reason; it is "" for any other note.
     """
 
     t: float
     who: str
     text: str
     lesson: bool = False
+    status: str = ""
 
 
 @dataclass(kw_only=True)
@@ -83,6 +87,10 @@ class RunRecord:
     that config version is based, and `phase` is the present phase of a phased run. `price` is in US
     dollars an hour, `reward` the newest known reward, and `pace_s` the seconds for one step. An
     unknown value is "" or None.
+
+    `step_time`, `duration`, `gpu_usage`, `baseline`, `final_score`, `improvement`, `speedup`,
+    `env_version` and `wandb_project` are what people wrote, in their words. `configs` are the texts
+    of configs in the run's section, by their title.
     """
 
     name: str
@@ -117,6 +125,16 @@ class RunRecord:
     """The curves of data that the run does not train on, the one with the most points first."""
     hardware: dict[str, str] = field(default_factory=dict)
     rewards: list[tuple[int, float]] = field(default_factory=list)
+    step_time: str = ""
+    duration: str = ""
+    gpu_usage: str = ""
+    baseline: str = ""
+    final_score: str = ""
+    improvement: str = ""
+    speedup: str = ""
+    env_version: str = ""
+    wandb_project: str = ""
+    configs: dict[str, str] = field(default_factory=dict)
 
     @property
     def final(self) -> bool:
@@ -124,6 +142,13 @@ class RunRecord:
         or its end is known.
         """
         return self.status in FINAL or bool(self.end)
+
+    def mark(self, notes: Sequence[Note]) -> None:
+        """Take the newest status that a person gave the run, unless an attempt began after it."""
+        began = max((a.started_t for a in self.attempts if a.started_t is not None), default=0.0)
+        for note in sorted(notes, key=attrgetter("t")):
+            if note.status and note.t >= began:
+                self.status, self.status_note = note.status, note.text
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of the record as a dictionary, for JSON output. The rewards of single

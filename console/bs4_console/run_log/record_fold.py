@@ -4,6 +4,7 @@ the console has mirrored them.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -23,6 +24,8 @@ from bs4_console.run_log.text import utc
 
 #: Of what a pod has kept for a launch: the most entries, and the longest text in characters.
 _ENTRIES, _LONGEST = 40, 120
+_WANDB = "https://wandb.ai"
+_NAME = re.compile(r"[\w.-]{1,128}")
 
 
 def mirrored() -> Iterator[PodState]:
@@ -68,6 +71,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         source=pod.name,
         validation=validation.curves_of(run.eval_points),
         hardware=seen(pod),
+        wandb=" ".join(wandb_links(view.tracked)),
         rewards=rewards,
     )
     if attempts:
@@ -109,6 +113,22 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         if incident.run == view.name:
             record.incidents.append(_incident(incident, pod.ledger.actions.values()))
     return record
+
+
+def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the address of the page of each W&B run that the pod's journal names, without repeats.
+    An entry without an entity, a project or an id has no page. Where the journal does not name the
+    server, it is W&B's own.
+    """
+    found = []
+    for entry in tracked:
+        parts = [str(entry.get(key) or "") for key in ("entity", "project", "id")]
+        server = str(entry.get("server") or _WANDB).rstrip("/")
+        whole = all(_NAME.fullmatch(part) for part in parts)
+        link = f"{server}/{parts[0]}/{parts[1]}/runs/{parts[2]}"
+        if whole and server.startswith(("https://", "http://")) and link not in found:
+            found.append(link)
+    return found
 
 
 def launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:

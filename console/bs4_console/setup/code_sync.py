@@ -15,11 +15,12 @@ import shutil
 import stat
 import tarfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from bs4_agent.streams.files import HEAD_BYTES, private_key, secret_name
 from bs4_console.assets import find
 from bs4_console.errors import ConsoleError, UsageError
 from bs4_console.pods import shell
@@ -34,6 +35,12 @@ _TIME_S = 1.0
 #: LARGEST.
 _BATCH, LARGEST = 16 << 20, 1 << 30
 _REMOTE_S, _RSYNC_S = 120.0, 3600.0
+#: Files that are about credentials and hold none: program text (`secrets.py`) and templates
+#: (`.env.example`).
+_HARMLESS = (".py", ".pyi", ".md", ".rst", ".example", ".sample", ".template", ".dist", ".pub")
+#: A private key is a small file. Larger ones are not opened for it.
+_KEY_BYTES = 64 << 10
+_NO_CREDENTIALS = "may hold credentials; `pods setup --credentials` brings keys to a pod"
 
 
 @runtime_checkable
@@ -196,7 +203,7 @@ class Sync:
             entries=entries,
             send=send,
             new=len(set(send) - remote.keys()),
-            gone=sorted(remote.keys() - entries.keys() - skipped.keys()),
+            gone=_gone(remote, entries, skipped),
             skipped=skipped,
             delete=self.delete,
             trash=f"{there['store']}/trash/{self.stamp}",
@@ -335,7 +342,8 @@ def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict
     directories that are not sent, with * and ? as in a shell, such as "*.pyc".
 
     Directories that are symbolic links are not entered. A link that leads out of `source` is
-    skipped, because on the pod it would point to something else.
+    skipped, because on the pod it would point to something else. A file that may hold credentials
+    (by its name, or because it is a private key) is skipped: keys reach a pod by `pods setup`.
     """
     entries: dict[str, Entry] = {}
     skipped: dict[str, str] = {}
@@ -347,13 +355,50 @@ def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict
             target = path.readlink()
             if target.is_absolute() or root not in path.resolve().parents:
                 skipped[name] = f"a link out of the tree, to {target}"
+            elif _credentials(name):
+                skipped[name] = _NO_CREDENTIALS
             else:
                 entries[name] = Entry(0, status.st_mtime, 0o777, str(target))
+        elif stat.S_ISREG(status.st_mode) and (_credentials(name) or _is_key(path, status.st_size)):
+            skipped[name] = _NO_CREDENTIALS
         elif stat.S_ISREG(status.st_mode):
             entries[name] = Entry(status.st_size, status.st_mtime, stat.S_IMODE(status.st_mode))
         else:
             skipped[name] = "no file"
     return entries, skipped
+
+
+def _credentials(name: str) -> bool:
+    """Return True if the path `name` below the source usually holds credentials, by the name of the
+    file or of one of its directories.
+    """
+    *directories, last = name.split("/")
+    if any(secret_name(directory) for directory in directories):
+        return True
+    return secret_name(last) and not last.lower().endswith(_HARMLESS)
+
+
+def _is_key(path: Path, size: int) -> bool:
+    """Return True if the file of `size` bytes is a private key. A file that cannot be read is none:
+    sending it fails with a sentence.
+    """
+    if size > _KEY_BYTES:
+        return False
+    try:
+        with path.open("rb") as handle:
+            return private_key(handle.read(HEAD_BYTES))
+    except OSError:
+        return False
+
+
+def _gone(
+    remote: Mapping[str, Any], entries: Mapping[str, Entry], skipped: Mapping[str, str]
+) -> list[str]:
+    """Return the files that only the pod has, sorted. The pod's own credentials are left out: they
+    were never sent, so that they are missing here says nothing.
+    """
+    only = remote.keys() - entries.keys() - skipped.keys()
+    return sorted(name for name in only if not _credentials(name))
 
 
 def _walk(directory: Path, excludes: Sequence[str]) -> Iterator[Path]:

@@ -25,6 +25,8 @@ _MACHINES = ("x86_64", "aarch64")
 #: The kind of the action, used in the place of a playbook's id.
 NAME = "setup"
 NOFILE = 65536
+#: In the place of a trainer: store the credentials and nothing else.
+CREDENTIALS = "credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,8 @@ class Recipe:
     """What a pod is to be set up with: the trainer, its repository and revision, its environments,
     and the program uv, which installs them. An empty field means the value that configs/stacks.toml
     has for the trainer. `directory` is where the trainer goes on the pod, and `nofile` the limit of
-    open files. `uv` is the address of a wheel of uv with its hash, `URL#sha256=HASH`.
+    open files. `uv` is the address of a wheel of uv with its hash, `URL#sha256=HASH`. If `trainer`
+    is CREDENTIALS, nothing but the credentials is stored.
     """
 
     trainer: str
@@ -48,6 +51,12 @@ class Recipe:
         of the credentials, because the pod's journal keeps it. Raises UsageError if
         configs/stacks.toml has no entry for the trainer, or `uv` names no hash.
         """
+        if self.trainer == CREDENTIALS:
+            return {
+                "trainer": CREDENTIALS,
+                "directory": self.directory,
+                "secrets": credentials.names,
+            }
         stack = _stacks().get(self.trainer)
         if stack is None:
             raise UsageError(

@@ -97,6 +97,27 @@ def test_all_parts_of_all_older_steps_go(demo: Guarded) -> None:
     assert demo.rotations() == ends, "nothing more to do is no action"
 
 
+def test_the_best_checkpoint_stays_on_the_disk_with_all_its_parts(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15, 20)
+    steps = demo.home.state / "steps" / "demo"
+    steps.mkdir(parents=True)
+    rows = []
+    for step, reward in ((5, 0.3), (10, 0.59), (15, 0.4), (20, 0.41)):
+        rows.append(f'{{"t":1.0,"side":"eval:acc","step":{step},"val":{reward}}}\n')
+    (steps / "00000001.ndjson").write_text("".join(rows))
+    demo.order(last=2, best="acc")
+    demo.until(lambda: trees(demo) == everywhere(10, 15, 20))
+    demo.look()
+    assert trees(demo) == everywhere(10, 15, 20)
+    # A better one lets it go.
+    old_step(demo.spec, 25)
+    old_weights(demo.spec, 25)
+    age(demo.spec, 25, 500)
+    with (steps / "00000001.ndjson").open("a") as handle:
+        handle.write('{"t":1.0,"side":"eval:acc","step":25,"val":0.7}\n')
+    demo.until(lambda: trees(demo) == everywhere(20, 25))
+
+
 def test_the_journal_tells_who_ordered_what_went_and_how_much(demo: Guarded) -> None:
     old(demo.spec, 5, 10, 15)
     size = sum(

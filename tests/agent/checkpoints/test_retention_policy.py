@@ -5,6 +5,7 @@ that people really used.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def go(
     own: OwnCleaning = ALONE,
     doubt: tuple[int, ...] = (),
     busy: tuple[int, ...] = (),
-    **more: bool,
+    **more: Any,
 ) -> Decision:
     return decide(
         steps,
@@ -163,6 +164,37 @@ def test_a_run_that_was_set_back_keeps_its_new_low_numbers() -> None:
     assert set(decision.spared) == {55, 60}
 
 
+def test_the_best_one_stays_however_old_it_is() -> None:
+    """verl: "best 0.5938 at step 105", and its checkpoint was gone."""
+    steps = [one(s) for s in (100, 105, 110, 115, 120)]
+    worth = {100: 0.41, 105: 0.5938, 110: 0.5, 115: 0.52, 120: 0.55}
+    order = Order(2, 2, best="val")
+    decision = go(steps, order, worth=worth)
+    assert freed(decision) == [100, 110]
+    assert decision.spared == {105: "the best by val"}
+    assert freed(go(steps, Order(2, 2), worth=worth)) == [100, 105, 110]
+    # Its disk does not matter.
+    assert 105 not in freed(go(steps, order, emergency=True, worth=worth))
+
+
+def test_a_best_one_that_is_torn_protects_the_next_best_too() -> None:
+    steps = [one(s) for s in (100, 105, 110, 115, 120)]
+    worth = {100: 0.41, 105: 0.5938, 110: 0.56, 115: 0.52, 120: 0.55}
+    decision = go(steps, Order(2, 2, best="val"), doubt=(105,), worth=worth)
+    assert freed(decision) == [100]
+
+
+def test_while_the_metric_is_not_known_nothing_complete_goes() -> None:
+    steps = [one(5, complete=False), *(one(s) for s in (10, 15, 20, 25))]
+    decision = go(steps, Order(2, 2, best="val"))
+    assert freed(decision) == [5]
+    assert decision.spared == {10: "its val is not known", 15: "its val is not known"}
+    # What was recorded before the first value may be the best.
+    later = go(steps, Order(2, 2, best="val"), worth={15: 0.1, 20: 0.2, 25: 0.3})
+    assert freed(later) == [5, 15]
+    assert later.spared == {10: "its val is not known"}
+
+
 def test_held_and_changing_ones_are_left_alone() -> None:
     decision = go([one(s) for s in (5, 10, 15, 20)], Order(2, 2), busy=(5,))
     assert freed(decision) == [10]
@@ -215,7 +247,15 @@ def test_orders_that_would_lose_what_a_resume_needs_are_refused(body: dict[str, 
 
 
 def test_orders() -> None:
-    assert order_fields({"last": 3}) == {"last": 3, "at_least": 3, "milestones": 0, "synced": False}
+    assert order_fields({"last": 3}) == {
+        "last": 3,
+        "at_least": 3,
+        "milestones": 0,
+        "synced": False,
+        "best": "",
+    }
+    assert Order.of(order_fields({"last": 3, "best": "reward"})) == Order(3, 3, best="reward")
+    assert order_fields({"off": True})["best"] is None
     assert Order.of(order_fields({"last": 3, "synced": True})) == Order(3, 3, synced=True)
     assert Order.of({"last": 3, "at_least": 2, "milestones": 50, "who": "alice"}) == Order(
         3, 2, 50, "alice"

@@ -4,9 +4,11 @@ called.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
+import shutil
 import time
 import zipfile
 from pathlib import Path
@@ -16,10 +18,12 @@ import pytest
 from bs4_agent.checkpoints.inventory import pointed, step_directories
 from bs4_agent.checkpoints.report import report
 from bs4_agent.checkpoints.sets import complete_sets, step_sets, verify
+from bs4_agent.detect.detectors.disks import keep_last_not_deleting
 from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.checkpoints.trees import put, weights
+from tests.agent.facts import facts, healthy
 
 VERL = registry.get("verl")
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -174,6 +178,34 @@ def test_the_report_and_the_pointer(tmp_path: Path) -> None:
     assert sorted(step_directories(root)) == [10, 20, 30]
     assert pointed(root / TRACKER) == 20
     assert pointed(root / "none") is None
+
+
+def test_what_verls_own_rotation_leaves_is_no_checkpoint(tmp_path: Path) -> None:
+    """max_actor_ckpt_to_keep empties `actor`; the step's directory with data.pt stays. A healthy
+    run had 19 rows "no weights", and keep-last-not-deleting.
+    """
+    root = run(tmp_path, *range(5, 105, 5), tracker="100")
+    for step in range(5, 90, 5):
+        shutil.rmtree(root / f"global_step_{step}/actor")
+        if step % 2:
+            (root / f"global_step_{step}/actor").mkdir()
+    (root / "global_step_105/actor").mkdir(parents=True)
+    found = report(VERL, spec(tmp_path))
+    assert [one["step"] for one in found["checkpoints"]] == [90, 95, 100, 105]
+    assert found["emptied"] == 17
+    assert found["resumable"] == 100
+    kept = healthy(
+        "verl",
+        config={"trainer.max_actor_ckpt_to_keep": 3},
+        checkpoints=VERL.checkpoints(spec(tmp_path)),
+    )
+    assert keep_last_not_deleting(facts(kept), kept, {"slack": 1}) == []
+    # Where the trainer has forgotten what it saved before a restart, they do pile up.
+    part(root / "global_step_10/actor")
+    part(root / "global_step_15/actor")
+    piled = dataclasses.replace(kept, checkpoints=VERL.checkpoints(spec(tmp_path)))
+    (finding,) = keep_last_not_deleting(facts(piled), piled, {"slack": 1})
+    assert "keep_last is 3, but 5 steps lie there" in finding.summary
 
 
 def test_a_directory_of_another_trainer_is_not_verls(tmp_path: Path) -> None:

@@ -129,6 +129,18 @@ def test_a_plateau_is_measured_against_the_best_before() -> None:
     )
 
 
+def test_a_plateau_of_three_hundred_steps_reaches_check() -> None:
+    """400 flat steps were an info that `check` does not show."""
+    rise = [n / 200 for n in range(40)]
+    (early,) = found("reward-plateau", "orchestrator", "reward", rise + [0.15] * 290)
+    assert early.severity == "info"
+    (late,) = found("reward-plateau", "orchestrator", "reward", rise + [0.15] * 300)
+    assert late.severity == "warning"
+    assert "300 steps" in late.summary
+    assert late.anchor != early.anchor
+    assert not found("reward-plateau", "orchestrator", "reward", [*rise, *([0.95] * 300)])
+
+
 def test_the_history_holds_what_a_plateau_needs() -> None:
     ranges = health.ranges()["reward"]
     assert ranges["stop_steps"] + ranges["window"] <= KEPT

@@ -54,9 +54,11 @@ def found(
 
 def test_every_planned_detector_exists_and_has_a_playbook(library: Library) -> None:
     assert set(DETECTORS) >= planned.PLANNED
-    assert {
-        p.detector for p in library if p.applies_to(OLD) or p.applies_to("prime-rl")
-    } >= planned.PLANNED
+    used = set()
+    for playbook in library:
+        if any(playbook.applies_to(name) for name in (OLD, "prime-rl", "verl")):
+            used.add(playbook.detector)
+    assert used >= planned.PLANNED
 
 
 def test_a_clean_start_has_no_findings(tmp_path: Path, library: Library) -> None:
@@ -85,6 +87,36 @@ gpu_memory_utilization = 0.9
         "curriculum-noop",
         "gpu-off-bus",
     }
+
+
+@pytest.mark.parametrize("where", ["nowhere", "half"])
+def test_an_adapter_that_is_not_there_or_not_whole(
+    tmp_path: Path, library: Library, where: str
+) -> None:
+    adapter = tmp_path / "half"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").touch()
+    (tmp_path / "grpo.toml").write_text('[actor_rollout_ref.model]\npath = "Qwen/Qwen3-4B"\n')
+    word = f"+actor_rollout_ref.model.lora_adapter_path={tmp_path / where}"
+    start = LaunchSpec(
+        run="new",
+        trainer="verl",
+        config=Path("grpo.toml"),
+        cwd=tmp_path,
+        output_dir=tmp_path / "outputs",
+        overrides=[word],
+    )
+
+    def seen(spec: LaunchSpec) -> set[str]:
+        run = planned.run_facts(spec, registry.get("verl"), {"HF_HOME": str(tmp_path / "hf")})
+        return {row["failure"] for row in planned.findings(facts(), run, tmp_path, library)}
+
+    assert "adapter-incomplete" in seen(start)
+    if where == "half":
+        (adapter / "adapter_model.safetensors").touch()
+        assert "adapter-incomplete" not in seen(start)
+    # Paths of a container mean nothing here.
+    assert "adapter-incomplete" not in seen(dataclasses.replace(start, container="verl"))
 
 
 def test_a_resume_of_what_is_not_there_and_under_another_name(

@@ -17,7 +17,7 @@ import pytest
 from bs4_agent.actions import executor
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.errors import BadRequest, PlanExpired, Refused
+from bs4_agent.errors import BadRequest, PlanExpired, Refused, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.launch.environment import inherited
@@ -26,6 +26,7 @@ from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
+from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
@@ -82,6 +83,30 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
     return Pod(home)
 
 
+def test_credentials_alone_are_a_set_up(pod: Pod) -> None:
+    action = pod.carry_out(ulid(), pod.plan(trainer="credentials", secrets=["b2"]), SECRET)
+    assert {step["kind"] for step in action.body["plan"]["steps"]} == {"credential"}
+    assert action.state == "done", action.detail
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
+    assert not (pod.home.root / "environment").exists()
+    with pytest.raises(BadRequest, match="No credential is named"):
+        read({"trainer": "credentials", "secrets": []})
+
+
+def test_a_step_that_fails_leaves_the_credentials_stored(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come before whatever may fail."""
+
+    def fails(*_: Any) -> str:
+        raise StepFailed("no space left on the device")
+
+    monkeypatch.setattr(STEPS["limits"], "act", fails)
+    action = pod.carry_out(ulid(), pod.plan(secrets=["b2"]), SECRET)
+    assert action.state == "failed"
+    assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
+
+
 def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -> None:
     action = pod.carry_out(ulid(), pod.plan(secrets=["b2"]), SECRET)
     assert (action.state, action.result["ready"]) == ("done", True), action.detail
@@ -116,18 +141,20 @@ def test_only_a_living_plan_with_all_its_secrets_is_confirmed(
     assert pod.secrets() == []
 
 
-def test_another_agent_goes_on_where_this_one_died(pod: Pod) -> None:
+@pytest.mark.parametrize(("step", "before"), [("credential", 0), ("profile", 3)])
+def test_another_agent_goes_on_where_this_one_died(pod: Pod, step: str, before: int) -> None:
     plan_hash, key = pod.plan(secrets=["b2"]), ulid()
-    credential = STEPS["credential"]
+    deadly = STEPS[step]
     child = os.fork()
     if child == 0:
-        credential.act = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        deadly.act = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         pod.carry_out(key, plan_hash, SECRET)
         os._exit(0)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert len(pod.secrets()) == 1
     heir = Pod(pod.home)
-    assert [step.state for step in heir.book.ledger.actions[key].steps][:3] == ["done"] * 3
+    states = [step.state for step in heir.book.ledger.actions[key].steps]
+    assert states.count("done") == before
     heir.actions.resume()
     heir.actions.executor.join(30.0)
     assert heir.book.ledger.actions[key].state == "done"
@@ -174,5 +201,6 @@ def test_a_full_disk_ends_the_action_with_a_sentence(
 
     monkeypatch.setattr(STEPS["limits"], "act", full)
     action = pod.carry_out(ulid(), plan_hash)
-    assert (action.state, action.steps[0].state) == ("failed", "failed")
+    assert action.state == "failed"
+    assert [step.state for step in action.steps].count("failed") == 1
     assert "/x/limits.json cannot be used: No space left" in action.detail

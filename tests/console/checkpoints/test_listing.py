@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.report import answer
+from bs4_agent.ledger import RunView
 from bs4_console.checkpoints import listing
 from bs4_console.errors import UsageError
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.trees import (
     age,
@@ -99,7 +100,13 @@ async def test_a_long_list_comes_by_pages(tmp_path: Path, monkeypatch: pytest.Mo
     found = await listing.of_pod(Asks(), "demo")
     assert [one["step"] for one in found["checkpoints"]] == list(range(1, 100))
     assert asked == 3
-    assert found["order"] == {"last": 3, "at_least": 3, "milestones": 50, "synced": False}
+    assert found["order"] == {
+        "last": 3,
+        "at_least": 3,
+        "milestones": 50,
+        "synced": False,
+        "best": "",
+    }
     assert (
         listing.order_text(found["order"])
         == "the 3 newest complete checkpoints stay, and every 50th step"
@@ -121,6 +128,10 @@ def test_what_an_order_would_free(tmp_path: Path) -> None:
     assert "deletes its part of milestones" in listing.foresight(
         {**found, "trainer_keeps": 3}, 2, 20
     )
+    best = listing.foresight({**found, "trainer_keeps": 3}, 2, 0, 20)
+    assert best.startswith("Freed for good now, and older ones from now on: steps 10, 15, ")
+    assert "Step 20 is the best now and stays." in best
+    assert "deletes its part of it all the same" in best
     assert listing.foresight(found, 4, 0).startswith("Nothing is older than these now")
     assert listing.foresight(found, 1, 0).startswith("Nothing"), "the pod will refuse it"
 
@@ -173,3 +184,15 @@ def test_the_standing_of_a_run_from_the_journal_alone() -> None:
     assert (
         tell(type="order", run="demo", last=None, at_least=None, milestones=None, who="alice") == ""
     )
+
+
+def test_the_best_step_by_a_metric_that_is_recorded() -> None:
+    run = RunState(view=RunView(name="demo"))
+    for step, reward in ((1, 0.2), (2, 0.6), (3, 0.1)):
+        run.orchestrator_steps.append({"step": step, "reward": reward})
+        run.eval_points.append({"side": "eval:acc", "step": step, "val": reward / 2})
+    found = {"checkpoints": [{"step": n, "complete": n != 3} for n in (1, 2, 3)]}
+    assert listing.best_step(run, "acc", found) == 2
+    assert listing.best_step(run, "reward", found) == 2
+    with pytest.raises(UsageError, match="Known: reward, acc"):
+        listing.best_step(run, "accuracy", found)

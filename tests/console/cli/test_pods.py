@@ -34,6 +34,19 @@ def known(console: Console) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def test_a_key_file_is_kept_by_its_whole_path(console: Console, trained: Practice) -> None:
+    """The next command may run in another directory: a shell's, or cron's."""
+    key = trained.pod.key_path
+    relative = os.path.relpath(key, console.root)
+    where = f"{trained.pod.user}@{trained.pod.host}:{trained.pod.port}"
+    words = ("pods", "add", "near", where, "--no-connect", "--identity")
+    assert console(*words, relative).code == 0
+    assert console("pods", "show", "near", "--json").json["identity_file"] == str(key)
+    missing = console("pods", "add", "far", where, "--no-connect", "--identity", "no-such-key")
+    assert missing.code == 2
+    assert "There is no key file" in missing.sentence
+
+
 def test_a_key_nobody_confirmed_is_shown_and_refused_without_a_terminal(
     console: Console, trained: Practice
 ) -> None:

@@ -96,6 +96,18 @@ def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_i
     assert console("provision", "search", *H100, "--json").code == 0
 
 
+def test_a_gpu_by_the_word_that_people_use(console: Console, cloud: Cloud) -> None:
+    equipped(console, cloud, "vast")
+    search = ("provision", "search", "--provider", "vast", "--count", "2")
+    named = console(*search, "--gpu", "RTX-4090", "--json").json["offers"]
+    assert named
+    for word in ("4090", "RTX 4090", "rtx4090"):
+        assert console(*search, "--gpu", word, "--json").json["offers"] == named
+    unknown = console(*search, "--gpu", "H10O")
+    assert unknown.code == 1
+    assert "Did you mean 'H100'?" in unknown.out
+
+
 @pytest.mark.long
 def test_nothing_is_rented_without_the_plans_hash(
     console: Console, cloud: Cloud, identity: Path
@@ -299,7 +311,10 @@ def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> 
             for m in console("provision", "list", "--json").json["machines"]
             if m["pod"] == "two"
         ]
-        assert console("provision", "terminate", "two", "--confirm", label).code == 0
+        done = console("provision", "terminate", "two", "--confirm", label)
+        assert done.code == 0
+        assert "The pod two has left the inventory" in done.out
+        assert [pod["name"] for pod in console("pods", "list", "--json").json["pods"]] == ["one"]
         assert [machine.provider for machine in cloud.market.living()] == ["vast"]
 
 

@@ -210,6 +210,42 @@ def test_the_workflow_is_one_and_its_shell_sees_no_expression():
     assert "recover --once" in steps[-1]["run"]
 
 
+def test_the_workflows_shell_stores_the_key_of_every_provider(tmp_path: Path) -> None:
+    """It passed only Vast's, and installed a package that is not published."""
+    steps = yaml.safe_load(_printed("github"))["jobs"]["recover"]["steps"]
+    (install,) = [step["run"] for step in steps if "pip install" in step.get("run", "")]
+    assert "bs4_console-*.whl" in install
+    (store,) = [step for step in steps if step.get("name") == "Keys, in private files"]
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (tmp_path / ".github" / "recover").mkdir(parents=True)
+    for name in ("recover.toml", "pods.toml"):
+        (tmp_path / ".github" / "recover" / name).write_text("")
+    program = home / "bin" / "bs4-console"
+    program.symlink_to(Path(sys.executable).with_name("bs4-console"))
+    (home / "bin" / "ssh-keygen").write_text("#!/bin/sh\necho public\n")
+    (home / "bin" / "ssh-keygen").chmod(0o755)
+    given = {name: f"canary-{name.lower()}" for name in store["env"]}
+    given["LAMBDA_API_KEY"] = ""
+    environment = {
+        **os.environ,
+        **given,
+        "HOME": str(home),
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "BS4_CONFIG_DIR": str(home / ".config" / "bs4-console"),
+    }
+    argv = ["bash", "-e", "-c", store["run"]]
+    subprocess.run(argv, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    keys = {path.name: path.read_text() for path in (home / ".config/bs4-console/keys").iterdir()}
+    assert keys.pop("verda") == "canary-verda_client_id\ncanary-verda_client_secret\n"
+    assert keys == {name: f"canary-{name}_api_key\n" for name in ("vast", "runpod", "prime")}
+    credentials = home / ".config/bs4-console/credentials"
+    assert "WANDB_API_KEY=canary-wandb_api_key\nHF_TOKEN=canary-hf_token\n" in (
+        credentials.read_text()
+    )
+    assert credentials.stat().st_mode & 0o777 == 0o600
+
+
 def _printed(what: str) -> str:
     argv = [
         sys.executable,

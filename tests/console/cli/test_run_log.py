@@ -55,6 +55,23 @@ def console(
     return Console(tmp_path, capsys)
 
 
+def test_an_imported_run_is_computed_with_and_marked(console: Console) -> None:
+    document = DOCUMENT.replace(
+        "- **Current Step**: 80", "- **Current Step**: 80\n- **Step Time**: ~3-5 minutes"
+    )
+    (console.root / "runs.md").write_text(document)
+    console("runs", "import", str(console.root / "runs.md"))
+    told = console.json("runs", "eta", "parrot-v1")
+    assert (told["done"], told["pace_s"]) == (80, 240.0)
+    assert told["cost_so_far"] == pytest.approx(80 * 240 / 3600 * 1.25)
+    assert told["milestones"][0]["seconds"] == 20 * 240
+    console("runs", "note", "parrot-v1", "wrong bottleneck", "--status", "abandoned")
+    shown = console("runs", "show", "parrot-v1")
+    assert "parrot-v1: abandoned (wrong bottleneck)" in shown
+    assert "ABANDONED**: wrong bottleneck" in console.json("runs", "export")["markdown"]
+    console("runs", "note", "parrot-v1", "x", "--status", "failed", "--lesson", code=2)
+
+
 def test_in_and_out(console: Console) -> None:
     assert console.json("runs", "import", str(console.root / "runs.md"))["added"] == ["parrot-v1"]
     (run,) = console.json("runs", "list")["runs"]

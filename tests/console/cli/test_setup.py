@@ -6,8 +6,9 @@ import pytest
 
 from bs4_console.cli.setup import plan_text
 from bs4_console.pods.state import PlanView
-from tests.console.cli.conftest import Console
+from tests.console.cli.conftest import Console, Practice
 
+KEYS = b"WANDB_API_KEY=canary-canary-canary-canary-canary-canary\n"
 WORDS = ("pods", "setup", "pod-x", "--trainer", "prime-rl")
 
 
@@ -21,6 +22,35 @@ def test_it_needs_a_trainer(known: Console) -> None:
     done = known("pods", "setup", "pod-x")
     assert done.code == 2
     assert "--trainer" in done.sentence
+    verl = known("pods", "setup", "pod-x", "--trainer", "verl")
+    assert (verl.code, "comes in an image" in verl.sentence) == (2, True)
+    words = ("pods", "setup", "pod-x", "--credentials", "-", "--env", "owner/env")
+    more = known(*words, stdin=KEYS)
+    assert (more.code, "only credentials" in more.sentence) == (2, True)
+
+
+@pytest.mark.long
+@pytest.mark.beside
+@pytest.mark.parametrize("words", [(), ("--trainer", "verl")], ids=["no trainer", "verl"])
+def test_credentials_alone_reach_a_pod_whose_checkout_is_not_gits(
+    trained: Practice, words: tuple[str, ...]
+) -> None:
+    """An image without .git refused everything, the keys too; verl's preflight advised a command
+    that was refused.
+    """
+    pod = trained.pod
+    assert not (pod.home / "prime-rl" / ".git").exists()
+    setup = ("pods", "setup", pod.name, *words, "--credentials", "-")
+    shown = trained(*setup, "--plan", stdin=KEYS)
+    assert shown.code == 0, shown
+    assert "Store credentials on the pod" in shown.out
+    assert "uv" not in shown.out
+    assert "canary" not in shown.out
+    done = trained(*setup, "--yes", stdin=KEYS)
+    assert done.code == 0, done
+    assert "canary-canary" in (pod.home / ".netrc").read_text()
+    assert (pod.home / ".netrc").stat().st_mode & 0o777 == 0o600
+    (pod.home / ".netrc").unlink()
 
 
 def test_credentials_are_read_before_anything_is_reached_and_never_repeated(known: Console) -> None:

@@ -45,6 +45,25 @@ def test_one_gpu_took_72_of_80(tmp_path: Path) -> None:
     assert both.gib == pytest.approx(72, abs=3)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "lora", "gb"),
+    [
+        (OLD, True, 48),  # measured: 47 GB, of them 31 the trainer's own
+        (NEW, True, 32),
+        (OLD, False, 112),
+        (NEW, False, 96),
+    ],
+)
+def test_a_checkpoint_is_as_large_as_was_measured(
+    tmp_path: Path, trainer: str, lora: bool, gb: int
+) -> None:
+    made = new(Wish(trainer=trainer, model="Qwen/Qwen3-8B", gpus=8, gpu_gib=141, lora=lora))
+    file = tmp_path / "config.toml"
+    file.write_text(made.text)
+    (note,) = [note for note in estimate(file, trainer, 141).notes if "checkpoint" in note]
+    assert f"about {gb * 1e9 / (1 << 30):.0f} GiB" in note
+
+
 def test_8b_does_not_train_on_24_gib() -> None:
     for trainer in (OLD, NEW):
         with pytest.raises(NotApplicableError, match="does not fit"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bs4_agent.ids import ulid
 from bs4_agent.paths import Home
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.setup.steps.credential import TITLES
@@ -19,7 +20,7 @@ from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.placed_keys import PlacedKey, placed, rotation
 from bs4_console.pods.state import PodState
 from bs4_console.recovery.recovery_types import Outcome
-from tests.agent.setup.test_work import Pod
+from tests.agent.setup.test_action import Pod
 from tests.console.cli.conftest import Console
 
 ID, OTHER_ID = "0012ab34cd56ef78900000001", "0012ab34cd56ef78900000002"
@@ -31,7 +32,7 @@ TOKEN = "hf_canarycanarycanary"  # noqa: S105 (a canary)
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
     """A pod whose set-ups consist of the steps about files."""
     monkeypatch.setenv("HOME", str(tmp_path / "pod"))
-    # The same as in test_work.py: what is put back stands behind what stayed.
+    # The same as in test_action.py: what is put back stands behind what stayed.
     for name in set(STEPS) - {"limits", "variables", "profile", "credential"}:
         monkeypatch.delitem(STEPS, name)
     home = Home(tmp_path / "pod" / ".bs4")
@@ -40,10 +41,10 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pod:
     return Pod(home)
 
 
-def set_up(pod: Pod, key: str, **secrets: dict[str, str]) -> None:
-    plan = pod.accept(key, pod.plan(secrets=sorted(secrets)), json.dumps(secrets).encode())
-    pod.ups.carry_out(key, plan)
-    assert pod.book.ledger.actions[key].state == "done"
+def set_up(pod: Pod, **secrets: dict[str, str]) -> None:
+    plan = pod.plan(secrets=sorted(secrets))
+    action = pod.carry_out(ulid(), plan, json.dumps(secrets).encode())
+    assert action.state == "done", action.detail
 
 
 def lines(pod: Pod) -> list[str]:
@@ -67,7 +68,7 @@ def test_the_titles_are_those_of_the_agent() -> None:
 
 
 def test_names_and_ids_are_known_and_no_value_is(pod: Pod) -> None:
-    set_up(pod, "K1", b2={"key_id": ID, "key": KEY}, huggingface={"token": TOKEN})
+    set_up(pod, b2={"key_id": ID, "key": KEY}, huggingface={"token": TOKEN})
     keys = placed(read(pod).ledger)
     assert keys == (PlacedKey("B2 key", ID), PlacedKey("Hugging Face token"))
     assert rotation("alpha", keys) == (
@@ -79,20 +80,20 @@ def test_names_and_ids_are_known_and_no_value_is(pod: Pod) -> None:
 
 
 def test_a_key_that_was_replaced_was_there_too(pod: Pod) -> None:
-    set_up(pod, "K1", b2={"key_id": ID, "key": KEY})
-    set_up(pod, "K2", b2={"key_id": OTHER_ID, "key": KEY})
-    set_up(pod, "K3")
+    set_up(pod, b2={"key_id": ID, "key": KEY})
+    set_up(pod, b2={"key_id": OTHER_ID, "key": KEY})
+    set_up(pod)
     assert placed(read(pod).ledger) == (PlacedKey("B2 key", ID), PlacedKey("B2 key", OTHER_ID))
 
 
 def test_a_key_that_was_given_for_its_id_is_in_no_journal(pod: Pod) -> None:
-    set_up(pod, "K1", b2={"key_id": KEY, "key": ID})
+    set_up(pod, b2={"key_id": KEY, "key": ID})
     assert placed(read(pod).ledger) == (PlacedKey("B2 key"),)
     assert KEY not in pod.journal()
 
 
 def test_without_a_key_nothing_is_named(pod: Pod) -> None:
-    set_up(pod, "K1")
+    set_up(pod)
     assert placed(read(pod).ledger) == ()
     assert rotation("alpha", ()).startswith("This console has no record of keys on alpha")
 
@@ -111,7 +112,7 @@ def test_a_hostile_pod_cannot_put_words_into_the_sentence() -> None:
 @pytest.fixture
 def mirrored(pod: Pod, tmp_path: Path) -> Console:
     """A console that has read the pod before it was lost."""
-    set_up(pod, "K1", b2={"key_id": ID, "key": KEY}, wandb={"key": "c" * 40})
+    set_up(pod, b2={"key_id": ID, "key": KEY}, wandb={"key": "c" * 40})
     console = Console(tmp_path / "console")
     console.root.mkdir()
     mirror = Mirror(console.data / "pods" / "alpha")

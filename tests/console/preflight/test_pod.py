@@ -112,6 +112,22 @@ def test_gpus_that_the_run_does_not_use_are_not_asked_of_it() -> None:
     assert judged({"gpu_ids": [0, 1]}, gpus=busy(holder()))["stale-gpu-process"].state == "blocking"
 
 
+def test_gpus_that_the_start_leaves_idle_are_told() -> None:
+    """A run for two GPUs that was moved to a pod with four: two were paid for and idle."""
+    four = [{"index": i, "used": 0, "total": 80 * GIB, "error": None} for i in range(4)]
+    check = judged({"gpu_ids": [0, 1]}, gpus={"devices": four})["idle-gpus"]
+    assert check.state == "warning"
+    assert "GPU 2, 3 of 4 would have no work: the run uses 0, 1." in check.why
+    assert "inference_gpu_ids and trainer_gpu_ids" in check.fix
+    assert judged({"gpu_ids": [0, 1, 2, 3]}, gpus={"devices": four})["idle-gpus"].state == "ok"
+    # Where another run is at work nothing is idle.
+    four[2]["used"] = four[3]["used"] = 40 * GB
+    assert judged({"gpu_ids": [0, 1]}, gpus={"devices": four})["idle-gpus"].state == "ok"
+    assert "idle-gpus" not in judged({"gpu_ids": None}, gpus={"devices": four})
+    part = Wanted(trainer="verl", config="sft.toml", run="demo", component="sft")
+    assert "idle-gpus" not in judged({"gpu_ids": [0]}, part, gpus={"devices": four})
+
+
 def test_memory_that_cannot_be_read_is_unknown() -> None:
     check = judged(gpus={"devices": [{"index": 0, "used": None, "error": None}]})[
         "stale-gpu-process"

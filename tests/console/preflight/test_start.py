@@ -110,7 +110,9 @@ def test_what_a_launch_would_move_aside_is_said() -> None:
     ("changes", "state"),
     [
         ({"disk": {"free": 400 * GIB}}, "ok"),
-        ({"disk": {"free": 80 * GIB}}, "blocking"),  # 3 x 29.8 GiB
+        ({"disk": {"free": 130 * GIB}}, "blocking"),  # 3 x 44.7 GiB, as measured
+        ({"disk": {"free": 140 * GIB}}, "ok"),
+        ({"disk": {"free": 140 * GIB}, "bytes_each": 14.0}, "blocking"),  # without an adapter
         (
             {"disk": {"free": 80 * GIB}, "checkpoints": steps(2, 30 * GIB)},
             "ok",
@@ -132,7 +134,7 @@ def test_the_disk_against_keep_last_and_one_more(changes: dict[str, Any], state:
     ("free", "steps_planned", "identifier", "state"),
     [
         (400, 1000, "keep-last-missing", "warning"),
-        (400, 50, "disk-next-checkpoint", "ok"),
+        (500, 50, "disk-next-checkpoint", "ok"),
         (50, 1000, "disk-next-checkpoint", "blocking"),
     ],
 )

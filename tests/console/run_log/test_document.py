@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bs4_console.errors import UsageError
+from bs4_console.run_log import written_values
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import Incident, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
@@ -186,6 +187,104 @@ def test_a_run_of_its_own_gets_a_section(log: RunLog, tmp_path: Path) -> None:
     )
 
 
+VALUES = """# Training Runs Log
+
+### Run: parrot-v3 (2026-01-05) - RUNNING ✅
+
+- **Model**: example/parrot-8b
+- **Config**: configs/parrot.toml:v3
+- **Pod**: 2x H100 ($4.00/hr)
+- **Start**: 2026-01-04 23:50 UTC
+- **Status**: RUNNING ✅
+- **W&B Project**: parrots
+- **Step Time**: ~3-5 minutes
+- **Speedup**: **7-8x** achieved
+- **GPU Usage**: 74GB/81GB (91%)
+- **Baseline**: N/A
+- **Env Version**: 0.1.1 (fixed)
+- **Current Step**: 80 (as of 09:20 UTC)
+
+#### Incidents and Recovery
+
+**1. Disk full (RESOLVED)**
+- 97 %
+
+#### Config (v3)
+
+```toml
+max_steps = 1000
+[model]
+name = "example/parrot-8b"
+```
+
+#### Metrics
+- Baseline: 40%
+- Final: 91.8%
+- Improvement: +51.8%
+
+---
+
+## Completed Runs
+
+| Run ID | Model | Start | Duration | Baseline | Final | Improvement | Notes |
+|--------|-------|-------|----------|----------|-------|-------------|-------|
+| *none yet* | | | | | | | |
+"""
+
+
+def test_every_value_that_people_write_is_a_field(log: RunLog) -> None:
+    log.import_text(VALUES)
+    (run,) = log.records().values()
+    assert (run.pace_s, run.step_time) == (240.0, "~3-5 minutes")
+    assert (run.version, run.max_steps, run.step) == ("v3", 1000, 80)
+    assert run.started_t == 1767570600.0
+    assert (run.wandb_project, run.env_version) == ("parrots", "0.1.1 (fixed)")
+    assert (run.speedup, run.gpu_usage) == ("**7-8x** achieved", "74GB/81GB (91%)")
+    assert (run.baseline, run.final_score, run.improvement) == ("40%", "91.8%", "+51.8%")
+    assert [(i.title, i.state) for i in run.incidents] == [("Disk full (RESOLVED)", "resolved")]
+    assert run.configs["Config (v3)"].startswith("max_steps = 1000\n[model]")
+    assert log.export() == VALUES
+
+
+def test_a_status_by_command_and_the_table_of_completed_runs(log: RunLog, tmp_path: Path) -> None:
+    log.import_text(VALUES)
+    log.note("parrot-v3", "the goal was reached", "somebody@desk", status="COMPLETED")
+    (run,) = log.records().values()
+    assert (run.status, run.status_note) == ("COMPLETED", "the goal was reached")
+    out = log.export()
+    assert covers(out, VALUES)
+    assert "somebody@desk: **COMPLETED**: the goal was reached" in out
+    row = (
+        "| parrot-v3 | example/parrot-8b | 2026-01-04 23:50 UTC |  | 40% | 91.8% | +51.8% | "
+        "the goal was reached |"
+    )
+    assert row in out
+    again = RunLog(tmp_path / "again.json")
+    again.import_text(out)
+    assert again.export() == out, "and the row is there once"
+    assert again.records()["parrot-v3"].status == "COMPLETED"
+    # The newest word counts, and another word than completed has no row.
+    log.note("parrot-v3", "it was the wrong bottleneck", "somebody@desk", status="POSTMORTEM")
+    assert log.records()["parrot-v3"].status == "POSTMORTEM"
+    assert row not in log.export()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("~3-5 minutes", 240.0),
+        ("~27 min (only 10% improvement)", 1620.0),
+        ("287s", 287.0),
+        ("1.5 hours", 5400.0),
+        ("unknown", None),
+        ("about 3 minutes", None),
+        ("12 monkeys", None),
+    ],
+)
+def test_durations_as_people_write_them(text: str, seconds: float | None) -> None:
+    assert written_values.seconds(text) == seconds
+
+
 def test_notes_are_kept_and_the_file_is_private(log: RunLog, tmp_path: Path) -> None:
     log.import_text(EARLY)
     log.note("parrot-v1", "slow", "a@b", price=3.0)
@@ -270,6 +369,11 @@ def test_the_seeds(log: RunLog, tmp_path: Path) -> None:
         named = re.findall(r"^### Run: ([\w.-]+) ", text, re.MULTILINE)
         assert alone.import_text(text).added == named
         assert alone.export() == text
+        paces = {run.pace_s for run in alone.records().values()}
+        assert paces <= {None, 240.0, 210.0, 1620.0, 287.0}
+        assert paces != {None}
+        assert any(run.started_t for run in alone.records().values())
+        assert any(run.configs for run in alone.records().values())
         for run in alone.records().values():
             assert run.status in ("RUNNING", "ABANDONED", "POSTMORTEM")
             assert run.model.startswith("Qwen/")

@@ -89,6 +89,38 @@ async def test_what_differs_is_sent_once_and_nothing_is_removed(
     assert again.hash != first.hash
 
 
+async def test_no_credentials_travel_and_those_of_the_pod_stay(
+    source: Path, tmp_path: Path
+) -> None:
+    """Those of a training checkout: .env with the keys, an SSH key under any name, a netrc."""
+    held = {
+        ".env": "WANDB_API_KEY=canary",
+        "env/.env.local": "HF_TOKEN=canary",
+        "keys/lambda.pem": "canary",
+        "id_ed25519": "canary",
+        "keys/pod": "-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n",
+        ".netrc": "password canary",
+        ".aws/config": "canary",
+    }
+    harmless = {".env.example": "WANDB_API_KEY=", "env/secrets.py": "def load(): ...", "k.pub": "x"}
+    for name, text in {**held, **harmless}.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    target = tmp_path / "pod" / "code"
+    target.mkdir(parents=True)
+    (target / ".env.pod").write_text("of the pod")
+    one = sync(source, target, delete=True)
+    plan = await one.plan()
+    assert held.keys() <= plan.skipped.keys()
+    assert harmless.keys() <= set(plan.send)
+    assert ".env: may hold credentials" in "\n".join(plan.lines())
+    await one.carry_out(plan)
+    there = tree(target)
+    assert "canary" not in "".join(there.values())
+    assert there[".env.pod"] == "of the pod"
+    assert there["env/secrets.py"] == "def load(): ..."
+
+
 async def test_delete_moves_to_the_trash_and_the_plan_says_which(
     source: Path, tmp_path: Path
 ) -> None:

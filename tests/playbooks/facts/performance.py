@@ -77,6 +77,13 @@ def idle_gpus_by_the_lines_alone() -> Facts:
     return facts(healthy(history=lines(5.0)), gpus=gpus(10.0, 4.0))
 
 
+@positive("rollout-latency-bound")
+def remote_executor_of_january_by_the_lines() -> Facts:
+    """Steps of 27 minutes, of which the trainer worked for one; nothing is known of GPUs."""
+    config = {"orchestrator.env.0.args.executor_backend": "prime"}
+    return facts(healthy("prime-rl-2026-01", history=lines(3.0), config=config))
+
+
 @negative("rollout-latency-bound", "inference-bottleneck")
 def half_of_the_step_is_waiting() -> Facts:
     config = {"orchestrator.env.0.args.executor_backend": "prime"}

@@ -157,13 +157,16 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
     keep_last plus `parameters["slack"]` (default 1, because one may be being written), else an
     empty list. Nothing is found without that setting. The trainer's and the orchestrator's
     directories are counted apart, because prime-rl's version of January 2026 deletes old
-    checkpoints in the trainer's only.
+    checkpoints in the trainer's only. A step without a byte of a checkpoint does not count: verl's
+    rotation empties `actor` and leaves the step's directory.
     """
     keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
         return []
     roots: dict[str, set[int]] = {}
     for checkpoint in run.checkpoints:
+        if not checkpoint.complete and checkpoint.bytes == 0:
+            continue
         for path in checkpoint.directories.values() or checkpoint.parts.values():
             if not path.parent.name.endswith(("broadcasts", "weights")):
                 roots.setdefault(str(path.parent), set()).add(checkpoint.step)

@@ -161,23 +161,25 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if the reward does not improve any more, else an empty list. That is so if
     the best mean reward over `window` steps in a row within the last `plateau_steps` steps is less
-    than `min_gain` above the best such mean before them. A mean of the last `window` steps of at
-    least `solved`, or of 0, is no finding. `parameters` must hold these four keys and `stop_steps`,
-    a number of steps that only the finding's text names.
+    than `min_gain` above the best such mean before them. After `stop_steps` steps like that it is a
+    warning, so that it reaches `check`. A mean of the last `window` steps of at least `solved`, or
+    of 0, is no finding. `parameters` must hold these five keys.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
+    stop, least = int(parameters["stop_steps"]), float(parameters["min_gain"])
     points = series(run, "orchestrator", "reward")
-    if len(points) < steps + width:
-        return []
-    gain = _best(points[-steps:], width) - _best(points[:-steps], width)
     recent = points[-width:]
-    if (
-        gain >= float(parameters["min_gain"])
-        or mean(recent) >= float(parameters["solved"])
-        or mean(recent) < _ZERO
-    ):
+    if not _flat(points, steps, width, least):
         return []
-    stop = int(parameters["stop_steps"])
+    if mean(recent) >= float(parameters["solved"]) or mean(recent) < _ZERO:
+        return []
+    if _flat(points, stop, width, least):
+        text = (
+            f"The reward has not improved for {stop} steps and more, the usual point to stop: "
+            "each further step costs money. Keep the best checkpoint."
+        )
+        evidence = _ends(run, "orchestrator", "reward", points[-stop:])
+        return _found(run, "reward-plateau", text, evidence, "warning", what="stop")
     text = (
         f"The reward has not improved for {steps} steps and more; {stop} are the usual point to "
         "stop and keep the best checkpoint."
@@ -282,6 +284,15 @@ def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[d
     for step, value in ends:
         rows.append(metric_evidence(run, side, step, f"{key} {value:g}"))
     return rows
+
+
+def _flat(points: Sequence[Point], steps: int, width: int, least: float) -> bool:
+    """Return True if the best mean of the last `steps` points is less than `least` above the best
+    one before them. False if there are too few points to say.
+    """
+    if len(points) < steps + width:
+        return False
+    return _best(points[-steps:], width) - _best(points[:-steps], width) < least
 
 
 def _best(points: Sequence[Point], width: int) -> float:

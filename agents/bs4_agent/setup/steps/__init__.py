@@ -1,4 +1,6 @@
-"""The typed steps of a set-up, in the order of their dependencies."""
+"""The typed steps of a set-up, in the order of their dependencies. Credentials come first, because
+they need nothing and a later step may fail.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from bs4_agent.setup.steps.programs import Tools, Uv
 from bs4_agent.setup.steps.sync import Sync
 
 STEPS: dict[str, SetupStep] = {
+    "credential": Credential(),
     "tools": Tools(),
     "uv": Uv(),
     "limits": Limits(),
@@ -19,5 +22,4 @@ STEPS: dict[str, SetupStep] = {
     "checkout": Checkout(),
     "sync": Sync(),
     "environment": Environments(),
-    "credential": Credential(),
 }

@@ -137,7 +137,7 @@ def _way(context: SetupContext) -> tuple[str, str]:
     if not (directory / ".git").exists():
         raise NotApplicable(
             f"{name} is there and is no checkout of git; move it aside, or choose another "
-            "directory with --dir."
+            "directory with --dir. Credentials alone are stored without --trainer."
         )
     code, text = _git(context, directory, "rev-parse", "--show-toplevel")
     if code != 0:

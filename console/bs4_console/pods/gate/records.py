@@ -337,7 +337,14 @@ JOURNAL: Mapping[str, Shape] = {
     "gap": Shape({}, {"stream": text, "reason": text}),
     "order": Shape(
         {"run": name},
-        {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "who": text},
+        {
+            "last": whole,
+            "at_least": whole,
+            "milestones": whole,
+            "synced": flag,
+            "who": text,
+            "best": text,
+        },
     ),
     "guard": Shape({"run": name, "event": text}, {"detail": text}),
     "sync": _SYNC,

@@ -136,6 +136,7 @@ _CHECKPOINTS = Shape(
         "order": mapping,
         "guard": mapping,
         "trainer_keeps": whole,
+        "emptied": whole,
         "next": again,
     },
 )
@@ -150,7 +151,9 @@ _FORECAST = Shape(
     {"lasts": flag},
     {"room": whole, "to_come": whole, "full_t": wall, "full_step": step, "next_bytes": number},
 )
-_ORDER = Shape({}, {"last": whole, "at_least": whole, "milestones": whole, "synced": flag})
+_ORDER = Shape(
+    {}, {"last": whole, "at_least": whole, "milestones": whole, "synced": flag, "best": text}
+)
 _GUARD = Shape({}, {"event": text, "detail": text, "t": wall})
 _CONFIG = Shape({"path": text, "present": flag})
 

@@ -1,0 +1,94 @@
+"""Values as people write them in a run's section: step times, moments, and configs in fences."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bs4_console.run_log.text import Line
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+#: "~3-5 minutes", "~27 min (...)", "287s", "3.5 h". What follows is a remark.
+_DURATION = re.compile(
+    r"\s*[~\u2248]?\s*(?P<low>\d{1,6}(?:\.\d{1,3})?)(?:\s*(?:-|\u2013|to)\s*"
+    r"(?P<high>\d{1,6}(?:\.\d{1,3})?))?\s*(?P<unit>s|m|h)(?:ec|econds?|in|inutes?|r|rs|ours?)?\b"
+)
+_MOMENT = re.compile(r"\s*(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(?::\d\d)?\b")
+_SECONDS = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d{1,3})?)\s?s\b")
+#: `path/to/config.toml:v3`
+_VERSION = re.compile(r"\.toml:(v\d{1,4}(?:\.\d{1,4})*)\b")
+#: `Config (v4 - Resilient)`, `Working Config (H100 Single GPU - Final v5)`
+_TITLED = re.compile(r"\bconfig\b.*?\b(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE)
+
+
+def seconds(text: str) -> float | None:
+    """Return the duration that a text begins with, in seconds, or None if it begins with none. Of a
+    range ("3-5 minutes") the middle counts.
+    """
+    found = _DURATION.match(text)
+    if found is None:
+        return None
+    low = float(found["low"])
+    high = float(found["high"] or low)
+    return (low + high) / 2 * _UNITS[found["unit"]]
+
+
+def seconds_within(text: str) -> float | None:
+    """Return the first number of seconds in a text such as "Reward 0.02, 287s, 50 tokens/s", or
+    None.
+    """
+    found = _SECONDS.search(text)
+    if found is None:
+        return None
+    return float(found[1])
+
+
+def moment(text: str) -> float | None:
+    """Return the moment that a text begins with, such as "2026-01-04 23:50 UTC", in wall seconds,
+    or None. A time without a zone is one of UTC, as the documents have it.
+    """
+    found = _MOMENT.match(text)
+    if found is None:
+        return None
+    try:
+        at = dt.datetime.fromisoformat(f"{found[1]} {found[2]}")
+    except ValueError:
+        return None
+    return at.replace(tzinfo=dt.UTC).timestamp()
+
+
+def config_version(config: str, titles: Iterable[str]) -> str:
+    """Return the version of a run's config, from its path ("a.toml:v3") or from the titles of the
+    section's parts ("Config (v4 - Resilient)"), or "" if neither says it.
+    """
+    if found := _VERSION.search(config):
+        return found[1]
+    for title in titles:
+        if found := _TITLED.search(title):
+            return found[1]
+    return ""
+
+
+def toml_in(body: Iterable[Line]) -> str:
+    """Return the text of the first fenced block that is marked as TOML, or "" if there is none."""
+    held: list[str] = []
+    inside = False
+    for line in body:
+        if not inside and line.code and line.bare.strip().endswith("toml"):
+            inside = True
+        elif inside and line.code and line.bare.strip().strip("`~") == "":
+            return "".join(held)
+        elif inside:
+            held.append(line.text)
+    return ""
+
+
+def settings(text: str) -> Mapping[str, Any]:
+    """Return the settings of a config's text, {} if it is no TOML (people shorten them)."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
+        return {}
