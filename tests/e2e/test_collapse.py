@@ -116,7 +116,7 @@ async def check(stage: Stage, trainer: str, seconds: float, tmp_path: Path) -> N
         "playbook", playbook=plan.playbook, run="demo", plan_hash=plan.plan_hash, confirm_run="demo"
     )
     assert action.state == "done", action.detail
-    assert stage.ledger.open_incidents() == []
+    await stage.until(lambda: not stage.ledger.open_incidents(), 60, "the end of the incident")
     after = await asyncio.to_thread(console, "check", "--pod", pod.name, "--json")
     assert after.code == 0, after.out
 

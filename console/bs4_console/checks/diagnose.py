@@ -33,8 +33,8 @@ __all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024
-#: Sources that are tried in turn for a log of which neither name nor content tells what wrote it.
-ASSUMED = ("trainer", "orchestrator", "inference", "launcher", "env")
+#: The severities of findings, the least first.
+_SEVERITIES = ("info", "warning", "critical")
 #: The fields of a piece of evidence, with the value of a missing one.
 _EVIDENCE: dict[str, Any] = {"source": "", "file": "", "offset": 0, "line": 0, "text": ""}
 
@@ -47,9 +47,9 @@ def assuming(
     paths: Sequence[Path], source: str | None = None, trainer: str | None = None
 ) -> dict[str, Any]:
     """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
-    of which it is not clear what wrote it, as {path: source}. The sources of ASSUMED are tried in
-    turn, and the first with the most findings is taken. Raises UsageError as `diagnose` does, also
-    for such a log in which no source has a finding.
+    of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
+    the first with the gravest finding is taken. Raises UsageError as `diagnose` does, also for such
+    a log in which no source has a finding.
     """
     whole: dict[str, Any] = {"findings": [], "coverage": [], "assumed": {}}
     for path in paths:
@@ -68,14 +68,23 @@ def assuming(
 
 
 def _assumed(path: Path, trainer: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the source of ASSUMED with the most findings in a log, and what was found. Raises
-    UnclearSource if none has any.
+    """Return the first source with the gravest finding in a log, and what was found. Raises
+    UnclearSource if no source has any.
     """
-    tried = [(name, diagnose([path], name, trainer)) for name in ASSUMED]
-    best = max(tried, key=lambda one: len(one[1]["findings"]))
+    tried = [(source, diagnose([path], source, trainer)) for source in SOURCES]
+    best = max(tried, key=lambda one: _gravity(one[1]["findings"]))
     if not best[1]["findings"]:
         _needed("", str(path))
     return best
+
+
+def _gravity(findings: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
+    """Return a key by which findings are compared: the severity of the likeliest cause, then
+    whether it is a root. It is the lowest key if there are no findings.
+    """
+    if not findings:
+        return -1, False
+    return _SEVERITIES.index(findings[0]["severity"]), findings[0]["role"] == "root"
 
 
 def diagnose(

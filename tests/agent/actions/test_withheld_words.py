@@ -15,6 +15,7 @@ from bs4_agent.ids import ulid
 from bs4_agent.runs.files import read_json
 from bs4_agent.withheld import Withheld
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
+from tests.agent.runs.practice import until
 
 #: One without a form, under a name; one with a form, without a name; one that the pod holds.
 NAMED, FORMED, HELD = "cAnAry-of-the-judge-1", "hf_cAnAry" + "a1B2c3D4e5" * 3, "cAnAry/in+netrc=7"
@@ -90,6 +91,7 @@ def test_a_plan_that_is_confirmed_after_a_restart_starts_with_the_real_words(
     third = StoppingAgent(agent.root)
     steps = third.action(recovery).body["plan"]["steps"]
     assert [s["parameters"]["overrides"] for s in steps if s["kind"] == "relaunch"] == [WORDS]
+    until((again.home.attempt(RUN, 2) / "spec.json").exists)
     again.ended(again.stop())
     assert started_with(again, 2) == WORDS
     assert [secret for secret in SECRETS if secret in journal_of(again)] == []
