@@ -4,6 +4,7 @@ about it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -75,13 +76,17 @@ class Journal:
         """Delete what was withheld of records that have left the journal with their segment. What
         cannot be read here is left to the next start.
         """
-        first = next((parse(line) for _, line in self.stream.lines()), None)
-        if self._withheld is None or first is None:
+        if self._withheld is None:
             return
-        for name in self._withheld.names():
-            whole = self._withheld.whole(name)
-            if whole is not None and _seq(whole) < _seq(first):
-                self._withheld.forget(name)
+        # The record that led here is on disk, so its caller must not get an error any more.
+        with contextlib.suppress(OSError):
+            first = next((parse(line) for _, line in self.stream.lines()), None)
+            if first is None:
+                return
+            for name in self._withheld.names():
+                whole = self._withheld.whole(name)
+                if whole is not None and _seq(whole) < _seq(first):
+                    self._withheld.forget(name)
 
     @staticmethod
     def _keep(withheld: Withheld, line: bytes, record: dict[str, Any]) -> None:

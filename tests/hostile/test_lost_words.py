@@ -156,3 +156,21 @@ def test_what_is_withheld_goes_when_its_record_leaves_the_journal(tmp_path: Path
         life.book.append("note", run="demo", text=text, who="alice")
     assert len(list(home.withheld.iterdir())) == 1, "what the journal has stays"
     life.close()
+
+
+def test_a_record_that_is_on_disk_is_no_error_because_nothing_could_be_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller would take back what the journal says, and a restart would carry it out."""
+    home = Home(tmp_path / "home")
+    home.create()
+    life = Life(home, 64 * 1024)
+
+    def lines() -> Iterator[tuple[str, bytes]]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(life.stream, "lines", lines)
+    while life.stream.oldest == 1:
+        life.book.append("note", run="demo", text="x" * 2000, who="alice")
+    assert life.stream.oldest > 1
+    life.close()

@@ -132,7 +132,7 @@ class ActionExecutor:
                     **kind.fields(plan, view.plan_hash),
                     steps=step_fields(plan.steps),
                 )
-            except AgentError:
+            except (AgentError, OSError):
                 kind.forget(key)
                 raise
             self.start(
