@@ -16,6 +16,7 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers.lines import parse
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import NOW, event, facts, healthy, member
+from tests.playbooks.facts.made import saved
 
 HOUR_S = 3600
 DEAD = "vllm-silent-death"
@@ -121,6 +122,15 @@ def test_an_hour_after_the_collapse_its_cause_is_the_only_incident(trainer: str)
     for _ in range(HOUR_S // 600):
         watch.look(run, 600)
         assert watch.open == {(DEAD, 1)}
+
+
+def test_a_checkpoint_that_the_end_has_torn_is_a_consequence(trainer: str) -> None:
+    """The orchestrator often saves its half just before the end. The fix moves it away."""
+    watch = Watch(trainer)
+    run = watch.collapsed()
+    halves = [saved(5), saved(10, complete=False)]
+    watch.look(dataclasses.replace(run, checkpoints=halves), 600)
+    assert watch.open == {(DEAD, 1)}
 
 
 def test_an_agent_that_restarts_after_the_collapse_keeps_it(trainer: str) -> None:
