@@ -34,12 +34,13 @@ class PortHolder:
     same_user: bool = False
 
     def line(self) -> str:
-        """Return a text for people: the pid, command and port of the process, or that it cannot be
-        seen.
+        """Return a text for people: the pid, command and port of the process, and the run that is
+        alive to which it belongs; or that the process cannot be seen.
         """
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"
-        return f"pid {self.identity.pid} {shown_command(self.cmdline, 80)} (port {self.port})"
+        of = f" of the run {self.run}" if self.run is not None else ""
+        return f"pid {self.identity.pid} {shown_command(self.cmdline, 80)}{of} (port {self.port})"
 
 
 def listening(ports: Collection[int]) -> dict[str, int]:

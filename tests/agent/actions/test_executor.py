@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 #: The kinds, and which steps of their plans have something to do here. The others are skipped.
 STEPS: dict[type[Case], tuple[int, ...]] = {
-    SetupCase: (0, 1, 2),
+    SetupCase: (3, 4, 5),
     MergeCase: (0, 1),
     RestoreCase: (0, 1),
     PlaybookCase: (1, 3),

@@ -98,6 +98,9 @@ class PodActions:
     def companion(self, run):
         return None
 
+    def port_holders(self, run):
+        return []
+
 
 @pytest.fixture
 def pod_actions(tmp_path):

@@ -469,6 +469,20 @@ def test_room_without_progress_is_no_recovery_and_neither_is_the_other(
 # the rule for every playbook
 
 
+def test_a_run_does_not_start_on_the_port_of_another_that_is_alive(pod_actions: PodActions) -> None:
+    """It would reach the other run's server, and put its own weights into it."""
+    step, where = STEPS["relaunch"], context(pod_actions)
+    pod_actions.holders = [holder(7, None, "other")]
+    with pytest.raises(NotApplicable, match="the run other is alive and holds its port 8000"):
+        step.plan(where, {"resume": "none"})
+    pod_actions.holders = [holder(7, None, "demo"), holder(8, "dead")]
+    planned = step.plan(where, {"resume": "none"})
+    assert planned is not None
+    pod_actions.holders = [holder(7, None, "other")]
+    with pytest.raises(NotApplicable, match="Stop other first"):
+        step.check(where, planned)
+
+
 def test_every_relaunch_archives_and_moves_before_it(tmp_path: Path) -> None:
     source = next(Path(lint.__code__.co_filename).parents[3].glob("playbooks/*/step-desync.yaml"))
     folder = tmp_path / "checkpoint"

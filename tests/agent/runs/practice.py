@@ -219,6 +219,9 @@ class PracticeTrainer:
     def inference_url(self, spec: LaunchSpec) -> str:
         return "http://127.0.0.1:8000"
 
+    def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        return frozenset()
+
     def max_steps(self, spec: LaunchSpec) -> int | None:
         return 10
 

@@ -30,8 +30,10 @@ class Relaunch:
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
         "none" and says from which checkpoint the attempt starts (see the class). Raises
-        NotApplicable if the run has no such checkpoint.
+        NotApplicable if the run has no such checkpoint, or if another run that is alive holds a
+        port that this one needs.
         """
+        _refuse_a_port_of_another_run(context)
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.pod_actions.command(spec))
@@ -55,7 +57,10 @@ class Relaunch:
         return context.pod_actions.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. Raises PlanChanged if the run is running again."""
+        """Return an empty list. Raises PlanChanged if the run is running again, and NotApplicable
+        if another run that is alive holds a port that this one needs.
+        """
+        _refuse_a_port_of_another_run(context)
         if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing more was done. Make a new "
@@ -77,6 +82,22 @@ class Relaunch:
             overrides=tuple(planned.parameters["overrides"]),
         )
         return f"attempt {context.pod_actions.launch(spec, context.action)} is starting"
+
+
+def _refuse_a_port_of_another_run(context: Context) -> None:
+    """Raise NotApplicable if another run that is alive holds a port on which this run's own
+    inference server would listen. The server could not start, and this run would reach the other
+    run's server, generate with its policy and put its own weights into it.
+    """
+    if not context.facts().ever("inference"):
+        return  # its server is started apart, and is a run of its own
+    for holder in context.pod_actions.port_holders(context.run):
+        if holder.run is not None and holder.run != context.run:
+            raise NotApplicable(
+                f"{context.run} cannot start: the run {holder.run} is alive and holds its port "
+                f"{holder.port}. Stop {holder.run} first, or give {context.run} another port in "
+                "its config."
+            )
 
 
 def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> LaunchSpec:
