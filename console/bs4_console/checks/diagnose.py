@@ -32,6 +32,10 @@ __all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
 #: data set and not an incident.
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
+#: The suffixes that only logs have. In a directory, the first _TRIED logs of which it is not clear
+#: what wrote them are tried as logs of every source, which takes seconds for each.
+_SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
+_TRIED = 10
 _SAMPLE = 256 * 1024
 #: The severities of findings, the least first.
 _SEVERITIES = ("info", "warning", "critical")
@@ -48,20 +52,29 @@ def assuming(
 ) -> dict[str, Any]:
     """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
     of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
-    the first with the gravest finding is taken. Raises UsageError as `diagnose` does, also for such
-    a log in which no source has a finding.
+    the first with the gravest finding is taken. A log in which no source has a finding is named in
+    the coverage. Raises UsageError as `diagnose` does, and UnclearSource if there is such a log and
+    no finding in any other path, because nothing would be known of it.
     """
     whole: dict[str, Any] = {"findings": [], "coverage": [], "assumed": {}}
+    unclear: UnclearSource | None = None
     for path in paths:
         try:
             found = diagnose([path], source, trainer)
-        except UnclearSource:
+        except UnclearSource as error:
             if str(path) == "-":
                 raise  # standard input cannot be read again
-            name, found = _assumed(path, trainer)
+            try:
+                name, found = _assumed(path, trainer)
+            except UnclearSource:
+                unclear = unclear or error
+                whole["coverage"].append(f"{path} (what wrote it is not clear)")
+                continue
             whole["assumed"][str(path)] = name
         whole["findings"] += found["findings"]
         whole["coverage"] += found["coverage"]
+    if unclear is not None and not whole["findings"]:
+        raise unclear
     whole["findings"].sort(key=lambda finding: finding["role"] != "root")
     whole["coverage"] = list(dict.fromkeys(whole["coverage"]))
     return whole
@@ -211,6 +224,8 @@ def _log(
     what wrote it.
     """
     try:
+        if path.is_file() and not path.stat().st_size:
+            raise UsageError(f"{path} is empty.", "Give a log that has lines.")
         with path.open("rb") as handle:
             found = _wrote(path, handle, source, trainer)
             return offline.log_facts(
@@ -320,6 +335,7 @@ def _loose(
     """
     logs: list[Loose] = []
     unread: list[str] = []
+    tried = 0
     generation = trainer or ""
     for path in _files(root):
         name = str(path.relative_to(root))
@@ -332,9 +348,25 @@ def _loose(
         if wrote:
             logs.append(Loose(wrote, name, path))
             generation = generation or of
+            continue
+        assumed = ""
+        if path.suffix in _SURE_SUFFIXES and tried < _TRIED:
+            tried += 1
+            assumed = _assumed_source(path, trainer)
+        if assumed:
+            logs.append(Loose(assumed, name, path))
+            unread.append(f"{name} (read as a log of {assumed}; what wrote it is not clear)")
         else:
             unread.append(f"{name} (what wrote it is not clear)")
     return logs, unread, generation
+
+
+def _assumed_source(path: Path, trainer: str | None) -> str:
+    """Return the source of `_assumed`, or "" if no source has a finding in the log."""
+    try:
+        return _assumed(path, trainer)[0]
+    except UnclearSource:
+        return ""
 
 
 def _files(root: Path) -> Iterator[Path]:

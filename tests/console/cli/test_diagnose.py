@@ -165,3 +165,27 @@ def test_the_answer_is_for_a_person(console: Console, tmp_path: Path) -> None:
     assert lines[2].startswith(f"    seen:  {log}:1: torch.OutOfMemoryError")
     assert lines[3].startswith("not looked at: kernel log, ")
     assert len(lines) == 4
+
+
+OOM = (
+    b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to "
+    b"allocate 2.00 GiB. GPU 0 has a total\n"
+)
+
+
+def test_an_unclear_log_hides_no_finding_of_another(console: Console, tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_bytes(OOM)
+    (tmp_path / "odd.log").write_bytes(b"what I did today\n")
+    both = [str(tmp_path / "job.log"), str(tmp_path / "odd.log")]
+    for words in (both, [str(tmp_path)]):
+        done = console("diagnose", *words, "--json")
+        assert [f["id"] for f in done.json["findings"]] == ["cuda-oom"]
+        assert done.code == 1
+        assert any("odd.log (what wrote it is not clear)" in c for c in done.json["coverage"])
+
+
+def test_an_empty_log_is_not_healthy(console: Console, tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    done = console("diagnose", str(tmp_path / "empty.log"), "--source", "trainer")
+    assert done.code == 2
+    assert "empty.log is empty" in done.sentence
