@@ -15,7 +15,15 @@ from typing import Any
 
 from bs4_console.errors import RemoteError
 from bs4_console.logs.filter import LogFilter
-from bs4_console.logs.merge import Side, from_a_head, keyed, same_day, take_newer, take_older
+from bs4_console.logs.merge import (
+    Side,
+    from_a_head,
+    keyed,
+    passed_by,
+    same_day,
+    take_newer,
+    take_older,
+)
 from bs4_console.logs.pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
 from bs4_console.logs.store import MARK, LogStore, Row
 
@@ -203,7 +211,8 @@ class LogFeed:
     async def _newer(self, sides: Sequence[Side]) -> None:
         """Fetch a page of each side that needs one, and append the lines that may be shown."""
         await self._fetch_all(self._fetch_newer, sides)
-        self._store.extend(take_newer(sides), self._passed)
+        passed = passed_by(sides)
+        self._store.extend(take_newer(sides), passed)
         self.loaded = True
         self._changed()
 
@@ -298,8 +307,9 @@ class LogFeed:
                 self._before, same_day([side.waiting for side in self._before]), strict=True
             ):
                 side.waiting = page
+        passed = passed_by(self._before)
         rows = take_older(self._before)
-        if rows and not self._store.prepend_rows(rows, self._passed):
+        if rows and not self._store.prepend_rows(rows, passed):
             return False
         self.at_start = all(side.ended and not side.waiting for side in self._before)
         self._changed()
@@ -308,6 +318,7 @@ class LogFeed:
     async def _fetch_older(self, source: int, side: Side) -> None:
         """Fetch one older page of one source into `side.waiting`."""
         stream = self.streams[source]
+        side.passed = self._passed
         if self.filter.sifts:
             self.sifted = True
             rows, side.cursor, side.ended = await self.pages.filter_lines(
@@ -330,6 +341,7 @@ class LogFeed:
     async def _fetch_newer(self, source: int, side: Side) -> None:
         """Fetch one newer page of one source into `side.waiting`."""
         stream = self.streams[source]
+        side.passed = self._passed
         if self.filter.sifts:
             self.sifted = True
             rows, side.cursor, side.ended = await self.pages.filter_lines(

@@ -63,19 +63,34 @@ def keyed(
     return [(time + shift, row) for time, row in zip(times, rows, strict=True)]
 
 
+#: Stands in the place of a filter's key for lines that have passed different filters, or none.
+VARIOUS = object()
+
+
 @dataclass
 class Side:
     """The fetched lines of one source (one log) that wait to be merged with those of other sources.
     They are all either before or after the lines on the screen. `cursor` is where the source's next
     page begins. `time` is the time (see `keyed`) of that line of the source on the screen that is
     nearest to the waiting lines, or None. `ended` is True if the source has no further lines in
-    this direction.
+    this direction. `passed` is the key of the filter that the waiting lines have passed on the pod,
+    or None if they were fetched without one.
     """
 
     cursor: str
     time: int | None = None
     waiting: list[Keyed] = field(default_factory=list)
     ended: bool = False
+    passed: object = None
+
+
+def passed_by(sides: Sequence[Side]) -> object:
+    """Return the key of the filter that the waiting lines of all sides have passed on the pod, or
+    None if all were fetched without a filter. Returns VARIOUS, which is no filter's key, if the
+    filter was changed while lines were waiting.
+    """
+    keys = {side.passed for side in sides}
+    return keys.pop() if len(keys) == 1 else VARIOUS
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:

@@ -88,6 +88,28 @@ async def test_a_filter_fetches_only_what_passes(tmp_path: Path) -> None:
         assert feed.sifted
 
 
+async def test_lines_that_waited_when_the_filter_was_set_have_to_pass_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is written faster than another has lines that wait for the other's next page."""
+    monkeypatch.setattr("bs4_console.logs.feed.MERGED_TAIL_LINES", 50)
+    data = {ONE: log("one", 700, 0, 7), TWO: log("two", 4900, 0, 1)}
+    pod, store = PodsLogs(tmp_path, data), LogStore()
+    feed = LogFeed(pod, store, lambda: None)
+    async with at_work(feed.run([ONE, TWO])):
+        await until(lambda: feed.loaded)
+        assert await feed.older()
+        assert any(side.waiting for side in feed._before)
+        feed.filter = LogFilter.parse("foozz")
+        while await feed.older():
+            pass
+        lens = Lens(store)
+        lens.set(feed.filter)
+        while lens.step():
+            pass
+        assert [store.line(lens.number(n))[1] for n in range(len(lens))] == []
+
+
 async def test_a_level_floor_keeps_tracebacks_also_over_the_edges_of_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
