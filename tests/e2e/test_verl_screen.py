@@ -120,7 +120,7 @@ def opened(practice: Practice, terminal: Terminal) -> None:  # noqa: F811
 
 def launched(person: Person, pod: PracticePod) -> None:
     """From the fleet's row of an empty pod to a first step, by the form."""
-    person.keeps("fleet", person.sees("bare", "No run is known here: start one.", "telemetry now"))
+    person.keeps("fleet", person.sees("bare", "No run is known here: start one.", "data now"))
     assert attempts(pod) == [], "nothing is started by looking"
     person.presses("W", "W launch")
     person.keeps("form", person.sees("Start a run on bare", "name of the run"))
