@@ -26,16 +26,15 @@ from bs4_agent.errors import (
     UnknownRun,
 )
 from bs4_agent.ids import ulid
-from bs4_agent.ledger import ActionView, PlanView
+from bs4_agent.ledger import NOT_FOLDED, ActionView, PlanView
 from bs4_agent.playbooks.compiled import digest
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned
     from bs4_agent.runs.registry import Runs
 
-
 #: What reading a plan that another version of the agent has written may raise.
-UNREADABLE = (LookupError, TypeError, ValueError, AgentError)
+UNREADABLE = (*NOT_FOLDED, AgentError)
 
 P = TypeVar("P", bound=Plan)
 S = TypeVar("S", bound=SteppedPlan)

@@ -31,10 +31,10 @@ __all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
 #: The most logs that are read in a directory that belongs to no run. A directory with more is a
 #: data set and not an incident.
 _FILES = 200
-_SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 #: The suffixes that only logs have. In a directory, the first _TRIED logs of which it is not clear
 #: what wrote them are tried as logs of every source, which takes seconds for each.
 _SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
+_SUFFIXES = _SURE_SUFFIXES | {".txt", ""}
 _TRIED = 10
 _SAMPLE = 256 * 1024
 #: The severities of findings, the least first.
