@@ -67,7 +67,8 @@ class Source:
     `cursor` is that place in the log's stream, and `line` is the number of lines before it in the
     same file. `read_t` is the Unix time at which lines were last read, or None if none was read
     yet. `read_m` is the second of the monotonic clock at which the log was last read to its end.
-    `clocks` maps the number of an attempt to the Clock that dates that attempt's lines.
+    `read_of` is the number of the attempt to which the newest lines belong, 0 if none was read by
+    this agent. `clocks` maps the number of an attempt to the Clock that dates that attempt's lines.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Source:
     line: int
     read_t: float | None
     read_m: float = float("-inf")
+    read_of: int = 0
     clocks: dict[int, Clock] = field(default_factory=dict)
 
     @property
@@ -367,6 +369,7 @@ class FollowedRun:
         attempt = self._attempt_at(first_seen)
         if attempt is None:
             return None
+        source.read_of = attempt.number
         self.log.last_activity_m = time.monotonic()
         self._brought += len(chunk.data)
         for offset, raw in _lines(chunk.data, start.offset):
@@ -407,7 +410,10 @@ class FollowedRun:
         attempt = self._attempt_at(first_seen)
         if attempt is None or attempt.end is None:
             return False
-        after = first_seen > attempt.end.t + _BEFORE_S
+        # The only file of an attempt that failed at once is seen after its end. But a further file
+        # comes from a start by hand, which can follow within half a second.
+        further = source.read_of == attempt.number and start.generation != source.place.generation
+        after = first_seen > attempt.end.t + (0.0 if further else _BEFORE_S)
         return after and time.time() - first_seen < _ATTEMPT_KNOWN_S
 
     def _line(

@@ -247,6 +247,29 @@ def test_an_attempts_lines_are_its_own(pod: Pod) -> None:
     agent.close()
 
 
+def test_a_file_that_appears_right_after_the_end_waits_for_its_own_attempt(
+    pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person can start the run again within half a second. Its first lines, and the reason why it
+    failed at once, must not count as those of the attempt that has ended.
+    """
+    pod.trainer.program = 'mkdir -p "$1/logs"; echo "step 7 0.5" > "$1/logs/trainer.stdout"'
+    agent = Agent(pod)
+    launch(agent.runs, pod.spec(), key="k1")
+    ended(agent.runs)
+    agent.until(lambda: agent.steps() == [(1, "trainer", 7)])
+    # A file at the same path is looked at for a second first.
+    monkeypatch.setattr(followed_run, "_BEFORE_S", 60.0)
+    log.unlink()
+    log.write_text("step 9 0.5\n")
+    stream = agent.streams.get("log/alpha/trainer")
+    agent.until(lambda: len(stream.stat()["generations"]) == 2)
+    looked = time.monotonic()
+    agent.until(lambda: time.monotonic() - looked > 2.0)  # several polls, also of quiet logs
+    assert (1, "trainer", "step 9 0.5") not in agent.seen
+    agent.close()
+
+
 def test_a_log_that_lies_there_from_before_our_time_is_not_this_attempts(
     pod: Pod, log: Path
 ) -> None:
