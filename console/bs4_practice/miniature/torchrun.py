@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -147,10 +148,8 @@ class Agent:
             codes = [rank.process.poll() for rank in self.ranks]
             if self._signal is not None:
                 return self._interrupted(self._signal)
-            failed = next(
-                (rank for rank in self.ranks if rank.process.returncode not in (None, 0)), None
-            )
-            if failed is not None:
+            failed = [rank for rank in self.ranks if rank.process.returncode not in (None, 0)]
+            if failed:
                 return self._failed(failed)
             if all(code == 0 for code in codes):
                 return 0
@@ -169,20 +168,26 @@ class Agent:
         )
         return 1
 
-    def _failed(self, rank: Ran) -> int:
+    def _failed(self, failed: Sequence[Ran]) -> int:
+        """End the other ranks and report those that had failed before. Ranks that fail between two
+        looks fail in the same second for torch, and of these it calls the lowest the root cause,
+        also if that one only lost its connection to another.
+        """
+        moment = time.strftime("%Y-%m-%d_%H:%M:%S")
         self._end_ranks(signal.SIGTERM)
-        code, pid = rank.process.returncode, rank.process.pid
-        where = "torch/distributed/elastic/multiprocessing/api.py:986]"
+        first = failed[0]
         self._warn(
             "E",
-            f"{where} failed (exitcode: {code}) local_rank: {rank.number} (pid: {pid}) of "
+            f"torch/distributed/elastic/multiprocessing/api.py:986] failed (exitcode: "
+            f"{first.process.returncode}) local_rank: {first.number} (pid: {first.process.pid}) of "
             f"binary: {sys.executable}",
         )
+        reports = [_report(place, rank, moment) for place, rank in enumerate(failed)]
+        others = "\n".join(reports[1:]) or "  <NO_OTHER_FAILURES>"
         sys.stderr.write(
             "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
-            f"{'=' * 60}\n{self._module} FAILED\n{'-' * 60}\nRoot Cause (first observed failure):\n"
-            f"[0]:\n  rank      : {rank.number} (local_rank: {rank.number})\n  exitcode  : "
-            f"{code} (pid: {pid})\n{'=' * 60}\n"
+            f"{'=' * 60}\n{self._module} FAILED\n{'-' * 60}\nFailures:\n{others}\n{'-' * 60}\n"
+            f"Root Cause (first observed failure):\n{reports[0]}\n{'=' * 60}\n"
         )
         return 1
 
@@ -204,3 +209,16 @@ class Agent:
         now = time.time()
         stamp = time.strftime("%m%d %H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1e6):06d}"
         sys.stderr.write(f"{letter}{stamp} {os.getpid()} {text}\n")
+
+
+def _report(place: int, rank: Ran, moment: str) -> str:
+    """Return torch's lines about one failed rank. `place` is its place among the failed ones."""
+    code, pid = rank.process.returncode, rank.process.pid
+    message = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
+    if code < 0:
+        message = f"Signal {-code} ({signal.Signals(-code).name}) received by PID {pid}"
+    return (
+        f"[{place}]:\n  time      : {moment}\n  host      : {socket.gethostname()}\n"
+        f"  rank      : {rank.number} (local_rank: {rank.number})\n"
+        f"  exitcode  : {code} (pid: {pid})\n  error_file: <N/A>\n  traceback : {message}"
+    )
