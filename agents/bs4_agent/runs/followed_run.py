@@ -340,6 +340,7 @@ class FollowedRun:
             return False
         start, following = Cursor.parse(chunk.start), Cursor.parse(chunk.next)
         if chunk.data and self._too_early(source, start):
+            self._busy_m = time.monotonic()  # no rest before these lines are read
             return False
         if start.generation != source.place.generation:
             source.line = 0

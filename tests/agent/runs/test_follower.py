@@ -16,6 +16,7 @@ import pytest
 from bs4_agent.errors import SpoolFull
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import followed_run
+from bs4_agent.runs.followed_run import FollowedRun
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.streams.registry import Streams
@@ -267,6 +268,30 @@ def test_a_file_that_appears_right_after_the_end_waits_for_its_own_attempt(
     looked = time.monotonic()
     agent.until(lambda: time.monotonic() - looked > 2.0)  # several polls, also of quiet logs
     assert (1, "trainer", "step 9 0.5") not in agent.seen
+    agent.close()
+
+
+def test_a_file_whose_own_attempt_never_becomes_known_is_read_before_the_run_rests(
+    pod: Pod, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start by hand that fails within a second is never seen as an attempt."""
+    held: list[bool] = []
+    judge = FollowedRun._too_early
+    monkeypatch.setattr(
+        FollowedRun, "_too_early", lambda *given: [held.append(judge(*given)), held[-1]][1]
+    )
+    monkeypatch.setattr(followed_run, "_REST_S", 60.0)
+    pod.trainer.program = 'mkdir -p "$1/logs"; echo "step 7 0.5" > "$1/logs/trainer.stdout"'
+    agent = Agent(pod)
+    launch(agent.runs, pod.spec(), key="k1")
+    ended(agent.runs)
+    agent.until(lambda: agent.steps() == [(1, "trainer", 7)])
+    log.unlink()
+    log.write_text("why it failed\n")
+    agent.until(lambda: any(held))
+    monkeypatch.setattr(followed_run, "_REST_S", 0.0)
+    monkeypatch.setattr(followed_run, "_ATTEMPT_KNOWN_S", 3.0)
+    agent.until(lambda: (1, "trainer", "why it failed") in agent.seen)
     agent.close()
 
 
