@@ -18,7 +18,7 @@ test: system $(STAMP) $(WHEELS) check
 
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
-	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3
+	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3 --dist worksteal
 
 # Fails if a test file cannot be imported. It leaves the test files compiled, which takes half a minute once.
 collect: $(STAMP)

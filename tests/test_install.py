@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 #: What must not reach a build or an installed console from the environment that the tests run in.
 OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "BS4_HOME", "SOURCE_DATE_EPOCH")
 WITHOUT_INDEX = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "UV_OFFLINE": "1"}
+#: Byte code for all that is installed takes a third of a test's time, and most of it is never run.
+INSTALL = ("install", "--quiet", "--no-compile")
 #: Prints what the installed product consists of.
 QUESTION = """
 import json
@@ -91,7 +93,7 @@ def installer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     directory = tmp_path_factory.mktemp("installer")
     must(sys.executable, "-m", "venv", directory, cwd=directory)
-    done = run(directory / "bin" / "pip", "install", "--quiet", "uv", "build", cwd=directory)
+    done = run(directory / "bin" / "pip", *INSTALL, "uv", "build", cwd=directory)
     if done.returncode != 0:
         pytest.skip(f"no package index can be reached: {done.stderr.strip()[-200:]}")
     return directory / "bin"
@@ -122,7 +124,7 @@ def complete(python: Path, source: Path, cwd: Path) -> None:
 
 @pytest.mark.parametrize("place", ["{}", "git+file://{}"])
 def test_pip_installs_a_clone(place: str, clone: Path, environment: Path, tmp_path: Path) -> None:
-    must(environment / "bin" / "pip", "install", "--quiet", place.format(clone), cwd=tmp_path)
+    must(environment / "bin" / "pip", *INSTALL, place.format(clone), cwd=tmp_path)
     complete(environment / "bin" / "python", clone, tmp_path)
     assert must("git", "status", "--porcelain", "--ignored", cwd=clone) == "", (
         "a build leaves nothing behind"
@@ -153,7 +155,7 @@ def test_a_source_archive_gives_the_same_console_without_an_index(
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path)
     must(*build, source, cwd=tmp_path, **WITHOUT_INDEX)
     (wheel,) = tmp_path.glob("*.whl")
-    must(environment / "bin" / "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    must(environment / "bin" / "pip", *INSTALL, wheel, cwd=tmp_path)
     complete(environment / "bin" / "python", clone, tmp_path)
 
 

@@ -168,6 +168,7 @@ def test_the_wheel_works_from_an_empty_environment(wheel: Path, tmp_path: Path) 
         venv / "bin" / "python",
         "install",
         "--quiet",
+        "--no-compile",
         "--disable-pip-version-check",
         wheel,
         env=clean,

@@ -22,20 +22,35 @@ EVERY = [
     *((event, kind) for kind in DESYNC for event in ("intent", "step-done")),
     ("verifying", ""),
 ]
-CASES = [
-    *(("step-desync/resume-ahead", OLD, *moment) for moment in EVERY),
+#: Before each kind of step that changes something, behind one, and before and after all of them.
+SHORT = [
+    ("step-desync/resume-ahead", OLD, "accepted", ""),
+    ("step-desync/resume-ahead", OLD, "intent", "move_steps"),
+    ("step-desync/resume-ahead", OLD, "step-done", "move_steps"),
     ("vllm-silent-death", OLD, "intent", "stop_run"),
     ("vllm-silent-death/started-apart", NEW, "intent", "relaunch_companion"),
     ("vllm-silent-death", NEW, "verifying", ""),
     ("stale-gpu-process", OLD, "intent", "end_processes"),
-    ("stale-gpu-process", OLD, "step-done", "end_processes"),
     ("stale-gpu-process", NEW, "intent", "relaunch"),
+]
+OTHERS = [
+    case
+    for case in (
+        *(("step-desync/resume-ahead", OLD, *moment) for moment in EVERY),
+        ("stale-gpu-process", OLD, "step-done", "end_processes"),
+    )
+    if case not in SHORT
 ]
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("scenario", "trainer", "event", "kind"), CASES)
+@pytest.mark.parametrize(
+    ("scenario", "trainer", "event", "kind"),
+    [
+        *(pytest.param(*case, marks=pytest.mark.long) for case in SHORT),
+        *(pytest.param(*case, marks=pytest.mark.rounds) for case in OTHERS),
+    ],
+)
 async def test_a_killed_agent_finishes_what_it_began(
     scenario: str, trainer: str, event: str, kind: str, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ async def says(process: Any, wanted: Any, timeout: float = 120.0) -> list[dict[s
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("moment", ["accepted", "step 2"])
 async def test_the_next_console_sees_the_recovery_that_the_killed_one_began(

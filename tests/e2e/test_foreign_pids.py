@@ -15,6 +15,7 @@ OFFSET = 100_000
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_the_innocent_with_a_holders_number_is_never_touched(trainer: str) -> None:

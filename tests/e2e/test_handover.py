@@ -17,6 +17,7 @@ NEWER = {"version": "999.0.0", "build": 1, "bundle": "newer"}
 
 
 @pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("event", "kind"), [("intent", "stop_run"), ("intent", "relaunch"), ("verifying", "")]

@@ -18,8 +18,6 @@ from bs4_practice.stage import Stage, staged
 #: no silence counts.
 STEP_S = 5.0
 
-pytestmark = pytest.mark.long
-
 
 def usual(stage: Stage) -> float:
     """The witness's median distance between finished steps."""
@@ -27,9 +25,17 @@ def usual(stage: Stage) -> float:
     return statistics.median(later - earlier for earlier, later in itertools.pairwise(moments[1:]))
 
 
-@pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
-@pytest.mark.parametrize("side", ["orchestrator", "rank"])
-async def test_a_held_side_is_a_silence_within_three_steps(trainer: str, side: str) -> None:
+@pytest.mark.parametrize(
+    ("side", "trainer"),
+    [
+        # Each side and each generation once; the other two are rounds.
+        pytest.param("orchestrator", "prime-rl", marks=pytest.mark.long),
+        pytest.param("rank", "prime-rl-2026-01", marks=pytest.mark.long),
+        pytest.param("orchestrator", "prime-rl-2026-01", marks=pytest.mark.rounds),
+        pytest.param("rank", "prime-rl", marks=pytest.mark.rounds),
+    ],
+)
+async def test_a_held_side_is_a_silence_within_three_steps(side: str, trainer: str) -> None:
     async with staged(trainer, step_seconds=STEP_S) as stage:
         await stage.launch()
         await advance(stage, "demo", 6)

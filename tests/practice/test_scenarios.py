@@ -12,7 +12,23 @@ from bs4_practice.scenarios import SCENARIOS, choose
 
 pytestmark = pytest.mark.beside
 
-EVERY = [(scenario, trainer) for scenario in SCENARIOS.values() for trainer in scenario.trainers]
+
+def cases():
+    """Return the parameters of every scenario in every generation. The long suite plays each
+    scenario once, in turn with one generation and the other; the others are rounds.
+    """
+    return [
+        pytest.param(
+            scenario,
+            trainer,
+            id=f"{scenario.name}-{trainer}",
+            marks=pytest.mark.long
+            if trainer == scenario.trainers[number % len(scenario.trainers)]
+            else pytest.mark.rounds,
+        )
+        for number, scenario in enumerate(SCENARIOS.values())
+        for trainer in scenario.trainers
+    ]
 
 
 async def recovered(scenario, trainer):
@@ -26,22 +42,15 @@ async def recovered(scenario, trainer):
     return report
 
 
-@pytest.mark.long
-@pytest.mark.timeout(200)
-async def test_the_desync_is_recovered():
-    """The one that belongs to the quick suite; all others are below."""
-    report = await recovered(SCENARIOS["step-desync/resume-ahead"], "prime-rl-2026-01")
-    assert report["steps_after"] > 5, "training goes on above the step that was resumed"
-
-
-@pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("scenario", "trainer"), EVERY, ids=[f"{s.name}-{t}" for s, t in EVERY])
+@pytest.mark.parametrize(("scenario", "trainer"), cases())
 async def test_every_scenario_is_recovered(scenario, trainer):
-    await recovered(scenario, trainer)
+    report = await recovered(scenario, trainer)
+    if scenario.name == "step-desync/resume-ahead":
+        assert report["steps_after"] > 5, "training goes on above the step that was resumed"
 
 
-@pytest.mark.long
+@pytest.mark.rounds
 @pytest.mark.timeout(200)
 async def test_without_the_fix_it_stays_broken():
     report = await play(SCENARIOS["vllm-silent-death"], "prime-rl-2026-01", fix=False)

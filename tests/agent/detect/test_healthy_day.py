@@ -370,10 +370,16 @@ def test_two_healthy_hours_in_json_are_silent(replayed: Callable[..., Replay]) -
     assert not replay.opened, told(replay)
 
 
-@pytest.mark.long
 @pytest.mark.beside
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("trainer", GENERATIONS)
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        # A day is a minute and a half of one core: the long suite has one of them.
+        pytest.param("prime-rl-2026-01", marks=pytest.mark.rounds),
+        pytest.param("prime-rl", marks=pytest.mark.long),
+    ],
+)
 def test_a_healthy_day_is_silent(replayed: Callable[..., Replay], trainer: str) -> None:
     replay = replayed(trainer, 24.0, 4)
     assert replay.looks > 43_000

@@ -267,6 +267,7 @@ def test_what_the_entry_point_prints_is_a_log_of_the_run(
     boxed: Boxed, docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(container_logs, "EVERY_S", 0.2)
+    monkeypatch.setattr(container_logs, "_PAUSES", 1)
     launch(boxed.runs, spec(boxed), key="k1")
     boxed.until(lambda: boxed.step() >= 1, 60)
     entry = f"/proc/{boxed.box.init}/fd/1"

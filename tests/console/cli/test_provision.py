@@ -109,6 +109,7 @@ def test_a_gpu_by_the_word_that_people_use(console: Console, cloud: Cloud) -> No
 
 
 @pytest.mark.long
+@pytest.mark.beside
 def test_nothing_is_rented_without_the_plans_hash(
     console: Console, cloud: Cloud, identity: Path
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(
 
 
 @pytest.mark.long
+@pytest.mark.beside
 def test_one_machine_is_ended_by_its_exact_name_and_only_when_it_is_typed(
     console: Console, cloud: Cloud
 ) -> None:
