@@ -138,8 +138,7 @@ async def _on_pod(options: argparse.Namespace) -> tuple[str, Checked]:
     cwd = options.cwd or HOMES.get(options.trainer, HOMES["prime-rl"])
     async with linked(pods(options.pod)[0], deploy=False) as live:
         got = await received(live, files(believed), cwd=cwd, container="", env={})
-    path = one_line(got.root or cwd)
-    return path, held(got.code, f"{path} on {options.pod}", options.trainer or "")
+    return got.root, held(got.code, f"{got.root} on {options.pod}", options.trainer or "")
 
 
 def _print(result: Checked, *, everything: bool) -> None:

@@ -10,6 +10,7 @@ import binascii
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
@@ -30,7 +31,8 @@ _PREFLIGHT_S = 20.0
 @dataclass(frozen=True)
 class Received:
     """The files of a trainer's source that a pod has sent. `root` is the directory on the pod in
-    which they are, or "" if none of the files is there.
+    which they are, or the one that was asked for if none of the files is there. It has no
+    characters that a terminal acts on.
     """
 
     root: str
@@ -47,19 +49,21 @@ async def received(
     Raises NotApplicableError if the agent is too old to be asked, RemoteError if it refuses, and a
     LinkError if the link is lost.
     """
-    root, after = "", 0
+    after = 0
     found: dict[str, bytes | str] = {}
     room = TOTAL_MOST
     question = {"cwd": cwd, "container": container, "env": dict(env), "files": list(files)}
     while True:
         answer = await _asked(asks, {**question, "after": after})
-        root = str(answer["root"])
         for name, data in answer["files"]:
-            found[name] = _contents(data, min(FILE_MOST, room))
-            room -= len(found[name])
+            found[name] = contents = _contents(data, min(FILE_MOST, room))
+            if isinstance(contents, bytes):
+                room -= len(contents)
         found.update(answer["refused"])
         following = answer.get("next")
         if following is None or not after < following < len(files):
+            # Relative to the home directory there, as for a launch.
+            root = one_line(answer["root"] or str(PurePosixPath("~", cwd)))
             return Received(root, Sent({name: found[name] for name in files if name in found}))
         after = following
 
@@ -120,9 +124,8 @@ async def _judged(asks: Asks, wanted: Wanted) -> Check:
         container=wanted.container,
         env=wanted.env,
     )
-    name = one_line(got.root or wanted.cwd)
-    result = await asyncio.to_thread(known.held, got.code, name, believed.id)
-    why = f"{name} is {result.headline}"
+    result = await asyncio.to_thread(known.held, got.code, got.root, believed.id)
+    why = f"{got.root} is {result.headline}"
     fix = (
         f"See what differs: `bs4-console trainers check --pod {wanted.pod} --trainer "
         f"{believed.id} --cwd {wanted.cwd}`."

@@ -96,6 +96,8 @@ async def test_an_installed_package_is_found_where_it_is(tmp_path: Path) -> None
 
 
 async def test_where_nothing_of_the_trainer_is_seen_it_is_unknown(tmp_path: Path) -> None:
+    (check,) = await source.understood(Agent(), START)
+    assert check.why.startswith("~/prime-rl is no checkout of acme")
     check = await understood(Agent(), tmp_path)
     assert check.state == "unknown"
     assert check.why.startswith(f"{tmp_path} is no checkout of acme: none of its files")
@@ -145,6 +147,7 @@ def packed(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data)).decode()
 
 
+LITTLE_BOMB = packed(b"#" * (2 << 20))
 BOMB = packed(b"#" * (32 << 20))
 ANSWERS = {
     "a bomb": {"files": [[RUN, BOMB]]},
@@ -192,6 +195,27 @@ async def test_a_bomb_takes_no_memory_and_what_nobody_asked_for_is_not_taken() -
         tracemalloc.stop()
     assert peak < 8 << 20
     assert (got.code.has(RUN), got.code.has(other)) == (True, False)
+
+
+async def test_a_bomb_takes_no_memory_wherever_the_limit_is_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A limit of 0 means none to zlib. Reasons are no part of what is counted."""
+
+    class Hostile(Agent):
+        def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+            files = [["a.py", packed(b"#" * 99)], ["b.py", LITTLE_BOMB]]
+            return {"root": "/a", "files": files, "refused": [], "next": None}
+
+    tracemalloc.start()
+    try:
+        for room in range(60):
+            monkeypatch.setattr(source, "TOTAL_MOST", room)
+            await source.received(Hostile(), ["a.py", "b.py"], cwd="acme", container="", env={})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 async def test_a_pod_can_lengthen_its_answer_only_by_what_was_asked_for() -> None:
