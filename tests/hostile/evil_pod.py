@@ -70,7 +70,7 @@ def healthy_telemetry(run: str = "r1") -> dict[str, Any]:
 @dataclass
 class Lies:
     """What the pod sends. `pong` is what it answers to a ping, `logs` the bytes of each log
-    stream.
+    stream, `source` its answer for the trainer's source.
     """
 
     journal: bytes = field(default_factory=lambda: lines(*healthy_journal()))
@@ -82,6 +82,7 @@ class Lies:
     )
     logs: dict[str, bytes] = field(default_factory=dict)
     pong: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
     home: str = "evilhome1"
 
     def data(self, stream: str) -> bytes:
@@ -209,6 +210,8 @@ class EvilPod:
         if op == "stat":
             size = len(self.lies.data(stream))
             return {"kind": "records", "start": "1:0", "end": f"1:{size}", "bytes": size}
+        if op == "source":
+            return self.lies.source
         return {"cursor": "1:0", "next": None}
 
     def _hello(self) -> dict[str, Any]:

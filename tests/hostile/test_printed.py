@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import pty
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,15 @@ def hostile() -> Lies:
         runs=[{"run": "r1", "alive": True, "components": [{"component": odd("trainer")}]}],
         coverage={"kernel_log": odd("hidden")},
     )
+    reworded = f"logger.success({odd('Training finished!')!r})"
+    sent = base64.b64encode(zlib.compress(reworded.encode())).decode()
     return Lies(
+        source={
+            "root": odd("/root"),
+            "files": [["src/prime_rl/entrypoints/rl.py", sent]],
+            "refused": [["src/prime_rl/trainer/rl/train.py", odd("is")], [odd("a"), odd("b")]],
+            "next": None,
+        },
         journal=lines(registered, started, opened, note, guard, named),
         telemetry=lines(telemetry),
         logs={"log/r1/trainer": odd("INFO hello").encode() + b"\n", "log/r1/" + ACTED_ON: b"x\n"},
@@ -84,6 +94,8 @@ COMMANDS = [
     ("reports", "list", "--json"),
     ("logs", "r2", "--pod", "evil"),
     ("preflight", "--pod", "evil", "--trainer", "prime-rl"),
+    ("trainers", "check", "--pod", "evil", "--trainer", "prime-rl", "--all"),
+    ("trainers", "check", "--pod", "evil", "--trainer", "prime-rl", "--json"),
 ]
 
 

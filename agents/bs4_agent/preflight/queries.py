@@ -1,6 +1,6 @@
 """Answers the queries that a console sends before a launch: `clock`, `config` (the config's text),
-`look` and `schema`. `look` and `schema` may take a minute, so the console repeats the query until
-every part is done.
+`source` (files of the trainer's source), `look` and `schema`. `look` and `schema` may take a
+minute, so the console repeats the query until every part is done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.launch.environment import inherited
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
-from bs4_agent.preflight import host, pod_probe, schema, stack
+from bs4_agent.preflight import host, pod_probe, schema, source, stack
 from bs4_agent.probes import classes, services
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
@@ -60,6 +60,8 @@ class Preflights:
         * `clock` returns `t`, the wall-clock time in seconds.
         * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
           config first, then those of `named` that are TOML, then the files that these include.
+        * `source` takes `cwd`, `container`, `env`, `files` [path in the checkout] and `after`. It
+          returns files of the trainer's source, see source.read.
         * `look` takes the body of a launch (no launch at all means the pod alone) and `urls`. It
           returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part] and `next` (the query
           to repeat, or None). The parts are pod, run, schema, stack and services; for the pod alone
@@ -73,9 +75,12 @@ class Preflights:
             return {"t": time.time()}
         if op == "config":
             return self._config(arguments)
+        if op == "source":
+            return self._source(arguments)
         if op not in ("look", "schema"):
             raise BadRequest(
-                f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema."
+                f"{op[:40]!r} is no question of a preflight; ask clock, config, source, look "
+                "or schema."
             )
         body = dict(arguments)
         body.pop("wait", None)
@@ -194,6 +199,20 @@ class Preflights:
         cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = inherited(self._pod.runs.home, cwd)
         return {"schema": lambda: schema.of_files(body, cwd, more)}
+
+    def _source(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a `source` query. Raises BadRequest if a field is none."""
+        cwd = Path.home() / str(arguments.get("cwd") or "prime-rl")
+        names, after = arguments.get("files"), arguments.get("after", 0)
+        given = arguments.get("env") or {}
+        if not isinstance(names, list) or type(after) is not int or not isinstance(given, Mapping):
+            raise BadRequest("`files` is a list, `after` a number and `env` an object.")
+        more = {**inherited(self._pod.runs.home, cwd), **given}
+        python = host.interpreter(cwd, more, str(arguments.get("container") or ""))
+        packages = stack.packages(Path(python))
+        if (other := stack.python_of(cwd)) is not None:
+            packages += stack.packages(other)
+        return source.read(cwd, packages, names, after)
 
     def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a `config` query. Raises BadConfig if a file cannot be read, is no

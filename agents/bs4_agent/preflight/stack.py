@@ -45,6 +45,20 @@ def python_of(cwd: Path) -> Path | None:
     return None
 
 
+def packages(python: Path) -> list[Path]:
+    """Return the directories in which packages of the interpreter at the absolute path `python` are
+    installed, sorted. Empty if there are none, or if the path is relative.
+    """
+    if not python.is_absolute():
+        return []
+    root = python.parent.parent
+    found = list((root / "lib").glob("python3*/*-packages"))
+    if root == Path("/usr"):
+        # The interpreter of a Linux distribution keeps what pip installs in another directory.
+        found += Path("/usr/local/lib").glob("python3*/*-packages")
+    return sorted(found)
+
+
 def revision(python: Path) -> str:
     """Return a digest that changes when something is installed into or removed from the
     interpreter's environment. It is made from the names and times of the entries of site-packages
@@ -52,11 +66,7 @@ def revision(python: Path) -> str:
     """
     root = python.parent.parent
     parts = [str(python)]
-    packages = list((root / "lib").glob("python3*/*-packages"))
-    if root == Path("/usr"):
-        # The interpreter of a Linux distribution keeps what pip installs in another directory.
-        packages += Path("/usr/local/lib").glob("python3*/*-packages")
-    for directory in sorted(packages):
+    for directory in packages(python):
         with os.scandir(directory) as entries:
             parts += sorted(
                 f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries

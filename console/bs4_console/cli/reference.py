@@ -279,10 +279,11 @@ SHAPES = {
         "`read` (the beliefs were read from it; if not, only checked with it)}]}]"
     ),
     "trainers-check": (
-        "`path`, `trainer`, `counts` {state: how many}, `code` (the exit code), `weaker` {feature: "
-        "beliefs that do not hold for it}, `beliefs` [{`id`, `topic`, `state` (holds, moved, gone, "
-        "unknown), `file`, `name` (qualified, of the place), `where` (FILE:LINE in the checkout, "
-        "or empty), `note`, `weaker` (a feature, or empty)}]"
+        "`pod` (null for a directory of this machine), `path`, `trainer`, `counts` {state: how "
+        "many}, `code` (the exit code), `weaker` {feature: beliefs that do not hold for it}, "
+        "`beliefs` [{`id`, `topic`, `state` (holds, moved, gone, unknown), `file`, `name` "
+        "(qualified, of the place), `where` (FILE:LINE in the checkout, or empty), `note`, "
+        "`weaker` (a feature, or empty)}]"
     ),
 }
 

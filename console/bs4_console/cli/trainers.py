@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from pathlib import Path
 
-from bs4_console.cli.output import emit, table
+from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.sessions import linked, pods
+from bs4_console.errors import UsageError
+from bs4_console.launch.guide import HOMES
+from bs4_console.preflight.source import received
 from bs4_console.printable import one_line
-from bs4_console.trainers.known import BELIEVED, OK, UNKNOWN, Checked, checked
+from bs4_console.trainers.known import (
+    BELIEVED,
+    OK,
+    UNKNOWN,
+    Checked,
+    OtherSource,
+    checked,
+    files,
+    held,
+)
 
 #: The exit code of a usage error, as that of `check`.
 USAGE_CODE = UNKNOWN
@@ -24,7 +38,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "check",
         help="whether a trainer's source is as this program believes; runs nothing of it",
     )
-    checking.add_argument("path", metavar="PATH", type=Path, help="the top of a checkout")
+    checking.add_argument(
+        "path", metavar="PATH", type=Path, nargs="?", help="the top of a checkout, or --pod"
+    )
+    checking.add_argument(
+        "--pod",
+        metavar="NAME",
+        help="the trainer on this pod of the inventory: its files are read, and nothing is run",
+    )
+    checking.add_argument(
+        "--cwd",
+        default="",
+        metavar="DIR",
+        help="where it is installed on the pod (default: ~/prime-rl; of verl ~/verl)",
+    )
     checking.add_argument(
         "--trainer",
         choices=tuple(BELIEVED),
@@ -40,7 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand that `options.verb` names, and return its exit code. That of `list` is 0.
     That of `check` is 0 if nothing is weaker, 1 if something has moved, 2 if something is gone, 3
-    if something could not be located or the directory holds no trainer that is known.
+    if something could not be located or the directory holds no trainer that is known. It is 2 too
+    if nothing of the trainer that was named is there.
     """
     if options.verb == "list":
         return _list(options)
@@ -73,12 +101,24 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    """Print what became of each belief in a checkout, and return the exit code."""
-    result = checked(options.path, options.trainer or "")
+    """Print what became of each belief in a checkout, and return the exit code. Raises UsageError
+    if not exactly one checkout is named.
+    """
+    if (options.path is None) == (options.pod is None) or (options.cwd and options.pod is None):
+        raise UsageError("A checkout is PATH, or --pod NAME with --cwd DIR.", "Give one of them.")
+    try:
+        if options.pod is None:
+            path, result = str(options.path), checked(options.path, options.trainer or "")
+        else:
+            path, result = asyncio.run(_on_pod(options))
+    except OtherSource as error:
+        complain(str(error))
+        return error.exit_code
     if options.json:
         emit(
             "trainers-check",
-            path=str(options.path),
+            pod=options.pod,
+            path=path,
             trainer=result.trainer.id,
             counts=result.counts,
             code=result.code,
@@ -88,6 +128,17 @@ def _check(options: argparse.Namespace) -> int:
         return result.code
     _print(result, everything=options.all)
     return result.code
+
+
+async def _on_pod(options: argparse.Namespace) -> tuple[str, Checked]:
+    """Return the directory of the source on the pod, and its check. Raises a LinkError if the pod
+    or its agent cannot be reached, and otherwise as `received` and `held` do.
+    """
+    believed = [BELIEVED[options.trainer]] if options.trainer else BELIEVED.values()
+    cwd = options.cwd or HOMES.get(options.trainer, HOMES["prime-rl"])
+    async with linked(pods(options.pod)[0], deploy=False) as live:
+        got = await received(live, files(believed), cwd=cwd, container="", env={})
+    return got.root, held(got.code, f"{got.root} on {options.pod}", options.trainer or "")
 
 
 def _print(result: Checked, *, everything: bool) -> None:

@@ -19,6 +19,7 @@ from bs4_console.preflight import config as preflight_config
 from bs4_console.preflight import host, start
 from bs4_console.preflight import pod as preflight_pod
 from bs4_console.preflight import services as preflight_services
+from bs4_console.preflight import source as preflight_source
 from bs4_console.preflight import stack as preflight_stack
 from bs4_console.preflight.checks import Check, State, Wanted, number
 from bs4_console.preflight.questions import Asks, name_of, sliced
@@ -87,12 +88,18 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
     config = await _config(asks, wanted) if wanted.complete else []
-    facts = await sliced(asks, "look", wanted.body(), timeout)
+    source = asyncio.create_task(preflight_source.understood(asks, wanted))
+    try:
+        facts = await sliced(asks, "look", wanted.body(), timeout)
+        understood = await source
+    finally:
+        source.cancel()
     pod, run, stack, services, classes = (
         _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
     )
     checks = preflight_pod.judge(pod, run, wanted)
     checks += preflight_stack.judge(stack, pod, wanted, run)
+    checks += understood
     memory: list[str] = []
     if wanted.complete:
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Message, Place
-from bs4_console.trainers.checkout import Checkout, Source, Unreadable
+from bs4_console.trainers.checkout import Code, Source, Unreadable
 from bs4_console.trainers.extract import Said
 from bs4_console.trainers.look import (
     Lines,
@@ -71,7 +71,7 @@ class Verdict:
         }
 
 
-def check(checkout: Checkout, believed: Believed) -> list[Verdict]:
+def check(checkout: Code, believed: Believed) -> list[Verdict]:
     """Return what became of each belief of a trainer in a checkout, in the order of the beliefs."""
     return _Check(checkout, believed).verdicts()
 
@@ -81,7 +81,7 @@ class _Check:
     compared with the beliefs that were not found, and then looked for elsewhere.
     """
 
-    def __init__(self, checkout: Checkout, believed: Believed) -> None:
+    def __init__(self, checkout: Code, believed: Believed) -> None:
         self._checkout = checkout
         self._believed = believed
         self._reader = Reader()
@@ -102,7 +102,7 @@ class _Check:
             self._take(verdicts[belief.id])
         for belief in self._believed.beliefs:
             if verdicts[belief.id].state in ("gone", "unknown"):
-                verdicts[belief.id] = self._elsewhere(belief) or verdicts[belief.id]
+                verdicts[belief.id] = self._elsewhere(belief) or self._unseen(verdicts[belief.id])
         return list(verdicts.values())
 
     def _take(self, verdict: Verdict) -> None:
@@ -164,6 +164,16 @@ class _Check:
                 given[belief.id] = (belief, said)
                 used.add(key)
         return list(given.values())
+
+    def _unseen(self, verdict: Verdict) -> Verdict:
+        """Return the verdict on a belief that was found nowhere. If only some of the files are at
+        hand, what is gone from its place may be in another, and that is unknown.
+        """
+        if self._checkout.whole or verdict.state == "unknown":
+            return verdict
+        if isinstance(verdict.belief.expected, Entry):
+            return verdict
+        return replace(verdict, state="unknown", note=f"{verdict.note}; other files were not read")
 
     def _elsewhere(self, belief: Belief) -> Verdict | None:
         """Return the verdict on a belief that another place of the checkout fulfils in every word,

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,18 +59,18 @@ class Source:
         return list(self.named.get(name, ()))
 
 
-class Checkout:
-    """The source of a trainer in one directory. Files are read when they are asked for, once."""
+class Code:
+    """The source of a trainer. Files are read when they are asked for, once."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises UsageError if `path` is no directory."""
-        if not path.is_dir():
-            raise UsageError(
-                f"{path} is no directory.", "Name the directory of a trainer's source."
-            )
-        self.root = path.resolve()
+    #: False if only some files can be read, so that what is in none of them may be in another.
+    whole = True
+
+    def __init__(self) -> None:
         self._sources: dict[str, Source | Unreadable] = {}
-        self._read = 0
+
+    def has(self, file: str) -> bool:
+        """Return True if there is a file or anything else of this name."""
+        raise NotImplementedError
 
     def source(self, file: str) -> Source:
         """Return a Python file. Raises Unreadable if it is missing, no plain file in the checkout,
@@ -103,6 +103,58 @@ class Checkout:
                 yield self.source(file)
             except Unreadable:
                 continue
+
+    def _files(self, folders: tuple[str, ...]) -> list[str]:
+        """Return the paths of the Python files in these folders."""
+        raise NotImplementedError
+
+    def _text(self, file: str) -> str:
+        """Return the text of a file. Raises Unreadable."""
+        raise NotImplementedError
+
+
+class Sent(Code):
+    """Files of a trainer's source that another machine has sent. `files` has the contents of each,
+    or why it was not sent, as "is too large to be sent".
+    """
+
+    whole = False
+
+    def __init__(self, files: Mapping[str, bytes | str]) -> None:
+        super().__init__()
+        self._sent = files
+
+    def has(self, file: str) -> bool:
+        """Return True if the other machine has a file of this name."""
+        return file in self._sent
+
+    def _files(self, folders: tuple[str, ...]) -> list[str]:
+        beginnings = tuple(f"{folder}/" for folder in folders)
+        return sorted(name for name in self._sent if name.startswith(beginnings))
+
+    def _text(self, file: str) -> str:
+        found = self._sent.get(file, "does not exist")
+        if isinstance(found, str):
+            raise Unreadable(found)
+        return _decoded(found)
+
+
+class Checkout(Code):
+    """The source of a trainer in one directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UsageError if `path` is no directory."""
+        super().__init__()
+        if not path.is_dir():
+            raise UsageError(
+                f"{path} is no directory.", "Name the directory of a trainer's source."
+            )
+        self.root = path.resolve()
+        self._read = 0
+
+    def has(self, file: str) -> bool:
+        """Return True if there is a file or anything else of this name."""
+        return os.path.lexists(self.root / file)
 
     def _files(self, folders: tuple[str, ...]) -> list[str]:
         """Return the paths of the Python files in these folders. Links are not followed."""
@@ -148,10 +200,7 @@ class Checkout:
         finally:
             os.close(handle)
         self._read += len(data)
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise Unreadable("is no UTF-8") from error
+        return _decoded(data)
 
     def _data(self, handle: int) -> bytes:
         """Return the bytes of an open file. Raises Unreadable."""
@@ -167,6 +216,14 @@ class Checkout:
                 return stream.read(FILE_MOST)
         except OSError as error:
             raise Unreadable("cannot be read") from error
+
+
+def _decoded(data: bytes) -> str:
+    """Return the text of a file. Raises Unreadable."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable("is no UTF-8") from error
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from bs4_console.errors import UNREACHABLE, ConsoleError
 from bs4_console.trainers import prime_rl, prime_rl_2026_01, verl
 from bs4_console.trainers.belief import Believed
 from bs4_console.trainers.checking import State, Verdict, check
-from bs4_console.trainers.checkout import Checkout
+from bs4_console.trainers.checkout import Checkout, Code
 
 BELIEVED: dict[str, Believed] = {
     prime_rl_2026_01.BELIEVED.id: prime_rl_2026_01.BELIEVED,
@@ -25,6 +26,12 @@ class NoTrainer(ConsoleError):
     """Raised when a directory is the source of no trainer that is known. Exit code 3."""
 
     exit_code = UNREACHABLE
+
+
+class OtherSource(ConsoleError):
+    """Raised when a directory is not the source of the trainer that was named. Exit code 2."""
+
+    exit_code = CRITICAL
 
 
 @dataclass(frozen=True)
@@ -75,24 +82,55 @@ class Checked:
         return ", ".join([text, *others]) + "."
 
 
+def files(trainers: Iterable[Believed]) -> list[str]:
+    """Return the paths of the files that beliefs about these trainers name, sorted."""
+    return sorted({belief.place.file for one in trainers for belief in one.beliefs})
+
+
 def checked(path: Path, trainer: str = "") -> Checked:
     """Hold the source in the directory `path` against what is believed of the trainer with the id
     `trainer`. With "" it is the trainer of which most beliefs hold.
 
-    Raises UsageError if `path` is no directory, and NoTrainer if no belief holds of any trainer.
+    Raises UsageError if `path` is no directory, and otherwise as `held` does.
     """
-    checkout = Checkout(path)
+    return held(Checkout(path), str(path), trainer)
+
+
+def held(code: Code, name: str, trainer: str = "") -> Checked:
+    """Hold a source, which is called `name` in errors, against what is believed of the trainer with
+    the id `trainer`. With "" it is the trainer of which most beliefs hold.
+
+    Raises NoTrainer if no belief holds of any trainer, and OtherSource if a trainer is named and
+    nothing of it is in this source.
+    """
     if trainer:
-        believed = BELIEVED[trainer]
-        return Checked(believed, check(checkout, believed))
+        found = _one(code, BELIEVED[trainer])
+        if found is None:
+            raise OtherSource(
+                f"{name} is no checkout of {trainer}: none of its files that are looked at is "
+                "there.",
+                "Name the top directory of a checkout, or another trainer.",
+            )
+        return found
     best: Checked | None = None
     for believed in BELIEVED.values():
-        one = Checked(believed, check(checkout, believed))
-        if best is None or one.counts["holds"] > best.counts["holds"]:
+        one = _one(code, believed)
+        if one is not None and (best is None or one.counts["holds"] > best.counts["holds"]):
             best = one
     if best is None or not best.counts["holds"]:
         raise NoTrainer(
-            f"{path} is the source of no trainer that is known here.",
+            f"{name} is the source of no trainer that is known here.",
             "Name the top directory of the trainer's checkout, or the trainer with --trainer.",
         )
     return best
+
+
+def _one(code: Code, believed: Believed) -> Checked | None:
+    """Return the check of a source against one trainer, or None if nothing of the trainer is there:
+    none of the Python files that beliefs name, and nothing that a belief is about elsewhere.
+    """
+    found = Checked(believed, check(code, believed))
+    there = any(code.has(file) for file in files([believed]) if file.endswith(".py"))
+    if there or found.counts["holds"] or found.counts["moved"]:
+        return found
+    return None

@@ -51,6 +51,21 @@ def test_the_same_as_text_for_the_pod_alone(trained: Practice) -> None:
     assert "config" not in done.out
 
 
+def test_the_trainers_source_on_the_pod_is_held_against_what_is_believed(
+    trained: Practice,
+) -> None:
+    """The miniature has files of the real trainer's names, and hardly a line of it."""
+    words = ("trainers", "check", "--pod", "pod-a", "--trainer", trained.trainer)
+    done = trained(*words, "--json")
+    told = done.json
+    assert (done.code, told["code"], told["trainer"], done.err) == (3, 3, trained.trainer, "")
+    assert (told["pod"], Path(told["path"]).name) == ("pod-a", "site-packages")
+    assert told["counts"]["holds"] < 10 < told["counts"]["unknown"]
+    done = trained(*words, "--cwd", "elsewhere")
+    assert (done.code, done.out) == (2, "")
+    assert f"elsewhere on pod-a is no checkout of {trained.trainer}" in done.sentence
+
+
 def test_half_a_start_is_a_usage_error_in_the_codes_of_check(trained: Practice) -> None:
     done = trained("preflight", "--pod", "pod-a", "--config", "configs/rl.toml")
     assert done.code == 3

@@ -87,12 +87,28 @@ def test_all_prints_what_holds_too(checkout: Path, capsys: Captured) -> None:
     assert len(rows) == len(acme.BELIEVED.beliefs)
 
 
-def test_another_trainer_than_that_of_the_checkout_is_unknown(
+@pytest.mark.parametrize("trainer", ["prime-rl", "prime-rl-2026-01", "verl"])
+def test_a_directory_without_anything_of_the_named_trainer_is_said_to_be_no_checkout(
+    checkout: Path, capsys: Captured, trainer: str
+) -> None:
+    # Its pyproject.toml is there, and has other scripts.
+    assert main.main(["trainers", "check", str(checkout), "--trainer", trainer]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert f"{checkout} is no checkout of {trainer}: none of its files" in line
+    assert captured.out == ""
+
+
+def test_one_file_of_the_named_trainer_makes_it_a_checkout(
     checkout: Path, capsys: Captured
 ) -> None:
+    file = checkout / "src/prime_rl/entrypoints/rl.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("this is no Python\n")
     code, data = asked(capsys, "check", str(checkout), "--trainer", "prime-rl")
-    assert code == 2, "its pyproject.toml is there and has other scripts"
-    assert data["counts"]["holds"] == 0
+    assert (code, data["counts"]["holds"]) == (2, 0)
+    notes = {row["note"] for row in data["beliefs"] if row["file"].endswith("entrypoints/rl.py")}
+    assert notes == {"src/prime_rl/entrypoints/rl.py is no Python of this version"}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +117,10 @@ def test_another_trainer_than_that_of_the_checkout_is_unknown(
         (["check", "/nowhere/at/all"], "is no directory"),
         (["check", "."], "no trainer that is known"),
         (["check", ".", "--trainer", "other"], "invalid choice"),
-        (["check"], "required"),
+        (["check"], "A checkout is PATH, or --pod NAME"),
+        (["check", ".", "--pod", "a"], "A checkout is PATH, or --pod NAME"),
+        (["check", ".", "--cwd", "a"], "A checkout is PATH, or --pod NAME"),
+        (["check", "--pod", "nobody"], "nobody"),
         ([], "required"),
     ],
 )
@@ -120,13 +139,3 @@ def test_what_cannot_be_checked_exits_with_3_and_one_sentence(
     assert code == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert sentence in line
-
-
-def test_an_empty_checkout_of_a_named_trainer_is_unknown_in_all(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    code, data = asked(capsys, "check", str(tmp_path), "--trainer", "prime-rl-2026-01")
-    assert code == 3
-    assert set(data["counts"].values()) == {0, len(data["beliefs"])}
-    assert {row["state"] for row in data["beliefs"]} == {"unknown"}
-    assert all(row["weaker"] for row in data["beliefs"])

@@ -4,6 +4,7 @@ the level.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 import types
@@ -58,6 +59,10 @@ FACTS = {
 }
 
 
+#: What is unknown of every pod here, because none has the source of a trainer.
+NO_SOURCE = ("trainer-source",)
+
+
 class Agent:
     """Answers `look` in as many slices as it has parts."""
 
@@ -68,6 +73,8 @@ class Agent:
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         assert stream == "preflight"
+        if op == "source":
+            return {"root": "", "files": [], "refused": [], "next": None}
         self.asked.append((op, parameters))
         if op == "clock":
             return {"t": time.time()}
@@ -95,12 +102,48 @@ async def test_a_good_start_has_nothing_against_it() -> None:
     bad = [
         (check.id, check.why)
         for check in found.checks
-        if check.state != "ok" and check.id not in ("R02", "R22")
+        if check.state != "ok" and check.id not in ("R02", "R22", *NO_SOURCE)
     ]
     assert bad == []
     assert found.blocking == ()
     assert [op for op, _ in agent.asked].count("look") == len(FACTS)
     assert agent.asked[-1][1]["resume"] == "auto"
+
+
+async def test_the_source_is_asked_for_while_the_pod_examines_itself_and_forbids_nothing() -> None:
+    """Each is answered only once the other was asked for, so that they cost no time together."""
+    asked, looked = asyncio.Event(), asyncio.Event()
+
+    class Slow(Agent):
+        async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+            if op == "source":
+                asked.set()
+                await looked.wait()
+                raise RemoteError("bad-request", "'source' is no question of a preflight")
+            if op == "look":
+                looked.set()
+                await asyncio.wait_for(asked.wait(), 60)
+            return await super().query(stream, op, **parameters)
+
+    found = await examine(Slow(), START)
+    (check,) = [check for check in found.checks if check.id == "trainer-source"]
+    assert (check.state, found.blocking, found.level) == ("unknown", (), 3)
+    assert "older than this console" in check.why
+
+
+async def test_a_look_that_fails_leaves_no_question_behind() -> None:
+    class Failing(Agent):
+        async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+            if op == "source":
+                await asyncio.Event().wait()
+            if op == "look":
+                raise RemoteError("bad-request", "4 preflights are under way on this pod")
+            return await super().query(stream, op, **parameters)
+
+    with pytest.raises(RemoteError):
+        await examine(Failing(), START)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_the_pod_alone_asks_for_no_config_and_no_run() -> None:

@@ -77,9 +77,9 @@ def _plain(value: Any) -> bool:
     return value is None or isinstance(value, bool) or number(value)
 
 
-@rule("a list of paths, each with the file's text")
+@rule("a list of paths, each with a text")
 def files(value: Any) -> bool:
-    """Return True if `value` is a list of pairs, each of the path and the text of a file."""
+    """Return True if `value` is a list of pairs, each of the path of a file and a text."""
     return isinstance(value, list) and all(texts(pair) and len(pair) == 2 for pair in value)
 
 
@@ -246,6 +246,7 @@ PODS: Mapping[str, Mapping[str, Check]] = {
         "config": Shape({"files": files}).check,
         "look": _LOOK.check,
         "schema": _LOOK.check,
+        "source": Shape({"root": text, "files": files, "refused": files}, {"next": whole}).check,
     },
 }
 #: Call -> the check of the header of its answer.

@@ -39,6 +39,7 @@ HEALTHY: list[tuple[str, str, dict[str, Any]]] = [
     ("files", "paths", {"directory": "/", "names": ["tmp/"], "more": False, "next": None}),
     ("preflight", "clock", {"t": 1795324900.0}),
     ("preflight", "config", {"files": [["/a.toml", "x = 1\n"]]}),
+    ("preflight", "source", {"root": "/a", "files": [["a.py", "eA=="]], "refused": [], "next": 3}),
     ("preflight", "look", {"facts": {"pod": {"gpus": []}}, "waiting": ["run"], "next": {"a": 1}}),
 ]
 
@@ -72,6 +73,9 @@ def test_a_healthy_answer_passes_as_it_is_with_fields_of_a_newer_agent(
         ("files", "paths", {"directory": "/", "names": [7]}, "names"),
         ("preflight", "clock", {"t": 10**400}, "t"),
         ("preflight", "config", {"files": [["/a.toml"]]}, "files"),
+        ("preflight", "source", {"root": "/a", "files": [["a.py", 3]], "refused": []}, "files"),
+        ("preflight", "source", {"root": "/a", "files": [], "refused": "all"}, "refused"),
+        ("preflight", "source", {"root": 3, "files": [], "refused": []}, "root"),
         ("preflight", "look", {"facts": {"pod": {"nofile": [10**400]}}}, "facts"),
         ("preflight", "look", {"facts": {"pod": {"host": "\ud800"}}}, "facts"),
     ],
