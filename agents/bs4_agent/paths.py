@@ -12,13 +12,13 @@ from bs4_agent.ids import ulid
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
-def safe_name(name: str, what: str) -> str:
-    """Return `name` unchanged if it can be used as a file name on every system. Raises BadRequest
-    otherwise; `what` says in the message what has the name, for example "run".
+def safe_name(name: str) -> str:
+    """Return `name`, that of a run, unchanged if it can be used as a file name on every system.
+    Raises BadRequest otherwise.
     """
     if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
         raise BadRequest(
-            f"{name!r} cannot name a {what}; use letters, digits, '.', '_' and '-', starting "
+            f"{name!r} cannot name a run; use letters, digits, '.', '_' and '-', starting "
             "with a letter or digit."
         )
     return name
@@ -100,7 +100,7 @@ class Home:
         """Return the directory with the agent's records of one run. Raises BadRequest if the run's
         name cannot be a file name.
         """
-        return self.runs / safe_name(name, "run")
+        return self.runs / safe_name(name)
 
     def attempt(self, run: str, number: int) -> Path:
         """Return the directory with the agent's records of one attempt of a run. Raises BadRequest
@@ -171,4 +171,4 @@ def storage(output_dir: Path, run: str) -> Path:
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
     base = parent if same_device and os.access(parent, os.W_OK) else home
-    return base.resolve() / ".bs4" / safe_name(run, "run")
+    return base.resolve() / ".bs4" / safe_name(run)

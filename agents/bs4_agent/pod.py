@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shlex
 import time
@@ -24,9 +25,12 @@ from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.launch import plan
+from bs4_agent.launch.environment import inherited
+from bs4_agent.launch.gpus import device_ids, lived_beside
 from bs4_agent.launch.start import composed, launch
 from bs4_agent.lifecycle import earlier_boots
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
+from bs4_agent.preflight import planned
 from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.files import read_json, write_json
@@ -52,6 +56,8 @@ SHARED_PASS_S = 3.5
 #: Seconds. A run's end may be known before its last lines, which may show its step. Finding a new
 #: log, and taking a line without an end, each take about a second.
 LAST_LINES_S = 2.5
+#: Bytes. A process with less may only have touched the GPU: a stray context has a few hundred MB.
+_STRAY_BYTES = 1_000_000_000
 _PARTS = (
     "launcher",
     "trainer",
@@ -462,6 +468,25 @@ class Pod:
         """
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
+
+    def gpu_rivals(self, run: str) -> Sequence[Holder]:
+        """Return the processes of other living runs that hold more than a gigabyte on a GPU that
+        the next attempt of this run will use. Empty if it is not certain which GPUs these are.
+        Runs that have lived beside this one before share a GPU by choice, and are left out.
+        """
+        me = self.runs.get(run)
+        variables = {**os.environ, **inherited(self.runs.home, me.spec.cwd), **me.spec.env}
+        start = planned.run_facts(me.spec, self.runs.trainer(me), variables)
+        rivals = []
+        for holder in self.gpu_facts().holders:
+            if (
+                holder.gpu in (device_ids(start, variables) or ())
+                and (holder.mem or 0) > _STRAY_BYTES
+                and holder.run not in (None, run)
+                and not lived_beside(me, self.runs.get(holder.run))
+            ):
+                rivals.append(holder)
+        return rivals
 
     def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
         """Return the processes that listen on any of `ports`. An entry with `identity` None is a

@@ -8,6 +8,7 @@ import asyncio
 import random
 
 from bs4_console.errors import NotApplicableError, UsageError
+from bs4_console.suggest import nearest
 from bs4_practice import faults
 from bs4_practice.scenario import BOTH, WARM_UP, Scenario, advance, complete, stopped, train
 from bs4_practice.stage import Stage, StageError
@@ -199,8 +200,10 @@ def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
 
     scenario = TRIES.get(name)
     if scenario is None:
+        close = nearest(name, list(TRIES), 5)
+        near = f"Close to it: {', '.join(close)}. " if close else ""
         raise UsageError(
-            f"There is no scenario {name!r}.", f"Choose one of {', '.join(TRIES)}, or random."
+            f"There is no scenario {name!r}.", f"{near}`bs4-console demo --list` names all."
         )
     if trainer not in scenario.trainers:
         raise NotApplicableError(

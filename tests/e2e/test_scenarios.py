@@ -53,8 +53,12 @@ def test_an_unknown_scenario_ends_with_2() -> None:
     done = command("--scenario", "no-such-thing", "--headless")
     assert done.returncode == 2
     assert "There is no scenario 'no-such-thing'" in done.stderr
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as refused:
         choose("no-such-thing", OLD)
+    assert refused.value.next_step == "`bs4-console demo --list` names all."
+    with pytest.raises(UsageError) as refused:
+        choose("step-desyncs", OLD)
+    assert refused.value.next_step.startswith("Close to it: step-desync")
 
 
 def test_random_is_decided_by_its_seed_and_fits_the_trainer() -> None:

@@ -53,7 +53,7 @@ def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False
     `leftovers_ok`), or if another live run uses its directories. Raises BadRequest for a bad name,
     BadConfig if the config cannot be used, and LaunchFailed if the program cannot be started.
     """
-    safe_name(spec.run, "run")
+    safe_name(spec.run)
     with runs.launch_lock(spec.run):
         if (done := runs.launched(spec.run, key)) is not None:
             runs.poll()

@@ -42,7 +42,7 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
         raise BadRequest(f"{processes!r} is no number of processes; give 1 to 64.")
     cwd = Path.home() / str(body.get("cwd") or "")
     return LaunchSpec(
-        run=safe_name(str(body.get("run") or ""), "run"),
+        run=safe_name(str(body.get("run") or "")),
         trainer=trainer,
         config=Path(str(body.get("config") or "")),
         cwd=cwd,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.facts import GpuFacts, RunFacts
+from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts
 from bs4_agent.identity import Identity
 from bs4_agent.playbooks.ports import PortHolder
 from bs4_agent.runs.model import Member
@@ -91,6 +91,13 @@ class PodActions(Protocol):
     def port_holders(self, run: str) -> Sequence[PortHolder]:
         """Return the processes that now listen on one of the ports of `run`'s servers, its own
         processes included; empty if all are free.
+        """
+        ...
+
+    def gpu_rivals(self, run: str) -> Sequence[Holder]:
+        """Return the processes of other living runs that hold more than a gigabyte on a GPU that
+        the next attempt of `run` will use. Empty if it is not certain which GPUs these are. Runs
+        that have lived beside `run` before share a GPU by choice, and are left out.
         """
         ...
 

@@ -20,6 +20,7 @@ from bs4_agent.detect.detectors.reporting import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import AgentError
 from bs4_agent.launch import plan as launch_plan
+from bs4_agent.launch.gpus import gpu_ids, serves_itself
 from bs4_agent.launch.validation import spec_of
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
@@ -134,7 +135,7 @@ def at_run(
         "gpu_ids": gpu_ids(run),
         "checkpoints": [_checkpoint(c) for c in run.checkpoints[-_TOLD:]],
         "ports": _ports(pod, spec, config),
-        "serves_itself": _serves_itself(run),
+        "serves_itself": serves_itself(run),
         "disk": disk_usage(run.layout.output_dir),
         "cache": disk_usage(
             Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
@@ -240,17 +241,6 @@ def _gpus(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _serves_itself(run: RunFacts) -> bool | None:
-    """Return True if this launch starts its own inference server, or None if its settings are not
-    known.
-    """
-    if run.config is None:
-        return None
-    return run.spec.component == "inference" or bool(
-        run.setting("inference") or run.under("inference")
-    )
-
-
 def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return `[{"port", "holder" (None if the port is free), "run"}]` for every port on which the
     run will listen.
@@ -278,30 +268,6 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     return {"step": checkpoint.step, "complete": checkpoint.complete, "bytes": checkpoint.bytes}
 
 
-def gpu_ids(run: RunFacts) -> list[int] | None:
-    """Return the indexes of the GPUs that the launch whose facts are `run` will use, sorted, from
-    its settings and its trainer's defaults. Return None if the settings are not known, or if the
-    launch is not one of the component "rl".
-    """
-    if run.config is None or run.spec.component != "rl":
-        return None
-    if run.spec.trainer == "prime-rl":
-        serving = int(_setting(run, "deployment.num_infer_gpus") or 1)
-        return list(range(serving + int(_setting(run, "deployment.num_train_gpus") or 1)))
-    found = _ids(run.setting("trainer_gpu_ids") or "1")
-    if _serves_itself(run):
-        found += _ids(run.setting("inference_gpu_ids") or "0")
-    return sorted(set(found))
-
-
 def _setting(run: RunFacts, *keys: str) -> float | None:
     """Return the first of the settings `keys` that is a number, or None."""
     return number(run.setting(*keys))
-
-
-def _ids(value: Any) -> list[int]:
-    """Return the GPU indexes in a list or in a text like "[0,1]"."""
-    if not isinstance(value, (list, tuple)):
-        value = str(value or "").strip("[]").split(",")
-    words = [str(word).strip() for word in value]
-    return [int(word) for word in words if word.isdigit()]

@@ -171,9 +171,9 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
         if _same(runs, run, candidate.spec):
             before[run.name] = run
     if name and name != candidate.spec.run:
-        name = safe_name(name, "run")
+        name = safe_name(name)
     else:
-        name = _next_of(before.values(), safe_name(candidate.spec.run, "run")) or _free_name(
+        name = _next_of(before.values(), safe_name(candidate.spec.run)) or _free_name(
             runs, candidate.spec
         )
     spec = replace(
@@ -319,7 +319,7 @@ def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
 
 def _free_name(runs: Runs, spec: LaunchSpec) -> str:
     """Return the run's own name, with the first free number behind it if another run has it."""
-    wanted = safe_name(spec.run, "run")
+    wanted = safe_name(spec.run)
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
     if wanted not in taken:
         return wanted

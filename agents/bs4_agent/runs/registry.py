@@ -177,7 +177,7 @@ class Runs:
         the same lock.
         """
         with self._lock:
-            return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
+            return self._launch_locks.setdefault(safe_name(run), threading.Lock())
 
     def reload(self, name: str) -> Run:
         """Read the attempts of the run with this name from disk again and return the run. Call it

@@ -79,8 +79,8 @@ class Needle:
 
     @property
     def wanted(self) -> bytes:
-        """Return the bytes to search for in what `haystack` returns: the text, in lower case if the
-        case is ignored.
+        """Return the bytes to search for: the text as it is, or in lower case if the case of
+        letters is ignored. Then the lines must be in lower case too.
         """
         if self.ignore_case:
             return self.text.lower()

@@ -37,6 +37,8 @@ _SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
 _SUFFIXES = _SURE_SUFFIXES | {".txt", ""}
 _TRIED = 10
 _SAMPLE = 256 * 1024
+#: The share of characters that are no text from which on a file is not taken for a log.
+_STRANGE = 0.05
 #: The severities of findings, the least first.
 _SEVERITIES = ("info", "warning", "critical")
 #: The fields of a piece of evidence, with the value of a missing one.
@@ -53,7 +55,8 @@ def assuming(
     """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
     of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
     the first with the gravest finding is taken. A log in which no source has a finding is named in
-    the coverage. Raises UsageError as `diagnose` does, and UnclearSource if there is such a log and
+    the coverage, and so is one without a finding that `source` does not seem to have written.
+    Raises UsageError as `diagnose` does, and UnclearSource if there is a log that is not clear and
     no finding in any other path, because nothing would be known of it.
     """
     whole: dict[str, Any] = {"findings": [], "coverage": [], "assumed": {}}
@@ -61,16 +64,18 @@ def assuming(
     for path in paths:
         try:
             found = diagnose([path], source, trainer)
-        except UnclearSource as error:
+        except UnclearSource:
             if str(path) == "-":
                 raise  # standard input cannot be read again
             try:
                 name, found = _assumed(path, trainer)
-            except UnclearSource:
+            except UnclearSource as error:
                 unclear = unclear or error
                 whole["coverage"].append(f"{path} (what wrote it is not clear)")
                 continue
             whole["assumed"][str(path)] = name
+        if source and _is_log(path) and not found["findings"]:
+            whole["coverage"] += _doubts(path, source)
         whole["findings"] += found["findings"]
         whole["coverage"] += found["coverage"]
     if unclear is not None and not whole["findings"]:
@@ -82,13 +87,50 @@ def assuming(
 
 def _assumed(path: Path, trainer: str | None) -> tuple[str, dict[str, Any]]:
     """Return the first source with the gravest finding in a log, and what was found. Raises
-    UnclearSource if no source has any.
+    UnclearSource if no source has any, with the reason.
     """
     tried = [(source, diagnose([path], source, trainer)) for source in SOURCES]
     best = max(tried, key=lambda one: _gravity(one[1]["findings"]))
-    if not best[1]["findings"]:
-        _needed("", str(path))
-    return best
+    if best[1]["findings"]:
+        return best
+    with path.open("rb") as handle:
+        if _is_binary(handle.read(_SAMPLE)):
+            raise UnclearSource(
+                f"{path} does not look like a log: it begins with bytes that are no text.",
+                "Give the log itself, unpacked, or a run's directory.",
+            )
+    raise UnclearSource(
+        f"It is not clear what wrote {path}, and as a log of any program it shows nothing known.",
+        f"Say it with --source ({', '.join(SOURCES)}), or give the run's whole directory.",
+    )
+
+
+def _is_log(path: Path) -> bool:
+    """Return True if the path is a file that is read as a log."""
+    return path.is_file() and not path.name.endswith(reports.SUFFIX)
+
+
+def _doubts(path: Path, source: str) -> list[str]:
+    """Return why a log without a finding was perhaps read wrongly as one of `source`, as phrases
+    for the coverage.
+    """
+    with path.open("rb") as handle:
+        sample = handle.read(_SAMPLE)
+    other = by_content(sample).source
+    if _is_binary(sample):
+        return [f"{path}, which is no text: give the log itself, unpacked"]
+    if other not in ("", source):
+        return [f"{path} as a log of the {other}, which it looks like: give --source {other}"]
+    return []
+
+
+def _is_binary(sample: bytes) -> bool:
+    """Return True if the first bytes of a file are no text. NUL does not count, because a log that
+    was truncated while it was written begins with a hole.
+    """
+    text = sample.replace(b"\0", b"").decode("utf-8", "replace")
+    strange = sum(1 for letter in text if letter == "\ufffd" or letter < "\t")
+    return not text or strange > len(text) * _STRANGE
 
 
 def _gravity(findings: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:

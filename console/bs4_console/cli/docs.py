@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="TOPIC",
         help="a parameter (whole or the last part of its name), a failure, a rule such as R19, a "
-        "command, an Xid number, or any words",
+        "command, an Xid number, an exit code, or any words",
     )
     parser.add_argument(
         "--full", action="store_true", help="all that is said about the best hit, and no other hit"

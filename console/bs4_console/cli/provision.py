@@ -18,7 +18,7 @@ import httpx
 from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
 from bs4_console.cli.output import complain, emit, finding_code, table
-from bs4_console.cli.sessions import ask, can_ask, confirm, host_keys, who
+from bs4_console.cli.sessions import ask, can_ask, confirm, host_keys, kept_state, who
 from bs4_console.errors import (
     REFUSED,
     UNREACHABLE,
@@ -27,6 +27,7 @@ from bs4_console.errors import (
     RefusedError,
     UsageError,
 )
+from bs4_console.pods import placed_keys
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.providers import gpus, keys
 from bs4_console.providers.base import Machine, Offer, Want
@@ -538,7 +539,14 @@ async def _terminate(options: argparse.Namespace) -> int:
         return 0
     print(f"{machine.name} is gone, by {machine.provider}'s own word.")
     for name in forgotten:
-        print(f"The pod {name} has left the inventory; what is kept of it stays.")
+        print(
+            f"The pod {name} has left the inventory, with its host key. What this machine keeps of "
+            "it stays: its journal, its logs, and its runs in `bs4-console runs list`."
+        )
+        for key in placed_keys.placed(kept_state(name).ledger):
+            print(f"A set-up has put the {key} on it: the key is still valid, revoke it if unused.")
+    if not forgotten:
+        print("No pod of the inventory was on it. Keys that were brought to it are still valid.")
     return 0
 
 

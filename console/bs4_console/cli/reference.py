@@ -83,8 +83,11 @@ SHAPES = {
     "deploy": "`pod`, `agent` (version), `bundle`, `python`, `coverage` {what: seen or not}",
     "diagnose": (
         "`findings` [{`id`, `title`, `role`, `severity`, `summary`, `source`, `evidence` "
-        "[{`source`, `file`, `offset`, `line`, `text`}], `playbook`}], roots first; `coverage` "
-        "[what files cannot show]; `assumed` {file: the source that was taken, where neither "
+        "[{`source`, `file`, `offset`, `line`, `text`}], `playbook` (another than the failure's "
+        "own, or null), `attempt` (of the run, by its logs), `count` (how many times it was seen; "
+        "the evidence has the first and the latest), `coverage` [what could not be seen of this "
+        "failure]}], roots first; `coverage` [what files cannot show, and logs that were perhaps "
+        "read wrongly]; `assumed` {file: the source that was taken, where neither "
         "name nor content told what wrote it}. `file` as given, `-`, or relative to the directory "
         "given; "
         "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
@@ -92,8 +95,8 @@ SHAPES = {
     ),
     "docs": (
         "`topic`, `corrected` (the name that was searched instead, or null), `unknown` [words that "
-        "occur nowhere], `hits` [{`kind` (failure, xid, rule, parameter, command, word, key, "
-        "page), `name`, `title`, `passage`, `text` (with --full, else null), `settings` "
+        "occur nowhere], `hits` [{`kind` (exit, failure, xid, rule, parameter, command, "
+        "word, key, page), `name`, `title`, `passage`, `text` (with --full, else null), `settings` "
         "[{`trainer`, `component`, `type`, `has_default`, `default`, `required`, `when` [values of "
         "a type in the same table], `table` (that is off by default, or null), `other_name` (in "
         "the other prime-rl, or null), `set_by` [{`file`, `value`}]}] (of a parameter), `command` "

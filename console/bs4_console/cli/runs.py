@@ -187,7 +187,10 @@ async def _list(options: argparse.Namespace) -> int:
         emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
         return code
     if not found and not kept:
-        print("No run is known.")
+        print(
+            "No run is known. Start one with `bs4-console launch`, watch one that was started by "
+            "hand with `runs adopt`, or take a log of earlier runs in with `runs import`."
+        )
         return code
     rows = []
     for name, s in found:
@@ -364,8 +367,12 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print two runs side by side, and return 0."""
+    """Print two runs side by side, and return 0. Raises UsageError if they are the same run."""
     one, other = _record(options.record), _record(options.other)
+    if one.name == other.name:
+        raise UsageError(
+            f"{one.name} cannot be compared with itself.", "Name two runs; `runs list` has them."
+        )
     return run_compare.compare(one, other, as_json=options.json)
 
 

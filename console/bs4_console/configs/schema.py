@@ -425,7 +425,8 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 def default(generation: str, *names: str, component: str = "rl") -> Any:
     """Return the default value that the schema has for a key, or None if it has none. `names` are
     the names of the tables around the key, from the top, and then the key itself. `generation` is
-    "prime-rl-2026-01" or "prime-rl", and `component` the program.
+    "prime-rl-2026-01" or "prime-rl", and `component` is the program that reads the config, such as
+    "rl", "sft" or "eval".
     """
     return _place(generation, names, component).get("default")
 

@@ -10,10 +10,11 @@ from typing import Literal, get_args
 
 from bs4_console.documentation.parameters import Parameter
 
-EntryKind = Literal["failure", "xid", "rule", "parameter", "command", "word", "key", "page"]
-"""What an entry is about: a known failure, an Xid number of the GPU driver, a rule of `config
-lint`, a parameter of a training config, a command, a word of the glossary, a key of the screen, or
-a section of a page. Of several entries with one name the earlier kind comes first.
+EntryKind = Literal["exit", "failure", "xid", "rule", "parameter", "command", "word", "key", "page"]
+"""What an entry is about: the exit code of a program that a signal has ended, a known failure, an
+Xid number of the GPU driver, a rule of `config lint`, a parameter of a training config, a command,
+a word of the glossary, a key of the screen, or a section of a page. Of several entries with one
+name the earlier kind comes first.
 """
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 

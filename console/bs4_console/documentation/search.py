@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bs4_console.documentation import xids
+from bs4_console.documentation import exit_codes, xids
 from bs4_console.documentation.entry import KINDS, Entry, words
 from bs4_console.suggest import nearest
 
@@ -69,10 +69,13 @@ def search(topic: str, index: Index) -> Found:
         asked = asked[2:]
     asked = tuple(word for word in asked if word not in _FILLERS) or asked
     named = index.named(asked)
-    xid = _xid(topic, index.entries)
-    if xid is not None:
-        others = index.ranked(asked, named)[: MOST - 1]
-        return Found((Hit(xid, 0.0, True), *others))
+    numbered = []
+    for entry in (exit_codes.entry(topic), _xid(topic, index.entries)):
+        if entry is not None:
+            numbered.append(Hit(entry, 0.0, True))
+    if numbered:
+        others = index.ranked(asked, named)[: MOST - len(numbered)]
+        return Found((*numbered, *others))
     if named or all(word in index.counts for word in asked):
         return Found(index.ranked(asked, named))
     for name in index.like(topic, _SURE, _OFFERS):

@@ -127,7 +127,7 @@ class _Piece:
 
     @property
     def long(self) -> bool:
-        """Return True if the piece is a repeat of variable length that can go beyond `_SHORT`."""
+        """Return True if the piece is a repeat of variable length that can go beyond ten times."""
         return self.most > _SHORT and self.most != self.least
 
 

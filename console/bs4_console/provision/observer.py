@@ -78,21 +78,6 @@ def witness_of(pod: Pod) -> ProviderObserver | None:
     return ProviderObserver(pod.provider, pod.instance)
 
 
-async def machine_state(pod: Pod) -> Observation:
-    """Ask the provider once about a pod's machine and return what it says. The state is "unknown"
-    if the inventory names no provider and machine for the pod.
-    """
-    witness = witness_of(pod)
-    if witness is None:
-        return Observation(
-            state="unknown",
-            detail=f"The inventory names no provider and machine of {pod.name}.",
-            seen_t=None,
-            coverage="what its provider says",
-        )
-    return await witness.observe()
-
-
 def _sight(name: str, machine_id: str, seen: Machine | None) -> Observation:
     now = time.time()
     if seen is None:

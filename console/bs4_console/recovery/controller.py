@@ -69,8 +69,8 @@ class Controller:
     In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
     mode "auto" the plan is carried out at once. `first` is the machine that recover.toml names for
     the run. `moved` is True if a person says that they moved the run to that machine. With `dry`
-    nothing is written, rented or ended, and no lease is taken. `seen` holds what the polls of each
-    machine have shown, as signs.
+    nothing is written, rented or ended, and no lease is taken. `seen` has, for each machine, the
+    observations of it (signs: who saw it, when, and in which state) from which it is judged.
     """
 
     records: Records

@@ -165,7 +165,12 @@ async def keep_of(live: PodSession) -> None:
 async def keep_planned(
     live: PodSession, plan: dict[str, Any], kept: ConfigTexts | None = None
 ) -> None:
-    """Keep the config of one launch plan, as `keep_of` does for those of all runs."""
+    """Keep the text of the config of the launch plan `plan` on this machine, if it is not kept yet;
+    it is read from the connected pod `live`. If it cannot be read there or written here, a note of
+    the pod's state says so. Raises LinkError if the link is lost.
+
+    `kept` is the store of this pod's config texts; None opens it.
+    """
     kept = kept or ConfigTexts(live.state.name)
     config, spec = plan.get("config"), plan.get("spec")
     if not isinstance(config, dict) or not isinstance(spec, dict):

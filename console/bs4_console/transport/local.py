@@ -160,7 +160,7 @@ class LocalPipe:
             await asyncio.gather(self._stderr, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Close the command's input and end it, as `close` does: it is a process of ours."""
+        """Close the command's input and end its process."""
         await self.close()
 
 

@@ -280,8 +280,8 @@ class SshTransport:
 
 
 class SshPipe:
-    """A command that runs on the pod over SSH, with its input and output (the SSH form of
-    transport.remote.Pipe).
+    """A command that runs on the pod over SSH, with its input, its output, and a way to
+    learn how it ended.
     """
 
     def __init__(

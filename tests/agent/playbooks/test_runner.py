@@ -101,6 +101,9 @@ class PodActions:
     def port_holders(self, run):
         return []
 
+    def gpu_rivals(self, run):
+        return []
+
 
 @pytest.fixture
 def pod_actions(tmp_path):

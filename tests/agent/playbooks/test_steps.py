@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.facts import GpuFacts, RunFacts, Side
+from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts, Side
 from bs4_agent.errors import NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
@@ -55,6 +55,7 @@ class PodActions:
         self.checkpoints: list[Checkpoint] = []
         self.state, self.steps, self.attempt = "ended", 0, 1
         self.holders: list[ports.PortHolder] = []
+        self.rivals: list[Holder] = []
         self.left: list[Member] = []
         self.ended: list[object] = []
         self.moved: list[tuple[str, bool]] = []
@@ -78,6 +79,9 @@ class PodActions:
 
     def port_holders(self, run):
         return self.holders
+
+    def gpu_rivals(self, run):
+        return self.rivals
 
     def leftovers(self, run):
         return self.left
@@ -480,6 +484,29 @@ def test_a_run_does_not_start_on_the_port_of_another_that_is_alive(pod_actions: 
     assert planned is not None
     pod_actions.holders = [holder(7, None, "other")]
     with pytest.raises(NotApplicable, match="Stop other first"):
+        step.check(where, planned)
+
+
+def test_a_run_does_not_start_on_the_gpu_of_another_that_is_alive(pod_actions: PodActions) -> None:
+    step, where = STEPS["relaunch"], context(pod_actions)
+    planned = step.plan(where, {"resume": "none"})
+    assert planned is not None
+    pod_actions.rivals = [
+        Holder(
+            identity=identity(7),
+            gpu=1,
+            mem=40 << 30,
+            cmdline=("python",),
+            run="other",
+            component="rank",
+            dead_run=None,
+            same_user=True,
+        )
+    ]
+    alive = r"the run other is alive .* its GPU 1\. Stop other"
+    with pytest.raises(NotApplicable, match=alive):
+        step.plan(where, {"resume": "none"})
+    with pytest.raises(NotApplicable, match=alive):
         step.check(where, planned)
 
 

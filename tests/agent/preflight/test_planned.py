@@ -11,6 +11,7 @@ import pytest
 
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import GpuFacts
+from bs4_agent.launch import gpus
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.preflight import planned, pod_probe
 from bs4_agent.trainers import registry
@@ -178,7 +179,8 @@ def test_the_packages_that_a_run_will_import(settings: dict[str, Any], modules: 
         (OLD, "[inference]\nenforce = 1\n", [0, 1]),
         (OLD, "trainer_gpu_ids = [2, 3]\n", [2, 3]),
         (OLD, "inference_gpu_ids = [0]\ntrainer_gpu_ids = [0]\n[inference.model]\na = 1\n", [0]),
-        ("prime-rl", "[deployment]\nnum_infer_gpus = 2\nnum_train_gpus = 1\n", [0, 1, 2]),
+        ("prime-rl", "[deployment]\nnum_infer_gpus = 2\n[inference.vllm]\na = 1\n", [0, 1, 2]),
+        ("prime-rl", "[deployment]\nnum_infer_gpus = 2\nnum_train_gpus = 2\n", [0, 1]),
         ("prime-rl", "[inference.vllm]\na = 1\n", [0, 1]),
     ],
 )
@@ -186,7 +188,7 @@ def test_the_gpus_that_a_start_will_use(
     tmp_path: Path, trainer: str, config: str, ids: list[int]
 ) -> None:
     start = dataclasses.replace(spec(tmp_path, config), trainer=trainer)
-    assert pod_probe.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
+    assert gpus.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,21 @@ def test_the_same_line_elsewhere_is_no_finding(console: Console, log: Path) -> N
     assert text.out.startswith("Nothing known is wrong here.\nnot looked at: ")
 
 
+def test_a_log_that_was_perhaps_read_wrongly_is_named(
+    console: Console, log: Path, tmp_path: Path
+) -> None:
+    log.write_bytes(b"(EngineCore pid=1) INFO 01-02 12:00:00 core.py:1 started\n" * 3)
+    wrong = console("diagnose", str(log), "--source", "trainer")
+    assert (
+        f"not looked at: {log} as a log of the inference, which it looks like: give " in wrong.out
+    )
+    (tmp_path / "bin.log").write_bytes(bytes(range(256)) * 40)
+    binary = console("diagnose", str(tmp_path / "bin.log"), "--source", "trainer")
+    assert f"not looked at: {tmp_path / 'bin.log'}, which is no text: give the log" in binary.out
+    right = console("diagnose", str(log), "--source", "inference")
+    assert "which it looks like" not in right.out
+
+
 def test_several_at_once(console: Console, log: Path, tmp_path: Path) -> None:
     (tmp_path / "trainer.log").write_bytes(DATA)
     done = console("diagnose", str(tmp_path / "trainer.log"), str(log), "--json")
@@ -76,10 +91,12 @@ def test_several_at_once(console: Console, log: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "odd.txt").write_bytes(b"\0\xff" * 100_000)
+    (tmp_path / "plain.txt").write_bytes(b"\0" * 9000 + b"all is well\n" * 9)
     for words, says in (
         ((str(tmp_path / "none"), "--source", "trainer"), "cannot be read: No such file"),
         ((str(tmp_path / "empty"),), "does not look like a run's output directory"),
-        ((str(tmp_path / "odd.txt"),), "It is not clear what wrote"),
+        ((str(tmp_path / "odd.txt"),), "begins with bytes that are no text. Give the log itself"),
+        ((str(tmp_path / "plain.txt"),), "as a log of any program it shows nothing known. Say it"),
         ((), "the following arguments are required"),
         ((str(tmp_path / "odd.txt"), "--source", "guess"), "invalid choice"),
     ):

@@ -246,6 +246,9 @@ def test_one_machine_is_ended_by_its_exact_name_and_only_when_it_is_typed(
     )
     assert done.code == 0, done
     assert [machine.id for machine in cloud.market.living()] == [other.id]
+    label = str(other.label)
+    done = console("provision", "terminate", f"vast:{other.id}", "--confirm", label)
+    assert "No pod of the inventory was on it. Keys that were brought to it are" in done.out
 
 
 def test_the_key_is_in_no_argument_list_and_no_output(console: Console, cloud: Cloud) -> None:
@@ -315,7 +318,7 @@ def test_from_a_plan_to_a_pod_that_answers(console: Console, identity: Path) -> 
         ]
         done = console("provision", "terminate", "two", "--confirm", label)
         assert done.code == 0
-        assert "The pod two has left the inventory" in done.out
+        assert "The pod two has left the inventory, with its host key. What this" in done.out
         assert [pod["name"] for pod in console("pods", "list", "--json").json["pods"]] == ["one"]
         assert [machine.provider for machine in cloud.market.living()] == ["vast"]
 

@@ -172,6 +172,7 @@ def test_what_is_not_recorded_is_unknown_in_a_comparison(console: Console) -> No
     golden = Path(__file__).resolve().parents[2] / "golden" / "data" / "prime-rl-2026-01" / "mirror"
     shutil.copytree(golden, console.root / "data" / "pods" / "pod-g")
     console("runs", "import", str(console.root / "runs.md"))
+    console("runs", "compare", "demo", "demo", code=2)
     found = console.json("runs", "compare", "demo", "parrot-v1")["rows"]
     rows = {(row["part"], row["key"]): row for row in found}
     assert rows["hardware", "gpus"]["values"] == ["2 x NVIDIA H100 80GB HBM3", None]

@@ -88,7 +88,6 @@ def test_a_run_that_no_screen_has_seen_has_its_record(trained: Practice, tmp_pat
     for words in (
         ("eta", "demo"),
         ("status", "demo"),
-        ("compare", "demo", "demo"),
         ("note", "demo", "a lesson"),
         ("export",),
     ):

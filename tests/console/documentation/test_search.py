@@ -46,6 +46,9 @@ def best(topic: str, index: Index) -> tuple[str, str]:
         ("Xid 79", "xid", "Xid 79"),
         ("Xid(48)", "xid", "Xid 48"),
         ("79", "xid", "Xid 79"),
+        ("137", "exit", "exit code 137"),
+        ("exit code 143", "exit", "exit code 143"),
+        ("exited with code 139", "exit", "exit code 139"),
         ("external observer", "word", "word: external observer"),
         ("time and money", "page", "runs: Time and money"),
         ("sync.md", "page", "sync: Checkpoints in a bucket"),
@@ -89,6 +92,13 @@ def test_an_xid_is_the_failure_that_detection_would_name(
     assert (hit.kind, hit.names[0]) == ("xid", f"Xid {number}")
     assert hit.title.startswith(f"{failure}: ")
     assert hit.more == f"bs4-console playbook show {failure}"
+
+
+def test_a_number_that_is_both_shows_the_exit_code_first(index: Index) -> None:
+    first, second, *_ = search("137", index).hits
+    assert (first.entry.names[0], second.entry.names[0]) == ("exit code 137", "Xid 137")
+    assert "SIGKILL" in first.entry.title
+    assert search("xid 137", index).hits[0].entry.kind == "xid"
 
 
 def test_every_xid_of_every_playbook_is_found(index: Index) -> None:

@@ -25,7 +25,7 @@ from bs4_console.providers import api
 from bs4_console.providers.base import Machine, Offer, Want, is_ours, label_of, ulid_of
 from bs4_console.providers.errors import NotAllowed
 from bs4_console.provision.book import Book
-from bs4_console.provision.observer import ProviderObserver, machine_state, witness_of
+from bs4_console.provision.observer import ProviderObserver, witness_of
 from bs4_console.provision.pod import greets, remember
 from bs4_console.provision.rent import (
     AlreadyThere,
@@ -638,23 +638,23 @@ async def test_the_provider_as_a_witness(
         PUBLIC_KEY,
     )
     pod = Pod(name="train", host="127.0.0.1", provider="vast", instance=machine.id)
-    sight = await machine_state(pod)
+    witness = witness_of(pod)
+    assert isinstance(witness, ProviderObserver)
+    sight = await witness.observe()
     assert (sight.state, bool(sight.coverage)) == ("unknown", True)  # no key
     monkeypatch.setenv("VAST_API_KEY", Cloud.KEY)
-    while (await machine_state(pod)).state != "running":
+    while (await witness.observe()).state != "running":
         await asyncio.sleep(0.02)
     cloud.market.outbid(machine.id)
-    sight = await machine_state(pod)
+    sight = await witness.observe()
     assert (sight.state, "outbid" in sight.raw_state) == ("stopped", True)
     cloud.fault("vast", "get", "403", times=9)
-    assert (await machine_state(pod)).state == "unknown"
+    assert (await witness.observe()).state == "unknown"
     cloud.heal()
     cloud.market.end(machine.id)
-    sight = await machine_state(pod)
+    sight = await witness.observe()
     assert (sight.state, sight.seen_t is not None) == ("gone", True)
     assert witness_of(Pod(name="plain", host="192.0.2.4")) is None
-    assert (await machine_state(Pod(name="plain", host="192.0.2.4"))).state == "unknown"
-    assert isinstance(witness_of(pod), ProviderObserver)
 
 
 async def test_a_machine_of_the_practice_cloud_answers_ssh_and_stands_in_the_inventory(

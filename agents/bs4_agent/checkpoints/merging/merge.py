@@ -67,7 +67,7 @@ class MergeRequest:
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
         if not isinstance(target, str) or "\0" in target:
             raise BadRequest("`target` is the path of a directory that is not there yet.")
-        return cls(safe_name(str(body.get("run") or ""), "run"), step, target)
+        return cls(safe_name(str(body.get("run") or "")), step, target)
 
     def body(self) -> dict[str, Any]:
         """Return the request as the body of an action, which `read` accepts again."""

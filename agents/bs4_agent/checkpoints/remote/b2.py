@@ -163,11 +163,6 @@ class B2Store:
         with _told(f"b2://{bucket}"):
             return cls(api.get_bucket_by_name(bucket), pauses=pauses)
 
-    @property
-    def may_delete(self) -> bool:
-        """Return True if the key that opened the bucket may delete files."""
-        return "deleteFiles" in self._bucket.api.account_info.get_allowed()["capabilities"]
-
     def entries(self, prefix: str) -> list[Entry]:
         """Return the newest version of every file whose name begins with `prefix`, sorted by name;
         empty if there is no such file. Every 1000 names take one request.

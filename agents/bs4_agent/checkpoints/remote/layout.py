@@ -68,7 +68,7 @@ class Layout:
     run: str
 
     def __post_init__(self) -> None:
-        safe_name(self.run, "run")
+        safe_name(self.run)
 
     @property
     def root(self) -> str:

@@ -288,7 +288,8 @@ class Restore(Kind[RestorePlan]):
 
     def again(self, key: str, confirmed: RestorePlan) -> RestorePlan:
         """Return the plan of the same checkpoint step as the pod is now, without a query to the
-        store. Raises Refused or PlanChanged, as `make` does.
+        store. Raises Refused if the run is running or the checkpoint does not fit on the
+        disk, and PlanChanged if the agent's notes about the checkpoint are gone.
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 

@@ -77,7 +77,7 @@ class RestoreRequest:
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to restore; give a number.")
         return cls(
-            run=safe_name(str(body.get("run") or ""), "run"),
+            run=safe_name(str(body.get("run") or "")),
             source=Place.parse(str(body.get("from") or "")),
             step=step,
             trainer=str(body.get("trainer") or ""),
@@ -515,6 +515,6 @@ class Restoring:
 
     def _notes(self, run: str) -> Path:
         """Return the directory of our notes about the run."""
-        place = self._home.root / "restore" / safe_name(run, "run")
+        place = self._home.root / "restore" / safe_name(run)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return place

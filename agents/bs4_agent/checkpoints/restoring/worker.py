@@ -96,7 +96,7 @@ class _Told:
         self._began = self._said = time.monotonic()
 
     def say(self, files: int, of_files: int, done: int, total: int) -> None:
-        """Print the progress, at most every `_SAY_S` seconds and at the end."""
+        """Print the progress, at most every two seconds and at the end."""
         now = time.monotonic()
         if now - self._said < _SAY_S and files < of_files:
             return

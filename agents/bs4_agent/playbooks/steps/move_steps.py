@@ -141,9 +141,11 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """Return the directories that the rule `selector` (made by `selector_of`) finds on the disk
-    now. `kept` has the training steps with a complete checkpoint; their weights for the inference
-    server stay.
+    """Return the directories on the disk that the rule `selector` names now and that must be gone
+    before a start: `above` is the training step above which everything goes, `roots` are the
+    directories in which to look, `broadcasts` is that of the weights for the inference server, and
+    `wiped` are directories that go as a whole. `kept` has the training steps with a complete
+    checkpoint; their weights for the inference server stay.
     """
     found = []
     for root in selector["roots"]:

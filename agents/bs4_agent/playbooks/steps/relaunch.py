@@ -31,9 +31,9 @@ class Relaunch:
         """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
         "none" and says from which checkpoint the attempt starts (see the class). Raises
         NotApplicable if the run has no such checkpoint, or if another run that is alive holds a
-        port that this one needs.
+        port or a GPU that this one needs.
         """
-        _refuse_a_port_of_another_run(context)
+        _refuse_what_another_run_holds(context)
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.pod_actions.command(spec))
@@ -58,9 +58,9 @@ class Relaunch:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return an empty list. Raises PlanChanged if the run is running again, and NotApplicable
-        if another run that is alive holds a port that this one needs.
+        if another run that is alive holds a port or a GPU that this one needs.
         """
-        _refuse_a_port_of_another_run(context)
+        _refuse_what_another_run_holds(context)
         if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing more was done. Make a new "
@@ -82,6 +82,19 @@ class Relaunch:
             overrides=tuple(planned.parameters["overrides"]),
         )
         return f"attempt {context.pod_actions.launch(spec, context.action)} is starting"
+
+
+def _refuse_what_another_run_holds(context: Context) -> None:
+    """Raise NotApplicable if another run that is alive holds a port that this run needs, or memory
+    of a GPU that it needs.
+    """
+    _refuse_a_port_of_another_run(context)
+    for holder in context.pod_actions.gpu_rivals(context.run):
+        raise NotApplicable(
+            f"{context.run} cannot start: the run {holder.run} is alive and holds memory of its "
+            f"GPU {holder.gpu}. Stop {holder.run} first, or give {context.run} other GPUs in its "
+            "config."
+        )
 
 
 def _refuse_a_port_of_another_run(context: Context) -> None:
