@@ -118,7 +118,8 @@ def read(path: Path) -> Evaluation:
                     raise UsageError(
                         f"Line {number} of {file} is no result of an evaluation "
                         f"({type(error).__name__}).",
-                        "Give the traces.jsonl or results.jsonl that vf-eval or prime-rl wrote.",
+                        "Give the traces.jsonl or results.jsonl that vf-eval or prime-rl wrote; "
+                        "`runs bench` compares results_*.json with pass_rate.",
                     ) from error
     except OSError as error:
         raise UsageError(
