@@ -204,7 +204,7 @@ def generation(
     decide that only one generation has.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
-        if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
+        if candidate is not None and (found := by_entry_point(cwd / candidate)) is not None:
             return found
     if _gives(arguments, _NEW_KEYS):
         return CURRENT
@@ -222,8 +222,10 @@ def _gives(arguments: Arguments, keys: Sequence[str]) -> bool:
     return any(f"{given}.".startswith(f"{key}.") for given, _ in arguments.options for key in keys)
 
 
-def _by_entry_point(script: Path) -> str | None:
-    """Return the trainer id of the module that a console script imports, or None."""
+def by_entry_point(script: Path) -> str | None:
+    """Return the trainer id of the module that the console script at this path imports. Return None
+    if the script cannot be read, or imports neither generation of prime-rl.
+    """
     if str(script).endswith("prime_rl.rl"):
         return V2026_01
     if str(script).endswith("prime_rl.entrypoints.rl"):

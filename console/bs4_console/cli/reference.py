@@ -244,6 +244,13 @@ SHAPES = {
         "result), `key`, `values` (null: unknown; of a setting: the config has it not), `differs` "
         "(null: unknown), `why` (it is unknown)}]"
     ),
+    "run-evals": (
+        "`file`, `torn` (its last line is not complete and left out), `summaries` [{`environment`, "
+        '`archetype` ("" for all), `examples`, `rollouts`, `errors`, `mean`, `low`, `high` (95 %; '
+        "null if not known)}], `changes` [{`environment`, `archetype`, `examples` (in both), "
+        "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}]; of a results_*.json: "
+        "`file`, `pass_rate`, `perfect_rate`, `avg_reward`, `archetypes` {name: reward}"
+    ),
     "run-eta": (
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
         "`seconds`, `cost`}]"

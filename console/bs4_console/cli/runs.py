@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_compare, run_curves
+from bs4_console.cli import run_compare, run_curves, run_evals
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -112,6 +112,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="STEP=FILE",
         help="results of a checkpoint, for example 100=results_100.json",
     )
+    results = verbs.add_parser(
+        "evals",
+        help="the results of an evaluation by environment and archetype, alone or beside an "
+        "earlier one",
+    )
+    run_evals.configure(results)
     offline = verbs.add_parser(
         "wandb", help="W&B runs that were recorded offline, and the command that uploads each"
     )
@@ -157,6 +163,7 @@ def run(options: argparse.Namespace) -> int:
         "status": _status,
         "wandb": _wandb,
         "bench": _bench,
+        "evals": run_evals.run,
         "truncation": _truncation,
     }
     return verbs[options.verb](options)

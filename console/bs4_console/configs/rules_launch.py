@@ -30,6 +30,9 @@ _GLUED = re.compile(
     r"(?:rl|prime-rl|trainer|orchestrator|inference|sft|eval)|rl)\s+@(?=[\w./~$-]*[./"
     r"\w])[^\s@]"
 )
+_BARE = re.compile(
+    r"(?:^|`|\$ |\buv run )(?:rl|trainer|orchestrator|inference|sft|eval)\s+[^\s@`-][^\s`]*\.toml\b"
+)
 _WRONG = re.compile(r"\buv run prime-rl\b|(?:^|`|\$ )prime-rl @")
 _HEADER = {
     "version": re.compile(r"^(?:config\s+)?version\s*[:=]\s*\"?(v?\d[\w.]*)", re.IGNORECASE),
@@ -136,12 +139,14 @@ def check(view: View) -> Iterator[Finding]:
 
 def spelling(view: View) -> Iterator[Finding]:
     """Yield a finding for each comment of the config, and for the launch command that was given
-    beside the config, if it has an @ without a space after it, or if it calls `prime-rl` as a
-    command, which does not exist.
+    beside the config, if it has an @ without a space after it, if it names the config without an @,
+    or if it calls `prime-rl` as a command, which does not exist.
     """
     for line, text in [*view.document.comments(), (1, view.given.launch)]:
         if _GLUED.search(text):
             yield finding("R17", line, "The launch line has no space behind the @.")
+        if _BARE.search(text):
+            yield finding("R17", line, "The launch line has no @ in front of the config.")
         if _WRONG.search(text):
             yield finding("R18", line, "The launch line starts prime-rl, which is no command.")
 

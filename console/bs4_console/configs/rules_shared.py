@@ -133,7 +133,9 @@ def context(view: View) -> float | None:
 def answer_length(view: View) -> Iterator[Finding]:
     """Yield a finding for each limit on training answers that, together with a prompt of
     `Given.prompt_tokens` tokens, exceeds the context of the inference server, and for each that
-    alone exceeds the orchestrator's sequence length. A length that is not known is not compared.
+    alone exceeds the orchestrator's sequence length. Where the context is not set, the server takes
+    the model's own, so answer and prompt together are compared with the sequence length. A length
+    that is not known is not compared.
     """
     limit, prompt = context(view), view.given.prompt_tokens
     _, longest = sequence(view)
@@ -155,6 +157,14 @@ def answer_length(view: View) -> Iterator[Finding]:
                 "R29",
                 view.line(place),
                 f"{place} = {tokens:g} is more than the sequence of {longest:g}.",
+            )
+        elif longest is not None and limit is None and tokens + prompt > longest:
+            yield finding(
+                "R29",
+                view.line(place),
+                f"{place} = {tokens:g} and a prompt of about {prompt} are more than the sequence "
+                f"of {longest:g}, and max_model_len, which would say so, is not set.",
+                "Lower max_tokens or raise seq_len, and set max_model_len to seq_len at most.",
             )
 
 

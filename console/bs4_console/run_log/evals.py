@@ -115,7 +115,8 @@ def read(path: Path) -> Result:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{path} is no result of an evaluation ({type(error).__name__}).",
-            "Give the results_*.json that the evaluation wrote: an object with pass_rate.",
+            "Give the results_*.json that the evaluation wrote: an object with pass_rate. What "
+            "vf-eval and prime-rl write is read by `runs evals`.",
         ) from error
     if not 0 <= result.pass_rate <= 1:
         raise UsageError(

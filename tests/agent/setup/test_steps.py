@@ -327,6 +327,24 @@ def venv(user: Path) -> Path:
     return directory
 
 
+def test_what_an_image_brought_without_git_is_left_as_it_is(user: Path) -> None:
+    there, january = at(user), at(user, trainer="prime-rl-2026-01")
+    rl = venv(user) / "rl"
+    rl.unlink()
+    rl.write_text("#!/opt/python\nfrom prime_rl.entrypoints.rl import main\n")
+    for step in (Checkout(), Sync()):
+        assert carry_out(step, there) == []
+    assert "its revision is not known" in Checkout().plan(there)[0].shown["now"]
+    assert "what the image brought" in Sync().plan(there)[0].shown["now"]
+    with pytest.raises(
+        NotApplicable, match=r"no checkout of git \(the trainer in it is prime-rl\)"
+    ):
+        Checkout().plan(january)
+    (rl.parent / "python").unlink()
+    with pytest.raises(NotApplicable, match="no checkout of git;"):
+        Checkout().plan(there)
+
+
 def test_a_sync_that_did_not_end_is_not_taken_for_one(user: Path) -> None:
     there = at(user)
     directory = venv(user)

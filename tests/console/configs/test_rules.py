@@ -193,6 +193,8 @@ WRONG: list[tuple[str, str, list[tuple[str, str]]]] = [
         [("#   uv run rl @ config.toml --ckpt", "#   uv run rl @config.toml # <- --ckpt")],
     ),
     ("R17", NEW, [("uv run rl @ config.toml", "uv run rl @configs/config.toml # <-")]),
+    ("R17", OLD, [("uv run rl @ config.toml", "uv run rl config.toml # <-")]),
+    ("R17", NEW, [("uv run rl @ config.toml", "rl ./config.toml --dry-run # <-")]),
     ("R18", OLD, [("uv run rl @ config.toml", "uv run prime-rl @ config.toml # <-")]),
     ("R18", NEW, [("uv run rl @ config.toml", "uv run prime-rl @ config.toml # <-")]),
     (
@@ -254,6 +256,19 @@ WRONG: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("R25", OLD, [("inference_gpu_ids = [0]", "inference_gpu_ids = [0, 0] # <-")]),
     ("R25", NEW, [("num_train_gpus = 1", "num_train_gpus = 8 # <-")]),
     ("R29", OLD, [("max_tokens = 2048", "max_tokens = 10000 # <-")]),
+    (
+        "R29",
+        OLD,
+        [("max_tokens = 2048", "max_tokens = 2597 # <-"), ("max_model_len = 4096\n", "")],
+    ),
+    (
+        "R29",
+        NEW,
+        [
+            ("max_completion_tokens = 2048", "max_completion_tokens = 3000 # <-"),
+            ("max_model_len = 4096\n", ""),
+        ],
+    ),
     (
         "R29",
         NEW,
@@ -608,6 +623,7 @@ FINE: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("R15", OLD, [("# Config version: v3", "# [config]\n# version = v3")]),
     ("R16", OLD, [("batch_size = 128", "batch_size = 8")]),
     ("R16", NEW, [("batch_size = 128", "token_batch_size = 100001")]),
+    ("R17", NEW, [("#   uv run rl @ config.toml", "# Take for eval base.toml; url config.toml")]),
     ("R17", OLD, [("# Based on: v2", "# Ask url @someone, mail rl@example.com")]),
     (
         "R18",
@@ -685,6 +701,8 @@ FINE: list[tuple[str, str, list[tuple[str, str]]]] = [
             ("max_model_len = 4096", "max_model_len = 8192"),
         ],
     ),
+    ("R29", OLD, [("max_model_len = 4096\n", "")]),
+    ("R29", NEW, [("max_model_len = 4096\n", "")]),
     (
         "R30",
         OLD,

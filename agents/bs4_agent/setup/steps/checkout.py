@@ -4,6 +4,7 @@ is complete, so that half a clone is never used.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_agent.trainers.launcher import by_entry_point
 from bs4_agent.tree.changes import remove
 from bs4_agent.tree.descriptors import real
 
@@ -57,7 +59,9 @@ class Checkout(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the directory is a clone at the recipe's revision."""
+        """Return True if the directory is a clone at the recipe's revision, or an image's prime-rl
+        without .git.
+        """
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
@@ -125,6 +129,17 @@ class Checkout(Stepping):
         return now
 
 
+def in_image(context: SetupContext) -> str | None:
+    """Return the trainer that is installed in the recipe's directory, if it came without .git, as
+    images have it, and with its own `.venv`. Return None for a checkout of git and for all else.
+    """
+    directory = context.recipe.directory
+    programs = directory / ".venv" / "bin"
+    if (directory / ".git").exists() or not os.access(programs / "python", os.X_OK):
+        return None
+    return by_entry_point(programs / "rl")
+
+
 def _way(context: SetupContext) -> tuple[str, str]:
     """Return what must be done ("clone", "switch" or "none") and a sentence about what is there.
     Raises NotApplicable if somebody's own work is in the directory.
@@ -135,8 +150,15 @@ def _way(context: SetupContext) -> tuple[str, str]:
         half = " (half a clone, which is replaced)" if _part(directory).exists() else ""
         return "clone", f"{name} is not there{half}"
     if not (directory / ".git").exists():
+        found = in_image(context)
+        if found == context.recipe.trainer:
+            return "none", (
+                f"{name} is no checkout of git, with {found} installed, as images have it: it is "
+                "left as it is, and its revision is not known"
+            )
+        held = f" (the trainer in it is {found})" if found else ""
         raise NotApplicable(
-            f"{name} is there and is no checkout of git; move it aside, or choose another "
+            f"{name} is there and is no checkout of git{held}; move it aside, or choose another "
             "directory with --dir. Credentials alone are stored without --trainer."
         )
     code, text = _git(context, directory, "rev-parse", "--show-toplevel")

@@ -12,6 +12,7 @@ from typing import Any
 from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_agent.setup.steps.checkout import in_image
 
 #: A file in the environment, deleted together with it, that has the digest of the last complete
 #: sync.
@@ -27,7 +28,9 @@ class Sync(Stepping):
         """Return one planned step, which also shows what is in `.venv` at present."""
         directory = context.place.shown(context.recipe.directory)
         now = "is not there"
-        if _synced(context):
+        if in_image(context):
+            now = "is what the image brought, and is left as it is"
+        elif _synced(context):
             now = "is what the lock file says"
         elif (context.recipe.directory / ".venv").exists():
             now = "is there, whole or not: uv adds what is missing"
@@ -44,7 +47,7 @@ class Sync(Stepping):
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         """Return True if the last `uv sync` was complete and for the same lock file, project file
-        and arguments.
+        and arguments, or if the environment is an image's.
         """
         return _synced(context)
 
@@ -75,8 +78,10 @@ class Sync(Stepping):
 
 def _synced(context: SetupContext) -> bool:
     """Return True if the environment's stamp matches the current lock file, project file and
-    arguments.
+    arguments. An image's environment has no stamp and counts: a sync could take packages out of it.
     """
+    if in_image(context):
+        return True
     venv = context.recipe.directory / ".venv"
     stamp = venv / _STAMP
     return (

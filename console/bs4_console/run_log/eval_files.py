@@ -1,0 +1,285 @@
+"""Reads the results that evaluations of verifiers and prime-rl leave, and sums them up by
+environment and archetype, with a confidence interval.
+
+Known files: `traces.jsonl` (an episode a line; vf-eval of verifiers 0.4 and `evals` of the current
+prime-rl) and `results.jsonl` with `metadata.json` beside it (vf-eval of verifiers 0.1).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, fmean, stdev, variance
+from typing import Any, Literal
+
+from bs4_console.errors import UsageError
+
+#: Where the results are in a directory of an evaluation: of vf-eval, or of one step of prime-rl.
+_PLACES = ("traces.jsonl", "results.jsonl", "all/traces.jsonl", "eval/all/traces.jsonl")
+#: Bytes. No episode is longer; a longer line is no result.
+_LINE_BYTES = 64 << 20
+#: The 0.975 quantiles of Student's t for 1 to 9 degrees of freedom.
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+_Z = NormalDist().inv_cdf(0.975)
+
+Word = Literal["better", "worse", "not shown", "unknown"]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout of an evaluation. `example` identifies the task within its environment. `reward`
+    is None if the rollout ended in an error.
+    """
+
+    environment: str
+    archetype: str
+    example: str
+    reward: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The results in one file. `is_torn` says that its last line is not complete, as in a file that
+    is still written; that line is left out.
+    """
+
+    file: Path
+    rollouts: list[Rollout]
+    is_torn: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The rewards of one archetype of an environment, or of the whole environment if `archetype` is
+    "". `mean` is the mean over examples, each of which is the mean of its rollouts without those
+    that ended in an error (`errors`); None if there are none. `low` and `high` are the bounds of
+    its 95 % interval, or None if too little is known for one.
+    """
+
+    environment: str
+    archetype: str
+    examples: int
+    rollouts: int
+    errors: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """How the reward of an archetype (or, with "", of a whole environment) differs between two
+    evaluations, over the `examples` that both have with a reward. `mean` is the mean change and
+    `low` to `high` its 95 % interval, or None if too little is known for one. `word` is "not shown"
+    if the interval includes no change.
+    """
+
+    environment: str
+    archetype: str
+    examples: int
+    mean: float
+    low: float | None
+    high: float | None
+    word: Word
+
+
+def read(path: Path) -> Evaluation:
+    """Read an evaluation from its file or from the directory that holds it. Raises UsageError if
+    there is no known file, or if a line of it is no result.
+    """
+    file = path
+    if path.is_dir():
+        there = [path / place for place in _PLACES if (path / place).is_file()]
+        if not there:
+            raise UsageError(
+                f"{path} holds no results of an evaluation.",
+                f"Give a file, or a directory with one of {', '.join(_PLACES)}.",
+            )
+        file = there[0]
+    rollouts: list[Rollout] = []
+    is_torn = False
+    name = _environment(file)
+    try:
+        with file.open("rb") as handle:
+            number = 0
+            while line := handle.readline(_LINE_BYTES):
+                number += 1
+                if not line.strip():
+                    continue
+                try:
+                    rollouts.append(_rollout(json.loads(line), name))
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                    if not line.endswith(b"\n") and len(line) < _LINE_BYTES:
+                        is_torn = True
+                        break
+                    raise UsageError(
+                        f"Line {number} of {file} is no result of an evaluation "
+                        f"({type(error).__name__}).",
+                        "Give the traces.jsonl or results.jsonl that vf-eval or prime-rl wrote; "
+                        "`runs bench` compares results_*.json with pass_rate.",
+                    ) from error
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read ({error.strerror}).", "Give the results of an evaluation."
+        ) from error
+    return Evaluation(file, rollouts, is_torn)
+
+
+def _environment(file: Path) -> str:
+    """Return the environment that the metadata beside a results file names, or ""."""
+    try:
+        return str(json.loads((file.parent / "metadata.json").read_bytes())["env_id"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{file.parent / 'metadata.json'} names no environment ({type(error).__name__}).",
+            "Give the directory as the evaluation left it.",
+        ) from error
+
+
+def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
+    """Return the rollout in one line. Raises ValueError, KeyError, TypeError or AttributeError if
+    the line has none.
+    """
+    if "traces" in line:
+        task, env = line["task"], line["env"]
+        data = task["data"]
+        example = task.get("key") or data.get("id") or data["idx"]
+        rewards = [_sum(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
+        reward = fmean(rewards) if line["ok"] and rewards else None
+        name = env.get("name") or env["id"]
+        return Rollout(str(name), _archetype(data) or str(task["type"]), str(example), reward)
+    archetype = _archetype(line) or str(line.get("task") or "")
+    reward = None if line.get("error") else _finite(line["reward"])
+    return Rollout(environment, archetype, str(line["example_id"]), reward)
+
+
+def _sum(rewards: Mapping[str, Any]) -> float:
+    """Return the reward of a trace: its named rewards by their weights."""
+    given = [reward for reward in rewards.values() if reward is not None]
+    return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is no reward")
+    return number
+
+
+def _archetype(data: Mapping[str, Any]) -> str:
+    """Return the archetype that the data of a task, or its `info`, states, or ""."""
+    info = data.get("info")
+    if isinstance(info, str) and info.startswith("{"):
+        info = json.loads(info)
+    inner = info.get("archetype") if isinstance(info, dict) else None
+    return str(data.get("archetype") or inner or "")
+
+
+def _groups(evaluation: Evaluation) -> Iterator[tuple[str, str, list[Rollout]]]:
+    """Yield (environment, archetype, rollouts), each environment as a whole ("") first."""
+    found: dict[tuple[str, str], list[Rollout]] = {}
+    for rollout in evaluation.rollouts:
+        for archetype in {"", rollout.archetype}:
+            found.setdefault((rollout.environment, archetype), []).append(rollout)
+    for environment, archetype in sorted(found):
+        yield environment, archetype, found[environment, archetype]
+
+
+def _examples(rollouts: list[Rollout]) -> dict[str, list[float]]:
+    """Return the rewards of each example, without examples that have none."""
+    found: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        if rollout.reward is not None:
+            found.setdefault(rollout.example, []).append(rollout.reward)
+    return found
+
+
+def summaries(evaluation: Evaluation) -> list[Summary]:
+    """Return the summary of each environment, followed by those of its archetypes."""
+    found = []
+    for environment, archetype, rollouts in _groups(evaluation):
+        examples = _examples(rollouts)
+        means = [fmean(rewards) for rewards in examples.values()]
+        is_binary = all(reward in (0, 1) for rewards in examples.values() for reward in rewards)
+        low, high = _wilson(means) if is_binary else _student(means)
+        found.append(
+            Summary(
+                environment=environment,
+                archetype=archetype,
+                examples=len(examples),
+                rollouts=len(rollouts),
+                errors=sum(rollout.reward is None for rollout in rollouts),
+                mean=fmean(means) if means else None,
+                low=low,
+                high=high,
+            )
+        )
+    return found
+
+
+def changes(evaluation: Evaluation, before: Evaluation) -> list[Change]:
+    """Return how `evaluation` differs from `before` in each environment and archetype that both
+    have, example by example. Raises UsageError if they have no example in common.
+    """
+    earlier = {(name, archetype): rollouts for name, archetype, rollouts in _groups(before)}
+    found = []
+    for environment, archetype, rollouts in _groups(evaluation):
+        old = _examples(earlier.get((environment, archetype), []))
+        new = _examples(rollouts)
+        both = [fmean(new[name]) - fmean(old[name]) for name in new.keys() & old.keys()]
+        if not both:
+            continue
+        low, high = _student(both)
+        word: Word = "unknown"
+        if low is not None and high is not None:
+            word = "better" if low > 0 else "worse" if high < 0 else "not shown"
+        found.append(
+            Change(
+                environment=environment,
+                archetype=archetype,
+                examples=len(both),
+                mean=fmean(both),
+                low=low,
+                high=high,
+                word=word,
+            )
+        )
+    if not found:
+        raise UsageError(
+            f"{evaluation.file} and {before.file} have no example in common.",
+            "Evaluate both with the same environment, version and number of examples.",
+        )
+    return found
+
+
+def _wilson(means: list[float]) -> tuple[float | None, float | None]:
+    """Return the Wilson interval of a share. Several rollouts of an example count as one, which
+    makes the interval rather too wide than too narrow.
+    """
+    n = len(means)
+    if n == 0:
+        return None, None
+    share, square = fmean(means), _Z * _Z
+    middle = (share + square / (2 * n)) / (1 + square / n)
+    half = _Z * math.sqrt(share * (1 - share) / n + square / (4 * n * n)) / (1 + square / n)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _student(values: list[float]) -> tuple[float | None, float | None]:
+    """Return Student's interval of a mean, or (None, None) for values that do not vary: how far the
+    next one would be off is not known then.
+    """
+    if len(values) < 2 or variance(values) == 0:
+        return None, None
+    freedom = len(values) - 1
+    factor = _Z + (_Z**3 + _Z) / (4 * freedom)
+    factor += (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * freedom**2)
+    if freedom <= len(_T):
+        factor = _T[freedom - 1]
+    half = factor * stdev(values) / math.sqrt(len(values))
+    return fmean(values) - half, fmean(values) + half
