@@ -70,7 +70,9 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
         assert f"trainer.default_local_dir={pod.run_dir}/checkpoints" in command
         # The miniature has none of the real trainer's source.
         assert {
-            check["id"] for check in shown.json["checks"] if check["state"] in ("blocking", "unknown")
+            check["id"]
+            for check in shown.json["checks"]
+            if check["state"] in ("blocking", "unknown")
         } == {"trainer-source"}
         unconfirmed = launched()
         assert unconfirmed.code == 4
