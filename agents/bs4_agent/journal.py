@@ -61,7 +61,7 @@ class Journal:
                     self._keep(self._withheld, line, record)
             try:
                 self.stream.append_line(line, sync=sync)
-            except AgentError:
+            except (AgentError, OSError):
                 if self._withheld is not None:
                     self._withheld.forget(digest(line))
                 raise

@@ -35,6 +35,8 @@ FOLDED = frozenset(
 )
 #: What the fold may raise for a record that no agent writes.
 NOT_FOLDED = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+#: Fields that are texts in every record, because things are found by them.
+_NAMES = ("run", "event", "action", "kind", "playbook", "plan_hash", "incident", "failure")
 #: Steps that one action can have at most.
 ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that stay in memory.
@@ -250,8 +252,10 @@ class Ledger:
 
     def apply(self, record: Record) -> None:
         """Update the state by one journal record. A record of an unknown type is ignored, so that
-        an older console can read the journal of a newer agent.
+        an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
+        record that no agent writes.
         """
+        _refuse_odd(record)
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
         kind = record.get("type")
@@ -266,7 +270,7 @@ class Ledger:
         if looked != self._incident_records:
             # The count is read first: what another thread applies meanwhile is looked at next time.
             looked, by_run = self._incident_records, {None: []}
-            found = [i for i in self.incidents.values() if i.state == "open"]
+            found = [i for i in list(self.incidents.values()) if i.state == "open"]
             for incident in sorted(found, key=lambda i: (i.role != "root", i.opened_t)):
                 by_run[None].append(incident)
                 by_run.setdefault(incident.run, []).append(incident)
@@ -278,7 +282,7 @@ class Ledger:
         empty if there are none.
         """
         found = []
-        for a in self.actions.values():
+        for a in list(self.actions.values()):
             if a.kind == kind and not a.ended:
                 found.append(a)
         return found
@@ -288,7 +292,7 @@ class Ledger:
         ones included.
         """
         found = []
-        for a in self.actions.values():
+        for a in list(self.actions.values()):
             if a.kind == kind and a.run == run:
                 found.append(a)
         return found
@@ -476,3 +480,13 @@ class Ledger:
         else:
             step.ended_t = record["t"]
         action.state = "running"
+
+
+def _refuse_odd(record: Record) -> None:
+    """Raise TypeError if a name in a record is no text, or its time or number is no number."""
+    for name in _NAMES:
+        if not isinstance(record.get(name), str | None):
+            raise TypeError(f"{name!r} of a record is no text")
+    for name in ("t", "seq"):
+        if not isinstance(record.get(name, 0), (int, float)):
+            raise TypeError(f"{name!r} of a record is no number")

@@ -5,6 +5,7 @@ there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -52,17 +53,17 @@ def _write(directory: Path) -> None:
     if not directory.is_dir():
         return
     path = segments(directory)[-1][1]
-    with path.open("r+b") as segment:
+    with path.open("r+b", buffering=0) as segment:
         size = segment.seek(0, os.SEEK_END)
         segment.seek(max(size - 1, 0))
         if size and segment.read(1) != b"\n":
             raise NotMet("the agent was writing a record")
-        try:
-            segment.write(b"\n".join(RECORDS) + b"\n")
-            segment.flush()
-        except OSError:
+        data, written = b"\n".join(RECORDS) + b"\n", 0
+        with contextlib.suppress(OSError):
+            written = segment.write(data)
+        if written < len(data):
             segment.truncate(size)
-            raise NotMet("the disk was full") from None
+            raise NotMet("the disk was full")
 
 
 def journal_problems(journal: Path, scratch: Path) -> list[str]:

@@ -219,11 +219,17 @@ async def _jump_and_confirm(world: World, seconds: float) -> None:
 
 
 async def _confirm(world: World, patience: float) -> None:
-    """Confirm the plan unless that was done. What was refused as too old is a problem."""
+    """Confirm the plan unless that was done. What was refused as too old is a problem; a full disk
+    is waited for.
+    """
     if await world.inside(lambda: world.load.actions("launch", PLANNED)):
         return
     body = {"plan_hash": world.kept[PLANNED]}
+    deadline = time.monotonic() + patience
     key, why = await world.answered("launch", PLANNED, body, patience)
+    while not key and " is full; " in why and time.monotonic() < deadline:
+        await asyncio.sleep(0.5)
+        key, why = await world.answered("launch", PLANNED, body, patience)
     if not key and not await world.inside(lambda: world.load.actions("launch", PLANNED)):
         world.problems.append(f"a plan that is minutes old was refused: {why}")
 

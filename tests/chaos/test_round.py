@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import resource
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from bs4_practice import limits
-from tests.chaos import account, kinds, proof, report
+from tests.chaos import account, kinds, proof, records, report
 from tests.chaos.round import options, play
+from tests.chaos.world import NotMet
 from tests.support.pods import Pods
 
 #: The first is the round of the long suite. A seed that fails is added here, and stays.
@@ -104,6 +106,21 @@ def test_what_is_not_possible_here_is_not_drawn_and_counted_as_such(
         names = [one.kind.name for one in kinds.draw(random.Random(seed))]
         assert "out-of-memory" not in names
     assert report.counted([])["out-of-memory"] == "not possible: there is no controller"
+
+
+def test_hostile_records_of_which_the_last_has_no_room_are_not_written_at_all(
+    tmp_path: Path,
+) -> None:
+    segment = tmp_path / "00000001.ndjson"
+    segment.write_bytes(b"{}\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (sum(map(len, records.RECORDS)), hard))
+    try:
+        with pytest.raises(NotMet, match="the disk was full"):
+            records._write(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert segment.read_bytes() == b"{}\n"
 
 
 def test_every_planted_defect_has_its_place(tmp_path: Path) -> None:

@@ -158,6 +158,19 @@ def test_what_is_withheld_goes_when_its_record_leaves_the_journal(tmp_path: Path
     life.close()
 
 
+def test_nothing_is_withheld_of_a_record_that_the_disk_did_not_take(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(line: bytes, *, sync: bool = False) -> str:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(life.stream, "append_line", broken)
+        with pytest.raises(OSError, match="Input/output error"):
+            life.book.append("plan", action="K1", playbook="setup", plan={"words": [SECRET]})
+    assert list(life.home.withheld.iterdir()) == []
+
+
 def test_a_record_that_is_on_disk_is_no_error_because_nothing_could_be_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

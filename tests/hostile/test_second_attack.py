@@ -19,11 +19,13 @@ from bs4_agent.ids import is_key, ulid
 from bs4_agent.ledger import Ledger
 from bs4_agent.runs import trash
 from bs4_agent.runs.runlog import RunLog
+from bs4_agent.streams.segments import segments
 from bs4_agent.trainers.base import Event
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods import mirror, reports
 from bs4_console.pods.gate import records
 from tests.agent.actions.stopping import RUN, StoppingAgent
+from tests.chaos.records import RECORDS
 from tests.console.pods.test_reports import HEAD, JOURNAL, MEMBERS, archive
 from tests.hostile.test_odd_rows import START, recorded, step_log
 
@@ -195,6 +197,9 @@ def test_a_submission_cannot_take_the_key_of_what_the_agent_does_itself(tmp_path
 ODD_RECORDS = [
     {"type": "incident", "event": "opened", "incident": "i", "run": "r", "attempt": 1},
     {"type": "incident", "event": "updated", "incident": "i1", "coverage": 5},
+    {"type": "incident", "event": "opened", "incident": "i", "failure": "f", "run": []},
+    {"type": "action", "action": "A", "event": "accepted", "kind": ["launch"]},
+    {"type": "action", "action": "A", "event": ["accepted"], "kind": "launch"},
     {"type": "action", "action": "A", "event": "intent", "step": 10**12},
     {"type": "action", "action": "A", "event": "intent", "step": "x"},
     {"type": "run", "event": "registered", "run": []},
@@ -213,6 +218,26 @@ def test_a_report_with_an_odd_record_still_tells_the_rest(
     told = diagnose([path])
     assert [finding["id"] for finding in told["findings"]] == ["cuda-oom"]
     assert [phrase for phrase in told["coverage"] if phrase.startswith("1 records of its journal")]
+
+
+def test_an_agent_starts_on_a_journal_with_odd_records_behind_its_own(tmp_path: Path) -> None:
+    before = StoppingAgent(tmp_path)
+    for number in range(2):
+        incident = {"incident": f"own {number}", "failure": "f", "run": "r"}
+        before.book("incident", event="opened", **incident)
+    before.close()
+    ((_, segment),) = segments(before.stream.directory)
+    lines = [json.dumps({"t": 1.0, "b": "x", **record}).encode() for record in ODD_RECORDS]
+    segment.write_bytes(segment.read_bytes() + b"\n".join([*RECORDS, *lines]) + b"\n")
+    heir = StoppingAgent(tmp_path)
+    try:
+        heir.actions.resume()
+        told = [incident.id for incident in heir.book.ledger.open_incidents()]
+        assert told == ["own 0", "own 1"]
+        assert all(action.ended for action in heir.book.ledger.actions.values())
+        assert heir.book.ledger.last_t > 2.0
+    finally:
+        heir.close()
 
 
 def test_a_record_with_a_bad_time_is_left_out_of_a_report(tmp_path: Path) -> None:

@@ -126,24 +126,28 @@ class Attempts:
             turn.check()
         event("intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
-        event("step-done", step=step, detail=f"attempt {attempt} runs")
+        end = functools.partial(self._executor.end, key)
+        say = functools.partial(self._executor.progress, key, spec.run)
+        say("step-done", step=step, detail=f"attempt {attempt} runs")
         result = {"attempt": attempt}
         if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
-            event("done", detail=f"{spec.run} was started", result=result)
+            end("done", detail=f"{spec.run} was started", result=result)
             return
-        say = functools.partial(event, "intent", step=step + 1)
-        say()
+        say("intent", step=step + 1)
         with turn.rest():
             first = self._pod.wait_first_step(
-                spec.run, attempt, lambda text: say(detail=text), turn.pause
+                spec.run,
+                attempt,
+                lambda text: say("intent", step=step + 1, detail=text),
+                turn.pause,
             )
         if first is None:
             _, reached, does = launch_plan.AWAITED[spec.component]
         else:
             reached, does = f"step {first} is done", "trains"
             result["step"] = first
-        event("step-done", step=step + 1, detail=reached)
-        event("done", detail=f"{spec.run} {does}", result=result)
+        say("step-done", step=step + 1, detail=reached)
+        end("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
         """Continue a launch that was under way when the agent restarted. Steps that are done

@@ -46,7 +46,7 @@ class Departure:
                 threading.Thread(
                     target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True
                 ).start()
-        except AgentError:
+        except BaseException:
             self._stay()
             raise
 
@@ -72,7 +72,7 @@ class Departure:
                 "busy",
                 detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays",
             )
-        except AgentError:
+        except (AgentError, OSError, RuntimeError):
             # The journal cannot be written, so the newer agent that waits for this action gives up
             # by itself.
             traceback.print_exc()

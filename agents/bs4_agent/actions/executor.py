@@ -4,6 +4,7 @@ thread, and writes its records into the journal.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -14,15 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from bs4_agent.actions.kind import Kind, Plan, SteppedPlan
 from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
-from bs4_agent.actions.steps import StepRunner
+from bs4_agent.actions.steps import StepRunner, told
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import (
     AgentError,
+    Busy,
     Cancelled,
     PlanChanged,
     PlanExpired,
     Refused,
+    SpoolFull,
+    StepFailed,
     UnknownRun,
 )
 from bs4_agent.ids import ulid
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned
     from bs4_agent.runs.registry import Runs
 
+#: Seconds after which the end of an action that could not be journalled is tried again.
+END_RETRY_S = 1.0
 #: What reading a plan that another version of the agent has written may raise.
 UNREADABLE = (*NOT_FOLDED, AgentError)
 
@@ -74,6 +80,29 @@ class ActionExecutor:
         once the record is on disk. `fields` are added to the record.
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
+
+    def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
+        """Do what `event` does, for a record that only people read. It is left out while the
+        journal has no room, because a step that has begun is not to end for want of it.
+        """
+        with contextlib.suppress(SpoolFull):
+            self.event(key, run, event, **fields)
+
+    def end(self, key: str, event: str, **fields: Any) -> None:
+        """Journal that the action `key` ends with `event`, for example "done", and return once the
+        record is on disk. Does nothing if the action has ended already. Call it inside a step.
+
+        While the journal cannot be written, this tries again every second: the next agent would
+        carry out once more what has no end.
+        """
+        while True:
+            try:
+                self.book.append_unless_ended(key, event=event, **fields)
+            except (SpoolFull, OSError):
+                with self.safe_points.rest():
+                    time.sleep(END_RETRY_S)
+            else:
+                return
 
     # Planned actions
 
@@ -131,12 +160,13 @@ class ActionExecutor:
                     **kind.fields(plan, view.plan_hash),
                     steps=step_fields(plan.steps),
                 )
-            except (AgentError, OSError):
+            except BaseException:
                 kind.forget(key)
                 raise
-            self.start(
+            if not self.start(
                 kind.hold(view.run), key, lambda: self._carry_out(kind, key, view.run, plan, None)
-            )
+            ):
+                kind.forget(key)
 
     def resume(self, kind: Kind[S], action: ActionView) -> None:
         """Continue an action that was under way when the agent restarted. If its plan cannot be
@@ -152,7 +182,10 @@ class ActionExecutor:
             detail = f"its plan cannot be read any more ({error}); make a new one"
             self.event(key, run, "interrupted", detail=detail)
             return
-        self.go_on(action, kind.hold(run), lambda: self._carry_out(kind, key, run, plan, action))
+        if not self.go_on(
+            action, kind.hold(run), lambda: self._carry_out(kind, key, run, plan, action)
+        ):
+            kind.forget(key)
 
     def _carry_out(
         self, kind: Kind[S], key: str, run: str, plan: S, before: ActionView | None
@@ -162,7 +195,7 @@ class ActionExecutor:
         """
         turn = self.locks.turn(key)
         try:
-            if StepRunner(self.book, kind, key, run, plan, turn).run(before):
+            if StepRunner(self.book, self.end, kind, key, run, plan, turn).run(before):
                 kind.reached(plan)
         finally:
             kind.forget(key)
@@ -202,13 +235,14 @@ class ActionExecutor:
 
     def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], P]) -> P | None:
         """Call `make`, journal the plan that it returns, and return that plan. If `make` raises
-        AgentError, journal the error as the reason why there is no plan, and return None. The
-        action `key` that asked for the plan ends as done or failed. `kind` is the name of the
+        an AgentError or an OSError, journal it as the reason why there is no plan, and return None.
+        The action `key` that asked for the plan ends as done or failed. `kind` is the name of the
         plan's kind in the journal.
         """
         try:
             plan = make()
-        except AgentError as error:
+        except (AgentError, OSError) as raised:
+            error = told(raised)
             self.book(
                 "plan", action=key, playbook=kind, run=run, plan_hash="", refused=error.message
             )
@@ -307,12 +341,6 @@ class ActionExecutor:
             )
         self.locks.cancel(key, who)
 
-    def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
-        """Journal that the action `key` ended early because a stop cancelled it. `error` names who
-        stopped it.
-        """
-        self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
-
     def begin(
         self,
         key: str,
@@ -333,22 +361,38 @@ class ActionExecutor:
             self.accept(key, body, who, run, **fields)
             self.start(run, key, work)
 
-    def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> None:
+    def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> bool:
         """Do the `work` that is left of an action that was under way when the agent restarted, on a
-        thread of its own. The action holds `hold` again.
+        thread of its own, and return True. The action holds `hold` again. Return False, and journal
+        that the action is interrupted, if another action holds that already.
         """
-        self.locks.hold(hold, action.key)
-        self.start(hold, action.key, work)
+        try:
+            self.locks.hold(hold, action.key)
+        except Busy:
+            detail = "a later action was accepted, so this one had ended; how is not known"
+            self.event(action.key, action.run, "interrupted", detail=detail)
+            return False
+        return self.start(hold, action.key, work)
 
-    def start(self, run: str, key: str, work: Callable[[], object]) -> None:
-        """Call `work` on a thread of its own, journal how the action `key` failed if it raises an
-        error, and let go of `run` at its end. `run` is "" for an action that holds no run.
+    def start(self, run: str, key: str, work: Callable[[], object]) -> bool:
+        """Call `work` on a thread of its own and return True. Journal how the action `key` failed
+        if it raises an error, and let go of `run` at its end. `run` is "" for an action that holds
+        no run. Return False, after journalling that the action failed, if the pod allows no thread.
         """
         thread = threading.Thread(
-            target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True
+            target=self._guarded, args=(run, key, work, self.end), name=f"action {key}", daemon=True
         )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            refused = StepFailed(
+                f"This pod allows the agent no further thread ({error}); end processes there, then "
+                "ask again."
+            )
+            self._guarded(run, key, lambda: raising(refused), self.book.append_unless_ended)
+            return False
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
-        thread.start()
+        return True
 
     def own(
         self,
@@ -365,12 +409,13 @@ class ActionExecutor:
         action.
 
         Returns the action's key, or "" if the journal shows at the end that the action failed.
-        Raises Busy if another action holds the run; the caller may try again later.
+        Raises Busy if another action holds the run, or SpoolFull if the journal cannot be written;
+        the caller may try again later.
         """
         key = ulid()
         with self.lock, self.locks.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
-        self._guarded(run, key, lambda: work(key))
+        self._guarded(run, key, lambda: work(key), self.book.append_unless_ended)
         if self.ledger.actions[key].ended:
             return ""
         return key
@@ -382,25 +427,33 @@ class ActionExecutor:
         for thread in self._threads:
             thread.join(timeout)
 
-    def _guarded(self, run: str, key: str, work: Callable[[], object]) -> None:
-        """Do the work, journal how it failed if it did, and let go of the run."""
+    def _guarded(
+        self, run: str, key: str, work: Callable[[], object], end: Callable[..., object]
+    ) -> None:
+        """Do the work, journal by `end` how it failed if it did, and let go of the run."""
         try:
             with self.safe_points.step():
-                work()
-        except Cancelled as error:
-            self.end_cancelled(key, run, error)
-        except AgentError as error:
-            self.event(key, run, "failed", detail=error.message, result={"error": error.type})
-        except Exception as error:  # noqa: BLE001
-            # A defect of ours must end the action visibly. Otherwise it would seem to run for ever.
-            traceback.print_exc()
-            detail = (
-                f"the agent has a defect here ({type(error).__name__}: {error}); its traceback "
-                "is in ~/.bs4/agent.log"
-            )
-            self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
+                try:
+                    work()
+                except AgentError as error:
+                    event = "interrupted" if isinstance(error, Cancelled) else "failed"
+                    end(key, event=event, detail=error.message, result={"error": error.type})
+                except Exception as error:  # noqa: BLE001
+                    # A defect of ours must end the action visibly. Otherwise it would seem to run
+                    # for ever.
+                    traceback.print_exc()
+                    detail = (
+                        f"the agent has a defect here ({type(error).__name__}: {error}); its "
+                        "traceback is in ~/.bs4/agent.log"
+                    )
+                    end(key, event="failed", detail=detail[:500], result={"error": "defect"})
         finally:
             self.locks.let_go(run, key)
+
+
+def raising(error: AgentError) -> None:
+    """Raise the error: the work of an action that failed before its work began."""
+    raise error
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:

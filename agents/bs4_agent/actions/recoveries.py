@@ -46,7 +46,10 @@ class Recoveries:
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
             # The plan needs a store, and an action from before the restart may still be ending.
             # Neither may delay the watch.
-            self._executor.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
+            if not self._executor.start(
+                "", ulid(), lambda: self._later(incident, run, playbook_id, mode)
+            ):
+                self._note(run, playbook_id, mode, "this pod allows the agent no further thread")
             return
         self._act_by_mode(incident, run, playbook_id, mode)
 
@@ -70,13 +73,12 @@ class Recoveries:
                 # A checkpoint that was saved in between makes another plan.
                 self._by_mode(incident, run, playbook_id, mode)
         except AgentError as error:
-            self._executor.book(
-                "note",
-                sync=True,
-                run=run,
-                text=f"{playbook_id} was not carried out: {error.message}",
-                who=f"mode {mode}",
-            )
+            self._note(run, playbook_id, mode, error.message)
+
+    def _note(self, run: str, playbook_id: str, mode: str, why: str) -> None:
+        """Write a note into the journal that says why the playbook was not carried out."""
+        text = f"{playbook_id} was not carried out: {why}"
+        self._executor.book("note", sync=True, run=run, text=text, who=f"mode {mode}")
 
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""

@@ -4,12 +4,14 @@ on after the agent itself was killed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol
 
 from bs4_agent.actions.kind import Kind, P, Underway
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, SpoolFull, StepFailed
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.pod_actions import Planned
 
@@ -27,7 +29,8 @@ class Recorder(Protocol):
 
 class StepRunner(Generic[P]):
     """Carries out the plan of an action of this `kind`, one step after the other, and journals each
-    in the way of `record`. `key` is the action's key.
+    in the way of `record`. `key` is the action's key, and `end(key, event, **fields)` journals the
+    end of an action.
 
     Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
     nothing twice. Between two steps, at a safe point of `turn`, a newer agent may take over and a
@@ -35,8 +38,16 @@ class StepRunner(Generic[P]):
     """
 
     def __init__(
-        self, record: Recorder, kind: Kind[P], key: str, run: str, plan: P, turn: Turn
+        self,
+        record: Recorder,
+        end: Callable[..., object],
+        kind: Kind[P],
+        key: str,
+        run: str,
+        plan: P,
+        turn: Turn,
     ) -> None:
+        self._end = functools.partial(end, key)
         self._record, self._kind, self._key, self._run = record, kind, key, run
         self._action = Underway(key, plan, turn, self._verifying)
         self._context = kind.context(self._action)
@@ -59,20 +70,15 @@ class StepRunner(Generic[P]):
         except Cancelled:
             raise
         except PlanChanged as error:
-            self._event("plan-changed", detail=error.message, result={"recovered": False})
+            self._end("plan-changed", detail=error.message, result={"recovered": False})
             return False
         except AgentError as error:
-            self._event(
-                "failed", detail=error.message, result={"recovered": False, "error": error.type}
-            )
+            result = {"recovered": False, "error": error.type}
+            self._end("failed", detail=error.message, result=result)
             return False
         outcome = self._kind.verify(self._action)
-        self._event(
-            "done" if outcome.reached else "failed",
-            sync=True,
-            detail=outcome.detail,
-            result=outcome.result,
-        )
+        event = "done" if outcome.reached else "failed"
+        self._end(event, detail=outcome.detail, result=outcome.result)
         return outcome.reached
 
     def _step(self, index: int, planned: Planned) -> None:
@@ -80,12 +86,9 @@ class StepRunner(Generic[P]):
         try:
             self._carry_out(index, planned)
         except OSError as error:
-            detail = (
-                f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, "
-                "then repeat."
-            )
-            self._event("step-failed", step=index, title=planned.title, detail=detail)
-            raise StepFailed(detail) from error
+            failed = told(error)
+            self._event("step-failed", step=index, title=planned.title, detail=failed.message)
+            raise failed from error
 
     def _carry_out(self, index: int, planned: Planned) -> None:
         """Carry out one step, and journal its intent and its result."""
@@ -110,13 +113,25 @@ class StepRunner(Generic[P]):
         self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
 
     def _verifying(self, text: str) -> None:
-        """Journal what the verification waits for."""
-        self._event("verifying", detail=text)
+        """Journal what the verification waits for, if the journal has room."""
+        with contextlib.suppress(SpoolFull):
+            self._event("verifying", detail=text)
 
     def _say(self, index: int, text: str) -> None:
-        """Journal the progress of a step."""
-        self._event("intent", step=index, detail=text)
+        """Journal the progress of a step, if the journal has room."""
+        with contextlib.suppress(SpoolFull):
+            self._event("intent", step=index, detail=text)
 
     def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
         """Append an `action` record to the journal."""
         self._record("action", sync=sync, action=self._key, run=self._run, event=event, **fields)
+
+
+def told(error: AgentError | OSError) -> AgentError:
+    """Return an error as one with a sentence for a person: an OSError becomes StepFailed."""
+    if isinstance(error, AgentError):
+        return error
+    return StepFailed(
+        f"{error.filename or 'A file'} cannot be used: {error.strerror}; put that right, then "
+        "repeat."
+    )

@@ -4,7 +4,7 @@ action early and goes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
@@ -60,29 +60,36 @@ class Stops:
             action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
-    def cancel_interrupted(self) -> None:
-        """End in the journal every action of a run whose stop was under way when the agent
-        restarted, so that the action is not resumed. Call it once after the start of the agent,
-        before actions are resumed.
+    def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
+        """End in the journal every one of these `actions`, which were under way when the agent
+        restarted, whose run was being stopped. So it is not resumed.
         """
-        actions = list(self._executor.ledger.actions.values())
-        for stop in self._executor.ledger.unfinished("stop"):
+        for stop in actions:
+            if stop.kind != "stop":
+                continue
             for action in actions:
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
                     self._executor.cancel(action.key, stop.key, stop.who)
         for action in actions:
             if action.cancelled_by and not action.ended:
-                self._executor.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
+                error = Cancelled(action.cancelled_by)
+                self._executor.event(
+                    action.key,
+                    action.run,
+                    "interrupted",
+                    detail=error.message,
+                    result={"error": error.type},
+                )
 
     def _carry_out(self, key: str, run: str, who: str) -> None:
         """Stop the run as soon as this action holds it, and journal the result."""
-        event = self._executor.event
+        event, progress = self._executor.event, self._executor.progress
         if not self._take_over(key, run, who):
             return
         event(key, run, "intent", sync=True, step=0)
-        detail = self._pod.stop(run, lambda text: event(key, run, "intent", step=0, detail=text))
-        event(key, run, "step-done", step=0, detail=detail)
-        event(key, run, "done", detail=detail)
+        detail = self._pod.stop(run, lambda text: progress(key, run, "intent", step=0, detail=text))
+        progress(key, run, "step-done", step=0, detail=detail)
+        self._executor.end(key, "done", detail=detail)
 
     def _take_over(self, key: str, run: str, who: str) -> bool:
         """Return True once the stop holds the run. Return False, and refuse the stop, if the other

@@ -10,13 +10,14 @@ from typing import Any
 
 from bs4_agent.actions.attempts import Attempts
 from bs4_agent.actions.departure import Departure
-from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.executor import ActionExecutor, raising
 from bs4_agent.actions.kinds import NAMES, Kinds
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
+from bs4_agent.actions.steps import told
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
-from bs4_agent.errors import BadRequest, KeyReused, Refused
+from bs4_agent.errors import AgentError, BadRequest, KeyReused, Refused
 from bs4_agent.ids import is_key
 from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.compiled import Library, digest
@@ -48,6 +49,8 @@ class Actions:
             for key, action in executor.ledger.actions.items()
             if action.body
         }
+        self._left = [action for action in executor.ledger.actions.values() if not action.ended]
+        """The actions that an earlier life of the agent has not finished, oldest first."""
         self.orders = Orders(executor, pod, library)
         self.kinds = Kinds(executor, pod, library)
         self.recoveries = Recoveries(executor, pod, library, self.kinds.get("playbook"))
@@ -85,9 +88,9 @@ class Actions:
 
         Raises BadRequest for a malformed body, KeyReused if the key belongs to another action, and
         the errors of the kind of action, such as Busy, UnknownPlaybook, UnknownRun, PlanExpired,
-        PlanChanged or Refused. Raises Refused too if the body's `home`, the id of the agent's home
-        for which a person has confirmed the action, is not this agent's. If it raises, nothing was
-        done.
+        PlanChanged, Refused or StepFailed. Raises Refused too if the body's `home`, the id of the
+        agent's home for which a person has confirmed the action, is not this agent's. If it raises,
+        nothing was done; what goes wrong after the acceptance is in the journal.
         """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or not is_key(key):
@@ -111,18 +114,27 @@ class Actions:
                 raise KeyReused(
                     f"Action key {key} was used for something else already; make a new one."
                 )
-            take(key, body, who, payload)
+            try:
+                take(key, body, who, payload)
+            except (AgentError, OSError) as error:
+                if key not in self.executor.ledger.actions:
+                    raise told(error) from error
+                failed = told(error)
+                self.executor.start("", key, lambda: raising(failed))
             self._bodies[key] = digest(_identity(body))
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
         """Continue the actions that were under way when the agent restarted, or journal that they
-        are interrupted if their kind cannot be continued. Call it once after the start of the
-        agent.
+        are interrupted if their kind cannot be continued. Call it after the start of the agent; a
+        second call does nothing.
         """
         self._forget_secrets()
-        self.stops.cancel_interrupted()
-        for action in list(self.executor.ledger.actions.values()):
+        left, self._left = self._left, []
+        self.stops.cancel_interrupted(left)
+        # The newest first: a later action on the same run was only accepted because the earlier one
+        # had ended, even if the journal does not say so.
+        for action in reversed(left):
             if action.ended:
                 continue
             go_on = self._resumes.get(action.kind)

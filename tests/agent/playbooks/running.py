@@ -15,4 +15,8 @@ from bs4_agent.playbooks.plan import Plan
 def runner(pod_actions: Any, record: Recorder, key: str, plan: Plan) -> StepRunner[Plan]:
     """Return what carries the plan out."""
     kind = Recovery(pod_actions, Library(b'{"playbooks": []}'), Ledger())
-    return StepRunner(record, kind, key, plan.run, plan, Turn(SafePoints()))
+
+    def end(key: str, event: str, **fields: Any) -> None:
+        record("action", action=key, run=plan.run, event=event, **fields)
+
+    return StepRunner(record, end, kind, key, plan.run, plan, Turn(SafePoints()))

@@ -201,3 +201,27 @@ def test_config_and_max_steps_are_those_of_the_newest_attempt():
     assert (run.config, run.max_steps) == ("b.toml", 300)
     ledger.apply({**started, "t": 4.0, "attempt": 3, "config": "c.toml", "max_steps": None})
     assert (run.config, run.max_steps) == ("c.toml", None), "this config sets no end"
+
+
+class Meanwhile(str):
+    """The name of a kind. While it is compared, another thread adds an action."""
+
+    ledger: Ledger
+
+    def __eq__(self, other: object) -> bool:
+        key = f"K{len(self.ledger.actions)}"
+        accepted = {"type": "action", "event": "accepted", "kind": "note", "run": "r"}
+        self.ledger.apply({**accepted, "action": key, "t": 1.0, **B})
+        return str(self) == other
+
+    __hash__ = str.__hash__
+
+
+def test_actions_can_be_looked_for_while_another_thread_adds_one() -> None:
+    ledger = Ledger()
+    accepted = {"type": "action", "event": "accepted", "kind": "launch", "run": "r"}
+    ledger.apply({**accepted, "action": "K0", "t": 1.0, **B})
+    kind = ledger.actions["K0"].kind = Meanwhile("launch")
+    kind.ledger = ledger
+    assert [action.key for action in ledger.actions_of("launch", "r")] == ["K0"]
+    assert [action.key for action in ledger.unfinished("launch")] == ["K0"]
