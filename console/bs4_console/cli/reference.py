@@ -246,6 +246,7 @@ SHAPES = {
         "`seconds`, `cost`}]"
     ),
     "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
+    "run-tag": "`run`, `tags` (all that it has now)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": (
         "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"
@@ -271,8 +272,8 @@ SHAPES = {
     "runs": (
         "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "
-        "`good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in "
-        "`run`"
+        "`good`, `ended_t`, `detail`}], `tags`}]; runs of the run log stand behind those of "
+        "pods, as in `run`"
     ),
     "trainers": (
         "`trainers` [{`id`, `title`, `beliefs` (how many), `known` [{`commit`, `version`, `date`, "

@@ -208,6 +208,12 @@ def test_new_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (code, answer["billions"], answer["fits"]) == (0, 8.0, True)
     assert all(part["arithmetic"] for side in answer["sides"] for part in side["parts"])
     assert loaded(capsys, "estimate", output, *OLD, "--gpu-gib", "24")[0] == 1
+    fast = ("--max-tokens", 4096, "--env-arg", "executor_backend=local")
+    code, answer = loaded(capsys, "new", *OLD, "--model", "Qwen/Qwen3-8B", "--gpus", 2, *fast)
+    assert (code, answer["findings"]) == (0, [])
+    assert '[orchestrator.env.args]\nexecutor_backend = "local"\n' in answer["text"]
+    assert "\nmax_tokens = 4096\n" in answer["text"]
+    assert config(capsys, "new", *OLD, "--model", "x-8B", "--gpus", 2, "--max-tokens", 0)[0] == 2
     code, _, err = config(capsys, "new", "--model", "Qwen/Qwen3-8B")
     assert code == 2
     assert "--gpus" in err, "nothing is asked for without a terminal"
