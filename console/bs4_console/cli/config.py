@@ -595,6 +595,7 @@ def _history(options: argparse.Namespace) -> int:
         history.add(options.file, data, options.add, today, options.based_on)
         history.write()
     versions = history.versions(history.key(options.file))
+    active = history.active(history.key(options.file))
     changed = not versions or (
         bool(versions[-1].digest) and versions[-1].digest != History.digest(data)
     )
@@ -604,12 +605,15 @@ def _history(options: argparse.Namespace) -> int:
             config=history.key(options.file),
             versions=versions,
             changed=changed,
+            active=active,
         )
     else:
         table(
             [[v.version, v.created or "?", v.based_on or "-", v.reason] for v in versions],
             ["version", "created", "based on", "reason"],
         )
+        for use, version in active.items():
+            print(f"In use as {use}{f' ({version})' if version else ''}.")
         if changed:
             print("The file is not recorded as it is now; `--add REASON` does it.")
     return 0

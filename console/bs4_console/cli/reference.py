@@ -64,7 +64,8 @@ SHAPES = {
     ),
     "config-history": (
         "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest "
-        "first, `changed` (not recorded as it is)"
+        "first, `changed` (not recorded as it is), `active` {use: version} of the registry's "
+        "active_configs"
     ),
     "config-lint": (
         "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), `level` "

@@ -232,6 +232,13 @@ def test_history_leaves_the_config_alone(file: Path, capsys: pytest.CaptureFixtu
     assert (code, answer["changed"]) == (0, False)
     assert file.read_text() == before.decode().replace("lr = 1e-5", "lr = 2e-5")
     assert config(capsys, "history", file, "--add", "again")[0] == 2
+    registry = file.parent / "registry.json"
+    kept = json.loads(registry.read_text())
+    registry.write_text(json.dumps({**kept, "active_configs": {"main": f"{file.name}:v1"}}))
+    assert loaded(capsys, "history", file)[1]["active"] == {"main": "v1"}
+    file.write_text(JANUARY.replace("lr = 1e-5", "lr = 3e-5"))
+    assert "In use as main (v1)." in config(capsys, "history", file, "--add", "faster")[1]
+    assert json.loads(registry.read_text())["active_configs"] == {"main": f"{file.name}:v1"}
 
 
 def test_the_page_of_rules_is_current() -> None:
