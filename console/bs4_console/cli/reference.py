@@ -269,6 +269,10 @@ SHAPES = {
         "there, or the newest config], `redacted` (a secret is missing in it)"
     ),
     "runs-import": "`added`, `changed`, `same`: [name] each",
+    "runs-cost": (
+        "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
+        "`total` (US dollars), `unpriced` [run]"
+    ),
     "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
     "runs": (
         "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "

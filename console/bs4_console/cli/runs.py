@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_compare, run_curves
+from bs4_console.cli import run_compare, run_costs, run_curves
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -97,6 +97,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: standard output)",
     )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
+    costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
+    run_costs.configure(costs)
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
     until.add_argument(
         "--pace", type=float, metavar="SECONDS", help="seconds a step (default: as recorded)"
@@ -169,6 +171,7 @@ def run(options: argparse.Namespace) -> int:
         "tag": _tag,
         "import": _import,
         "export": _export,
+        "cost": run_costs.cost,
         "eta": _eta,
         "status": _status,
         "wandb": _wandb,

@@ -191,6 +191,16 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert told["price"] == 3.6
     assert told["pace_s"] > 0
     assert told["cost_so_far"] >= 0
+    spent = console.json("runs", "cost", "practice")
+    (only,) = spent["stays"]
+    assert (only["run"], only["pod"], spent["unpriced"]) == ("practice", "pod-a", [])
+    assert only["cost"] == pytest.approx(only["seconds"] / 1000)
+    assert 0 < only["seconds"] < 3600, "its pod is gone: the newest step was the end"
+    assert spent["total"] == only["cost"]
+    assert console.json("runs", "cost", "--days", "100000")["stays"] == spent["stays"]
+    assert "Total: $" in console("runs", "cost")
+    console("runs", "cost", "nobody", code=2)
+    console("runs", "cost", "--days", "0", code=2)
     console("runs", "status", "practice", "--append", str(console.root / "STATUS.md"))
     assert (console.root / "STATUS.md").read_text().startswith("## 20")
     assert "**Health**" in console("runs", "status", "practice")
