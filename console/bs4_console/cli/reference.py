@@ -135,8 +135,9 @@ SHAPES = {
         "warning, blocking, unknown), `why`, `fix`, `playbook`}]"
     ),
     "pod": (
-        "what the inventory says of it; `pods show` adds `host_keys`, `placed_keys` [names and "
-        "ids of keys that set-ups left on it], `runs` [{`name`, `state`, "
+        "what the inventory says of it; `pods show` adds `machine` {`gpus`, `driver`, `cores`, "
+        "`memory`, `type`, `region`; what is known}, `disks` [text], `host_keys`, "
+        "`placed_keys` [names and ids of keys that set-ups left on it], `runs` [{`name`, `state`, "
         "`step`}] and `seen_s` (age, or null)"
     ),
     "pod-key": "`pod`, `line` (for authorized_keys), `fingerprint` (of the key)",
