@@ -183,7 +183,8 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event. If it is of kind "step", the progress of its side is updated too.
+        """Add an event. If it is of kind "step", the progress of its side is updated too. A
+        progress bar that counts steps does that as well while no line of a step has been read.
 
         Of consecutive heartbeats with the same values, only the first and the newest are kept,
         because these two show for how long nothing has changed.
@@ -202,11 +203,13 @@ class RunLog:
             # between add nothing.
             kept.pop()
         kept.append((self._count, event))
-        if event.event.kind == "step" and event.event.step is not None:
+        if (event.event.kind == "step" and event.event.step is not None) or (
+            event.event.is_step_bar and ("step", event.event.side) not in self._events
+        ):
             self._progress(event)
 
     def _progress(self, event: LogEvent) -> None:
-        """Count a step event of one side."""
+        """Count a step of one side."""
         side = self.sides.setdefault(event.event.side, SideLog())
         step = event.event.step
         if step is None or side.last_step == step or step in side.late:

@@ -108,13 +108,18 @@ class Event:
     seconds, rates in percent from 0 to 100. A `starting` event has `what`, the thing that starts:
     process, position, loop, scratch, broadcast, or complete (the launcher has started all its
     children). A step with the value `unordered` may come after a later step, because lines of verl
-    reach the log late.
+    reach the log late. A heartbeat with `time_s` is a progress bar that counts whole steps.
     """
 
     kind: EventKind
     side: str
     values: Mapping[str, Any] = field(default_factory=dict)
     step: int | None = None
+
+    @property
+    def is_step_bar(self) -> bool:
+        """True for a progress bar that shows that `step` is done and how long a step takes."""
+        return self.kind == "heartbeat" and self.step is not None and "time_s" in self.values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -132,7 +132,11 @@ class StepReader:
         if wall is None:
             wall = self._date(source, attempt, line.clock, near)
         event = self._trainer.event(source, line)
-        if event is None or event.kind not in ("step", "eval") or event.step is None:
+        if event is None or event.step is None:
+            return []
+        if event.kind not in ("step", "eval") and not (
+            event.is_step_bar and self._is_new(attempt, event)
+        ):
             return []
         rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
         rows = []
@@ -141,6 +145,12 @@ class StepReader:
             if told is not None:
                 rows.append(told)
         return rows
+
+    def _is_new(self, attempt: int, event: Event) -> bool:
+        """Return True if no line and no row has told of the step of `event` yet. A progress bar
+        says less than either, and comes after them.
+        """
+        return event.step not in self._sides.get((attempt, event.side), {})
 
     def _told(
         self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]

@@ -32,7 +32,7 @@ _REPEATED = re.compile(r"\s{0,4}\[repeated \d{1,9}x across cluster\].{0,200}$")
 _BAR = re.compile(
     r"(?P<desc>Training Progress|Epoch \d{1,6}/\d{1,6}): {0,9}(?P<percent>\d{1,3})%\|[^|]{0,400}\|"
     r" {0,9}(?P<current>\d{1,9})/(?P<total>\d{1,9}) {0,9}\[[\d:]{1,12}<[\d:?]{1,12}, "
-    r"{0,9}[\d.?]{1,12}(?:s/it|it/s)"
+    r"{0,9}(?P<rate>[\d.?]{1,12})(?P<unit>s/it|it/s)"
 )
 
 _SAID: tuple[tuple[str, EventKind, dict[str, Any]], ...] = (
@@ -116,14 +116,25 @@ def event(source: str, line: LogLine) -> Event | None:
             "current": current,
             "total": int(bar.group("total")),
         }
-        # An epoch's bar counts within the epoch.
-        return Event(
-            "heartbeat",
-            "trainer",
-            values,
-            current if bar.group("desc") == "Training Progress" else None,
-        )
+        if bar.group("desc") != "Training Progress":
+            return Event("heartbeat", "trainer", values)  # it counts within the epoch
+        if (seconds := _seconds(bar.group("rate"), bar.group("unit"))) is not None:
+            values["time_s"] = seconds
+        return Event("heartbeat", "trainer", values, current)
     return _GRAMMAR.event("trainer", line)
+
+
+def _seconds(rate: str, unit: str) -> float | None:
+    """Return the seconds of a step by the rate that a progress bar shows, a running mean. None if
+    it shows none yet: no step was done since the bar began.
+    """
+    try:
+        value = float(rate)
+    except ValueError:
+        return None
+    if value <= 0.0:
+        return None
+    return value if unit == "s/it" else 1.0 / value
 
 
 def event_words(source: str, passing: Collection[str]) -> list[str]:

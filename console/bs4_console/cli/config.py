@@ -25,7 +25,7 @@ from bs4_console.configs.kinds import component_of
 from bs4_console.configs.lint import TRAINERS, lint
 from bs4_console.configs.migrate import Left, Migrated, migrate
 from bs4_console.configs.schema import COMPONENTS
-from bs4_console.configs.sizing import Wish, estimate, new
+from bs4_console.configs.sizing import Wish, argument, estimate, new
 from bs4_console.configs.view import Given
 from bs4_console.errors import FINDING, UsageError
 
@@ -225,6 +225,19 @@ def _new_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--env", default="reverse-text", metavar="ID", help="the environment (reverse-text)"
+    )
+    parser.add_argument(
+        "--env-arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the environment, such as executor_backend=local; may be repeated",
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="the most tokens of an answer; context and samples are made long enough (2048)",
     )
     parser.add_argument(
         "--name", default="", help="the run's name (made from the model unless said)"
@@ -529,6 +542,8 @@ def _new(options: argparse.Namespace) -> int:
         gpus = _ask("The number of GPUs")
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
+    if options.max_tokens is not None and options.max_tokens < 1:
+        raise UsageError("An answer has at least one token.", "Give --max-tokens 1 or more.")
     wish = Wish(
         trainer=options.trainer,
         model=model,
@@ -536,6 +551,8 @@ def _new(options: argparse.Namespace) -> int:
         gpu_gib=options.gpu_gib,
         billions=options.billions,
         env=options.env,
+        env_args=tuple(argument(text) for text in options.env_arg),
+        answer=options.max_tokens,
         name=options.name,
         lora=not options.full,
     )
@@ -578,6 +595,7 @@ def _history(options: argparse.Namespace) -> int:
         history.add(options.file, data, options.add, today, options.based_on)
         history.write()
     versions = history.versions(history.key(options.file))
+    active = history.active(history.key(options.file))
     changed = not versions or (
         bool(versions[-1].digest) and versions[-1].digest != History.digest(data)
     )
@@ -587,12 +605,15 @@ def _history(options: argparse.Namespace) -> int:
             config=history.key(options.file),
             versions=versions,
             changed=changed,
+            active=active,
         )
     else:
         table(
             [[v.version, v.created or "?", v.based_on or "-", v.reason] for v in versions],
             ["version", "created", "based on", "reason"],
         )
+        for use, version in active.items():
+            print(f"In use as {use}{f' ({version})' if version else ''}.")
         if changed:
             print("The file is not recorded as it is now; `--add REASON` does it.")
     return 0

@@ -16,6 +16,8 @@ from bs4_console.cli.sessions import ask, can_ask, host_keys, is_terminal, pods,
 from bs4_console.errors import HostKeyUnknown, LinkError, LooksOnly, RefusedError, UsageError
 from bs4_console.pods import placed_keys
 from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.state import PodState
+from bs4_console.run_log import hardware
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="DOLLARS",
         help="what it costs an hour; launches and the run log say what a run costs",
+    )
+    add.add_argument(
+        "--notes",
+        default="",
+        metavar="TEXT",
+        help="what else to remember, such as the type and region of a machine rented by hand",
     )
     add.add_argument(
         "--fingerprint",
@@ -148,6 +156,7 @@ def _pod(options: argparse.Namespace) -> Pod:
             provider="local",
             read_only=options.read_only,
             price=options.price,
+            notes=options.notes,
         )
     user, _, host = options.host.rpartition("@")
     port = options.port
@@ -165,6 +174,7 @@ def _pod(options: argparse.Namespace) -> Pod:
         jump=options.jump,
         read_only=options.read_only,
         price=options.price,
+        notes=options.notes,
     )
 
 
@@ -291,10 +301,13 @@ def _show(options: argparse.Namespace) -> int:
     ]
     on_it = [str(key) for key in placed_keys.placed(live.state.ledger)]
     age = live.state.age()
+    machine = _machine(pod, live.state)
     if options.json:
         emit(
             "pod",
             **_fields(pod),
+            machine=machine,
+            disks=hardware.disks(live.state),
             host_keys=keys,
             placed_keys=on_it,
             runs=runs,
@@ -303,6 +316,10 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     for key, value in _fields(pod).items():
         print(f"{key:14} {value}")
+    for key, value in machine.items():
+        print(f"{key:14} {value}")
+    for line in hardware.disks(live.state):
+        print(f"{'disk':14} {line}")
     for line in keys:
         print(f"{'host key':14} {line}")
     for line in on_it:
@@ -313,6 +330,21 @@ def _show(options: argparse.Namespace) -> int:
             + (f" {age:.0f} s ago" if age else "")
         )
     return 0
+
+
+def _machine(pod: Pod, state: PodState) -> dict[str, str]:
+    """Return what is known of a pod's machine: what its newest telemetry says, and the type and
+    region of the offer by which this console rented it.
+    """
+    from bs4_console.provision.book import Book
+
+    found = hardware.seen(state)
+    for intent in Book().intents() if pod.instance else ():
+        if (intent.provider, intent.machine) == (pod.provider, pod.instance):
+            offer = intent.offer
+            found["type"] = f"{offer.get('count')} x {offer.get('gpu')}, offer {offer.get('id')}"
+            found["region"] = str(offer.get("region") or "unknown")
+    return found
 
 
 def _remove(options: argparse.Namespace) -> int:

@@ -64,7 +64,8 @@ SHAPES = {
     ),
     "config-history": (
         "`config`, `versions` [{`version`, `created`, `based_on`, `reason`, `digest`}] oldest "
-        "first, `changed` (not recorded as it is)"
+        "first, `changed` (not recorded as it is), `active` {use: version} of the registry's "
+        "active_configs"
     ),
     "config-lint": (
         "`findings` [{`id` (a rule of docs/configs.md, `schema`, `toml` or `yaml`), `level` "
@@ -137,8 +138,9 @@ SHAPES = {
         "warning, blocking, unknown), `why`, `fix`, `playbook`}]"
     ),
     "pod": (
-        "what the inventory says of it; `pods show` adds `host_keys`, `placed_keys` [names and "
-        "ids of keys that set-ups left on it], `runs` [{`name`, `state`, "
+        "what the inventory says of it; `pods show` adds `machine` {`gpus`, `driver`, `cores`, "
+        "`memory`, `type`, `region`; what is known}, `disks` [text], `host_keys`, "
+        "`placed_keys` [names and ids of keys that set-ups left on it], `runs` [{`name`, `state`, "
         "`step`}] and `seen_s` (age, or null)"
     ),
     "pod-key": "`pod`, `line` (for authorized_keys), `fingerprint` (of the key)",
@@ -256,6 +258,7 @@ SHAPES = {
         "`seconds`, `cost`}]"
     ),
     "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
+    "run-tag": "`run`, `tags` (all that it has now)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",
     "run-truncation": (
         "`malformed`, `unrepaired`, `causes` {truncated, escape, not-json: lines}, `word`, `advice`"
@@ -277,12 +280,16 @@ SHAPES = {
         "there, or the newest config], `redacted` (a secret is missing in it)"
     ),
     "runs-import": "`added`, `changed`, `same`: [name] each",
+    "runs-cost": (
+        "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
+        "`total` (US dollars), `unpriced` [run]"
+    ),
     "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
     "runs": (
         "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "
-        "`good`, `ended_t`, `detail`}]}]; runs of the run log stand behind those of pods, as in "
-        "`run`"
+        "`good`, `ended_t`, `detail`}], `tags`}]; runs of the run log stand behind those of "
+        "pods, as in `run`"
     ),
     "trainers": (
         "`trainers` [{`id`, `title`, `beliefs` (how many), `known` [{`commit`, `version`, `date`, "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import re
 import shlex
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_compare, run_curves, run_evals
+from bs4_console.cli import run_compare, run_costs, run_curves, run_evals
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -35,6 +36,9 @@ from bs4_console.secret import redacted
 
 #: Seconds to wait for a pod's newest data about its runs.
 _LOOK_S = 20.0
+#: The tag with which `runs list` leaves a run out.
+ARCHIVED = "archived"
+_TAG = re.compile(r"[\w.-]{1,40}")
 #: Bytes. A log that is kept by hand has some hundred KB; a larger file is probably the wrong one.
 _DOCUMENT_BYTES = 32 * 1024 * 1024
 
@@ -45,6 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="the runs of a pod, or of all pods and of the run log")
     listing.add_argument(
         "--pod", metavar="NAME", help="only this pod (default: all, and the run log)"
+    )
+    listing.add_argument(
+        "--tag",
+        metavar="TAG",
+        help=f"only runs with this tag (default: all but the {ARCHIVED} ones of the run log)",
     )
     show = verbs.add_parser("show", help="all that is recorded of one run")
     compare = verbs.add_parser(
@@ -69,6 +78,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     note.add_argument(
         "--price", type=float, metavar="USD", help="what the pod costs, in US dollars an hour"
     )
+    tag = verbs.add_parser(
+        "tag", help="group runs by words; archived takes a run out of the list and deletes nothing"
+    )
+    tag.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
+    tag.add_argument("tags", nargs="+", metavar="TAG", help="such as baseline or archived")
+    tag.add_argument("--remove", action="store_true", help="take these tags from the run")
     taking = verbs.add_parser(
         "import", help="take a TRAINING_RUNS document into the run log; no line of it is lost"
     )
@@ -82,6 +97,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: standard output)",
     )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
+    costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
+    run_costs.configure(costs)
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
     until.add_argument(
         "--pace", type=float, metavar="SECONDS", help="seconds a step (default: as recorded)"
@@ -157,8 +174,10 @@ def run(options: argparse.Namespace) -> int:
         "compare": _compare,
         "rollback": _rollback,
         "note": _note,
+        "tag": _tag,
         "import": _import,
         "export": _export,
+        "cost": run_costs.cost,
         "eta": _eta,
         "status": _status,
         "wandb": _wandb,
@@ -186,12 +205,23 @@ async def _list(options: argparse.Namespace) -> int:
             # incomplete.
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
-    kept = {} if options.pod else _records()
+    known = _records()
+    tags = {name: record.tags for name, record in known.items()}
+    if options.tag:
+        found = [(pod, state) for pod, state in found if options.tag in tags.get(state.name, ())]
+    kept = {} if options.pod else known
     for _, state in found:
         kept.pop(state.name, None)
+    if options.tag:
+        kept = {name: record for name, record in kept.items() if options.tag in record.tags}
     if options.json:
-        objects = [_as_dict(name, state) for name, state in found]
+        objects = [_as_dict(name, state, tags.get(state.name, [])) for name, state in found]
         emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
+        return code
+    if not options.tag:
+        kept = _without_archived(kept)
+    if options.tag and not found and not kept:
+        print(f"No run has the tag {options.tag}.")
         return code
     if not found and not kept:
         print(
@@ -215,6 +245,15 @@ async def _list(options: argparse.Namespace) -> int:
     return code
 
 
+def _without_archived(records: dict[str, RunRecord]) -> dict[str, RunRecord]:
+    """Return the records that are not archived, and say on stderr how many others there are."""
+    left = {name: record for name, record in records.items() if ARCHIVED not in record.tags}
+    if len(left) < len(records):
+        count = len(records) - len(left)
+        complain(f"{count} archived: `bs4-console runs list --tag {ARCHIVED}` shows them.")
+    return left
+
+
 def _short(text: str) -> str:
     """Return a text of at most 28 characters."""
     if len(text) <= 28:
@@ -229,8 +268,8 @@ def _or_dash(value: object) -> str:
     return str(value)
 
 
-def _as_dict(pod: str, state: RunState) -> dict[str, object]:
-    """Return a pod's run as a JSON object."""
+def _as_dict(pod: str, state: RunState, tags: list[str]) -> dict[str, object]:
+    """Return a pod's run with its tags as a JSON object."""
     view = state.view
     return {
         "pod": pod,
@@ -241,6 +280,7 @@ def _as_dict(pod: str, state: RunState) -> dict[str, object]:
         "max_steps": view.max_steps,
         "adopted": view.adopted,
         "output_dir": view.output_dir,
+        "tags": tags,
         "attempts": list(view.attempts.values()),
     }
 
@@ -272,6 +312,7 @@ def _records() -> dict[str, RunRecord]:
         by_hand = found.get(name)
         if by_hand is not None:
             own.notes, own.lessons = by_hand.notes, by_hand.lessons
+            own.tags = by_hand.tags
             own.mark(own.notes)
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
@@ -361,6 +402,8 @@ def _show(options: argparse.Namespace) -> int:
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
             print(f"  {title[:-1]:10}{item.title}")
+    if record.tags:
+        print(f"  {'tags':9} {', '.join(record.tags)}")
     run_curves.show(record)
     for lesson in [*record.lessons, *(n.text for n in record.notes if n.lesson)]:
         print(f"  lesson    {lesson}")
@@ -418,6 +461,23 @@ def _note(options: argparse.Namespace) -> int:
         )
     else:
         print(f"Written down for {options.record}.")
+    return 0
+
+
+def _tag(options: argparse.Namespace) -> int:
+    """Give a run tags or take them from it, and return 0."""
+    _may_write(options)
+    for tag in options.tags:
+        if _TAG.fullmatch(tag) is None:
+            raise UsageError(
+                f"{tag!r} is no tag.", "Give a word of letters, digits, `.`, `_` and `-`."
+            )
+    _record(options.record)
+    tags = RunLog().tag(options.record, options.tags, who(), remove=options.remove)
+    if options.json:
+        emit("run-tag", run=options.record, tags=tags)
+    else:
+        print(f"{options.record}: {', '.join(tags) or 'no tags'}")
     return 0
 
 

@@ -3,7 +3,8 @@ refuse keys that they do not know, so the configs themselves cannot hold them.
 
 The file is JSON: `{"configs": {NAME: {"current_version", "versions": {"v1": {"created", "based_on",
 "reason", "digest"}}}}}`. A registry.json that was kept by hand (`notes` in place of `reason`) is
-read as well. NAME is the config's path relative to the registry.
+read as well, with its `active_configs` {USE: "NAME:vN"}, which say what is in use and are never
+changed here. NAME is the config's path relative to the registry.
 """
 
 from __future__ import annotations
@@ -103,6 +104,18 @@ class History:
                 found.append(_version(version, fields))
         current = entry.get("current_version")
         return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
+
+    def active(self, name: str) -> dict[str, str]:
+        """Return for what the config that the registry has under `name` is in use, by its
+        `active_configs`: the version, or "", by the use's name.
+        """
+        found = {}
+        uses = self.data.get("active_configs")
+        for use, place in uses.items() if isinstance(uses, dict) else ():
+            config, _, version = str(place).partition(":")
+            if name in self._named(config, File(config).name):
+                found[str(use)] = version
+        return found
 
     def has(self, parent: str, name: str) -> bool:
         """Return True if the registry has the version `parent`, which is written NAME:vN, or vN for

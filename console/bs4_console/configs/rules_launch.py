@@ -401,6 +401,14 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
         )
     elif current.digest and current.digest != History.digest(view.document.data):
         yield finding("R26", line, f"The values have changed since {current.version} was recorded.")
+    for use, active in history.active(name).items():
+        if active not in ("", current.version):
+            yield finding(
+                "R26",
+                line,
+                f"active_configs of {registry.name} has {active} of it in use as {use}, and "
+                f"{current.version} is the current one.",
+            )
     parent, at = said.get("based_on", (current.based_on, line))
     if parent and not history.has(parent, name):
         yield finding("R26", at, f"It is based on {parent}, which {registry.name} does not know.")

@@ -10,10 +10,13 @@ promise.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path as File
 from typing import Any
+
+import tomlkit
 
 from bs4_console.configs.diff import valid
 from bs4_console.configs.document import Document
@@ -34,6 +37,9 @@ ACTIVATIONS, KEPT = 20.0, 0.1
 #: The vocabulary of current models in tokens, the CUDA context and buffers of one process in GiB,
 #: and the cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
+#: Tokens of a prompt for which a new config leaves room.
+_PROMPT = 1500
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 #: The lines of a new config that train an adapter.
 _ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
 #: The share of a GPU's memory that a trainer can use. Beyond it fragmentation makes it fail.
@@ -265,7 +271,9 @@ class Wish:
 
     `gpus` is the number of GPUs and `gpu_gib` the memory of each in GiB. `billions` is the number
     of the model's parameters in 10^9; None reads it from the model's name. `env` is the environment
-    to train on. With `lora` an adapter is trained in place of all weights.
+    to train on, and `env_args` are its own settings, each as a name and a value in TOML. `answer`
+    is the most tokens of an answer; None takes what suits the GPUs. With `lora` an adapter is
+    trained in place of all weights.
     """
 
     trainer: str
@@ -274,6 +282,8 @@ class Wish:
     gpu_gib: float = 80.0
     billions: float | None = None
     env: str = "reverse-text"
+    env_args: tuple[tuple[str, str], ...] = ()
+    answer: int | None = None
     name: str = ""
     lora: bool = True
 
@@ -323,11 +333,42 @@ def new(wish: Wish) -> Made:
     return Made(text, reasons, lint_document(document, wish.trainer))
 
 
+def argument(text: str) -> tuple[str, str]:
+    """Return the name and the value in TOML of a setting of an environment, from `NAME=VALUE`. A
+    value that is not TOML is a text. Raises UsageError for a name that no setting can have.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or _NAME.fullmatch(name) is None or name == "id":
+        raise UsageError(
+            f"{text!r} is no setting of an environment.", "Give it as --env-arg NAME=VALUE."
+        )
+    try:
+        if list(tomllib.loads(f"v = {value}")) == ["v"]:
+            return name, value.strip()
+    except tomllib.TOMLDecodeError:
+        pass  # a text without quotes
+    return name, tomlkit.string(value).as_string()
+
+
+def _lengths(wish: Wish) -> tuple[int, int, int]:
+    """Return the tokens of a sample that is trained on, of an answer, and of the context."""
+    tokens, answer = (2048, 2000) if wish.gpus == 1 else (4096, 2048)
+    if wish.answer is None:
+        return tokens, answer, 4096
+    context = max(4096, _rounded(wish.answer + _PROMPT))
+    return max(tokens, _rounded(wish.answer)), wish.answer, context
+
+
+def _rounded(tokens: int) -> int:
+    """Return the next multiple of 1,024."""
+    return -(-tokens // 1024) * 1024
+
+
 def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     """Return (text, reasons) of a config with batch sizes and lengths that suit the GPUs."""
     one = wish.gpus == 1
     batch, group, share = 128, 8, 0.9
-    tokens, answer = (2048, 2000) if one else (4096, 2048)
+    tokens, answer, context = _lengths(wish)
     if one:
         batch, group, share = 8, 2, 0.5
     elif wish.gpu_gib < 40:
@@ -345,6 +386,8 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         "group": group,
         "tokens": tokens,
         "answer": answer,
+        "context": context,
+        "args": "".join(f"{name} = {value}\n" for name, value in wish.env_args),
         "share": share,
         "servers": servers,
         "trainers": 1 if one else wish.gpus - servers,
@@ -359,7 +402,7 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         f"{servers} GPU for inference, {values['trainers']} for the trainer"
         + (", the same one" if one else ""),
         f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
-        f"{answer} answer tokens and a prompt of 1500 fit a context of 4096",
+        f"{answer} answer tokens and a prompt of {_PROMPT} fit a context of {context}",
     ]
     return (
         _january_text(values) if wish.trainer == "prime-rl-2026-01" else _current_text(values)
@@ -382,6 +425,7 @@ def _january_text(v: dict[str, Any]) -> str:
     tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
     parser = _when(v["parser"], tools)
     parallel = _when(v["tensor"] > 1, f"\n[inference.parallel]\ntp = {v['tensor']}\n")
+    arguments = _when(v["args"], f"\n[orchestrator.env.args]\n{v['args']}")
     return f"""# Config version: v1
 #   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
 max_steps = 1000
@@ -415,12 +459,12 @@ online_difficulty_filtering = true
 
 [[orchestrator.env]]
 id = "{v["env"]}"
-
+{arguments}
 [inference]
 gpu_memory_utilization = {v["share"]}
 {parallel}
 [inference.model]
-max_model_len = 4096
+max_model_len = {v["context"]}
 enforce_eager = true
 {parser}"""
 
@@ -469,7 +513,7 @@ name = "{v["env"].rsplit("/", 1)[-1]}"
 
 [orchestrator.train.source.env.taskset]
 id = "{v["env"].rsplit("/", 1)[-1]}"
-
+{v["args"]}
 [orchestrator.train.source.env.agent.harness]
 id = "null"
 
@@ -477,6 +521,6 @@ id = "null"
 type = "subprocess"
 
 [inference.vllm]
-max_model_len = 4096
+max_model_len = {v["context"]}
 gpu_memory_utilization = {v["share"]}
 {parallel}{parser}"""

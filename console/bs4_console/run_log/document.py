@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,11 +25,13 @@ SCHEMA = "bs4.run-log/1"
 class Added:
     """What a person added to one run in the run log: notes, and the price of its pod in US dollars
     an hour, or None. `earlier` holds older versions of the run's section in the imported document.
+    `tags` are in alphabetical order.
     """
 
     notes: list[Note] = field(default_factory=list)
     earlier: list[str] = field(default_factory=list)
     price: float | None = None
+    tags: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -70,6 +72,7 @@ class RunLog:
             run = found.setdefault(name, RunRecord(name=name))
             run.notes = list(added.notes)
             run.mark(run.notes)
+            run.tags = list(added.tags)
             if added.price is not None:
                 run.price = added.price
         return found
@@ -123,6 +126,23 @@ class RunLog:
             if price is not None:
                 added.price = price
             self._save()
+
+    def tag(self, name: str, tags: Sequence[str], who: str, *, remove: bool = False) -> list[str]:
+        """Give the run `name` these tags, or take them from it, save that with a note of `who`, and
+        return the run's tags. The caller checks that the run exists.
+        """
+        with files.exclusive(self._path):
+            self._load()
+            added = self.added.setdefault(name, Added())
+            now = set(added.tags) | set(tags)
+            if remove:
+                now = set(added.tags) - set(tags)
+            if now != set(added.tags):
+                said = "no longer tagged" if remove else "tagged"
+                added.notes.append(Note(time.time(), who, f"{said} {', '.join(tags)}"))
+                added.tags = sorted(now)
+                self._save()
+            return added.tags
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
         """Return the run log as one Markdown document, with the notes and older sections that were
@@ -216,7 +236,10 @@ class RunLog:
             self.chunks = [Chunk(c["text"], c["level"], c["title"]) for c in data["chunks"]]
             for name, entry in data["added"].items():
                 self.added[name] = Added(
-                    [Note(**note) for note in entry["notes"]], entry["earlier"], entry["price"]
+                    [Note(**note) for note in entry["notes"]],
+                    entry["earlier"],
+                    entry["price"],
+                    entry.get("tags", []),
                 )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(

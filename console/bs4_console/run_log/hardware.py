@@ -36,6 +36,21 @@ def seen(pod: PodState) -> dict[str, str]:
     return found
 
 
+def disks(pod: PodState) -> list[str]:
+    """Return the size and the free space of each disk that a run writes to, by its path, from the
+    pod's newest telemetry.
+    """
+    found = []
+    told = _table(pod.latest.get("host")).get("disks")
+    for disk in told if isinstance(told, list) else ():
+        sizes = _table(disk)
+        total, free = sizes.get("total"), sizes.get("free")
+        if isinstance(total, int | float) and isinstance(free, int | float):
+            path = str(sizes.get("path"))[:_LONGEST]
+            found.append(f"{path}: {total / _GIB:.0f} GiB, {free / _GIB:.0f} free")
+    return found
+
+
 def _table(value: Any) -> Mapping[str, Any]:
     """Return a table that a pod sent, or an empty one if it is none."""
     if isinstance(value, Mapping):

@@ -90,7 +90,8 @@ class RunRecord:
 
     `step_time`, `duration`, `gpu_usage`, `baseline`, `final_score`, `improvement`, `speedup`,
     `env_version` and `wandb_project` are what people wrote, in their words. `configs` are the texts
-    of configs in the run's section, by their title.
+    of configs in the run's section, by their title. `tags` are the words by which a person groups
+    runs.
     """
 
     name: str
@@ -135,6 +136,7 @@ class RunRecord:
     env_version: str = ""
     wandb_project: str = ""
     configs: dict[str, str] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
 
     @property
     def final(self) -> bool:

@@ -169,7 +169,7 @@ OTHERS: list[tuple[str, str, int | None, dict[str, Any]]] = [
         f"{ESC} \rTraining Progress:  33%|███▎      | 1/3 [00:02<00:04,  2.01s/it]",
         "heartbeat",
         1,
-        {"desc": "Training Progress", "percent": 33, "current": 1, "total": 3},
+        {"desc": "Training Progress", "percent": 33, "current": 1, "total": 3, "time_s": 2.01},
     ),
     (
         "Training Progress:   0%|          | 0/125 [04:45<?, ?it/s]",
@@ -181,7 +181,13 @@ OTHERS: list[tuple[str, str, int | None, dict[str, Any]]] = [
         "Training Progress:  40%|████      | 50/125 [26:04:45<39:00:00, 1880.0s/it]",
         "heartbeat",
         50,
-        {"desc": "Training Progress", "percent": 40, "current": 50, "total": 125},
+        {
+            "desc": "Training Progress",
+            "percent": 40,
+            "current": 50,
+            "total": 125,
+            "time_s": 1880.0,
+        },
     ),
     (
         "Epoch 2/10:  12%|█▏        | 5/40 [00:10<01:10,  2.0s/it]",
@@ -422,3 +428,38 @@ def test_prime_rl_may_still_go_back_to_an_earlier_step() -> None:
             )
         )
     assert log.side("trainer").last_step == 4
+
+
+def bar(done: int, rate: str = "20.0s/it") -> str:
+    return f"Training Progress:  10%|█   | {done}/10000 [05:23<48:27, {rate}]"
+
+
+def test_a_progress_bar_alone_gives_the_step_and_how_long_it_takes() -> None:
+    """A run that logs to W&B only prints no line of a step."""
+    reader, log = StepReader(VERL, "demo"), RunLog(run="demo", attempt=1)
+    for m, line in enumerate((bar(15, "?it/s"), bar(16), bar(17, "4.0it/s"))):
+        event = meaning(line)
+        assert event is not None
+        log.add(LogEvent(event=event, m=float(m), text="", source="trainer"))
+        for record in feed(reader, line):
+            log.record(record)
+    assert [(row["step"], row["time_s"]) for row in log.steps] == [(16, 20.0), (17, 0.25)]
+    assert (log.side("trainer").last_step, log.side("trainer").steps) == (17, 2)
+    assert log.median_step_s() == 20.0
+    assert feed(reader, "Epoch 2/10:  12%|█   | 5/40 [00:10<01:10,  2.0s/it]") == []
+
+
+def test_a_line_of_a_step_says_more_than_its_bar() -> None:
+    reader, log = StepReader(VERL, "demo"), RunLog(run="demo", attempt=1)
+    line = f"{RAY} step:16 - actor/pg_loss:0.5 - timing_s/step:60"
+    for text in (line, bar(16), bar(17), line.replace("16", "17")):
+        event = meaning(text)
+        assert event is not None
+        log.add(LogEvent(event=event, m=0.0, text="", source="trainer"))
+        for record in feed(reader, text):
+            log.record(record)
+    assert [(row["step"], row["time_s"], row["loss"]) for row in log.steps] == [
+        (16, 60.0, 0.5),
+        (17, 60.0, 0.5),
+    ]
+    assert list(log.sides["trainer"].durations) == [60.0, 60.0]

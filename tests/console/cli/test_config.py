@@ -208,6 +208,12 @@ def test_new_and_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (code, answer["billions"], answer["fits"]) == (0, 8.0, True)
     assert all(part["arithmetic"] for side in answer["sides"] for part in side["parts"])
     assert loaded(capsys, "estimate", output, *OLD, "--gpu-gib", "24")[0] == 1
+    fast = ("--max-tokens", 4096, "--env-arg", "executor_backend=local")
+    code, answer = loaded(capsys, "new", *OLD, "--model", "Qwen/Qwen3-8B", "--gpus", 2, *fast)
+    assert (code, answer["findings"]) == (0, [])
+    assert '[orchestrator.env.args]\nexecutor_backend = "local"\n' in answer["text"]
+    assert "\nmax_tokens = 4096\n" in answer["text"]
+    assert config(capsys, "new", *OLD, "--model", "x-8B", "--gpus", 2, "--max-tokens", 0)[0] == 2
     code, _, err = config(capsys, "new", "--model", "Qwen/Qwen3-8B")
     assert code == 2
     assert "--gpus" in err, "nothing is asked for without a terminal"
@@ -226,6 +232,13 @@ def test_history_leaves_the_config_alone(file: Path, capsys: pytest.CaptureFixtu
     assert (code, answer["changed"]) == (0, False)
     assert file.read_text() == before.decode().replace("lr = 1e-5", "lr = 2e-5")
     assert config(capsys, "history", file, "--add", "again")[0] == 2
+    registry = file.parent / "registry.json"
+    kept = json.loads(registry.read_text())
+    registry.write_text(json.dumps({**kept, "active_configs": {"main": f"{file.name}:v1"}}))
+    assert loaded(capsys, "history", file)[1]["active"] == {"main": "v1"}
+    file.write_text(JANUARY.replace("lr = 1e-5", "lr = 3e-5"))
+    assert "In use as main (v1)." in config(capsys, "history", file, "--add", "faster")[1]
+    assert json.loads(registry.read_text())["active_configs"] == {"main": f"{file.name}:v1"}
 
 
 def test_the_page_of_rules_is_current() -> None:

@@ -72,6 +72,46 @@ def test_an_imported_run_is_computed_with_and_marked(console: Console) -> None:
     console("runs", "note", "parrot-v1", "x", "--status", "failed", "--lesson", code=2)
 
 
+def test_tags_group_runs_and_archived_ones_leave_the_list(console: Console) -> None:
+    document = DOCUMENT + "\n### Run: parrot-v2 (2026-01-03) - ABANDONED\n\n- **Model**: x/y\n"
+    (console.root / "runs.md").write_text(document)
+    console("runs", "import", str(console.root / "runs.md"))
+    told = console.json("runs", "tag", "parrot-v1", "h100", "baseline")
+    assert (told["run"], told["tags"]) == ("parrot-v1", ["baseline", "h100"])
+    assert "parrot-v1: baseline" in console("runs", "tag", "parrot-v1", "h100", "--remove")
+    console("runs", "tag", "parrot-v1", "baseline")
+    (run,) = console.json("runs", "list", "--tag", "baseline")["runs"]
+    assert (run["name"], run["tags"]) == ("parrot-v1", ["baseline"])
+    assert "parrot-v2" not in console("runs", "list", "--tag", "baseline")
+    assert "tags      baseline" in console("runs", "show", "parrot-v1")
+    exported = console.json("runs", "export")["markdown"]
+    assert exported.count("tagged baseline") == 0
+    assert exported.count(": tagged h100, baseline") == 1, "what changes nothing is no note"
+    assert "no longer tagged h100" in exported
+
+    console("runs", "tag", "parrot-v2", "archived")
+    listed = console("runs", "list")
+    assert "parrot-v1" in listed
+    assert "parrot-v2" not in listed
+    assert "1 archived: `bs4-console runs list --tag archived`" in console.err
+    assert "parrot-v2" in console("runs", "list", "--tag", "archived")
+    assert len(console.json("runs", "list")["runs"]) == 2
+    assert "parrot-v2: abandoned" in console("runs", "show", "parrot-v2"), "nothing is deleted"
+
+    console("runs", "tag", "parrot-v1", "two words", code=2)
+    console("runs", "tag", "nobody", "baseline", code=2)
+
+
+def test_a_run_log_from_before_tags_is_read(console: Console) -> None:
+    console("runs", "import", str(console.root / "runs.md"))
+    console("runs", "note", "parrot-v1", "hello")
+    (file,) = console.root.glob("**/runlog.json")
+    kept = json.loads(file.read_text())
+    del kept["added"]["parrot-v1"]["tags"]
+    file.write_text(json.dumps(kept))
+    assert console.json("runs", "show", "parrot-v1")["run"]["tags"] == []
+
+
 def test_in_and_out(console: Console) -> None:
     assert console.json("runs", "import", str(console.root / "runs.md"))["added"] == ["parrot-v1"]
     (run,) = console.json("runs", "list")["runs"]
@@ -151,6 +191,16 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert told["price"] == 3.6
     assert told["pace_s"] > 0
     assert told["cost_so_far"] >= 0
+    spent = console.json("runs", "cost", "practice")
+    (only,) = spent["stays"]
+    assert (only["run"], only["pod"], spent["unpriced"]) == ("practice", "pod-a", [])
+    assert only["cost"] == pytest.approx(only["seconds"] / 1000)
+    assert 0 < only["seconds"] < 3600, "its pod is gone: the newest step was the end"
+    assert spent["total"] == only["cost"]
+    assert console.json("runs", "cost", "--days", "100000")["stays"] == spent["stays"]
+    assert "Total: $" in console("runs", "cost")
+    console("runs", "cost", "nobody", code=2)
+    console("runs", "cost", "--days", "0", code=2)
     console("runs", "status", "practice", "--append", str(console.root / "STATUS.md"))
     assert (console.root / "STATUS.md").read_text().startswith("## 20")
     assert "**Health**" in console("runs", "status", "practice")

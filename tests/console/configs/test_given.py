@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,28 @@ def test_the_registry_that_people_kept(tmp_path: Path) -> None:
         '{"notes": "a"}, "v3": {"notes": "b"}}}}}'
     )
     assert "R26" not in ids(tmp_path, OLD, JANUARY, registry=registry)
+
+
+def test_what_is_in_use_by_the_registry_is_held_against_the_current_version(tmp_path: Path) -> None:
+    registry = tmp_path / "registry.json"
+    kept = {
+        "active_configs": {"default": "configs/config.toml:v3", "other": "configs/other.toml:v1"},
+        "configs": {
+            "configs/config.toml": {"current_version": "v3", "versions": {"v2": {}, "v3": {}}},
+            "configs/other.toml": {"current_version": "v2", "versions": {"v1": {}, "v2": {}}},
+        },
+    }
+    registry.write_text(json.dumps(kept))
+    assert History.read(registry).active("configs/config.toml") == {"default": "v3"}
+    assert "R26" not in ids(tmp_path, OLD, JANUARY, registry=registry)
+    registry.write_text(json.dumps(kept).replace("config.toml:v3", "config.toml:v2"))
+    (item,) = [
+        each for each in findings(tmp_path, OLD, JANUARY, registry=registry) if each.id == "R26"
+    ]
+    assert "has v2 of it in use as default, and v3 is the current one" in item.message
+    for odd in ('"a text"', "[1]", "null", '{"x": 3}'):
+        registry.write_text('{"active_configs": ' + odd + ', "configs": {}}')
+        assert History.read(registry).active("configs/config.toml") == {}
 
 
 def test_toml_files_replace_whole_tables_in_january(tmp_path: Path) -> None:

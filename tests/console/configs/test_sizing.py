@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from bs4_console.configs.sizing import Wish, estimate, new
+from bs4_console.configs.sizing import Wish, argument, estimate, new
 from bs4_console.errors import NotApplicableError, UsageError
 from tests.console.configs.bases import JANUARY
 
@@ -33,6 +34,56 @@ def test_a_new_config_fits_and_passes(
     file = tmp_path / "config.toml"
     file.write_text(made.text)
     assert estimate(file, trainer, gib).fits
+
+
+@pytest.mark.parametrize(
+    ("trainer", "gpus", "answer", "context"),
+    [(OLD, 2, 4096, 6144), (NEW, 2, 4096, 6144), (OLD, 1, 1800, 4096), (NEW, 2, 1000, 4096)],
+)
+def test_a_new_config_has_the_settings_and_the_lengths_that_are_wanted(
+    trainer: str, gpus: int, answer: int, context: int
+) -> None:
+    words = (
+        "executor_backend=local",
+        "timeout_s=30.0",
+        'tools=["a", "b"]',
+        'hint=say "x"\n[y]',
+    )
+    settings = {
+        "executor_backend": "local",
+        "timeout_s": 30.0,
+        "tools": ["a", "b"],
+        "hint": 'say "x"\n[y]',
+    }
+    wish = Wish(
+        trainer=trainer,
+        model="Qwen/Qwen2.5-7B-Instruct",
+        gpus=gpus,
+        env="me/my-env",
+        env_args=tuple(map(argument, words)),
+        answer=answer,
+    )
+    made = new(wish)
+    assert [item.as_dict() for item in made.findings] == []
+    data = tomllib.loads(made.text)
+    if trainer == OLD:
+        assert data["orchestrator"]["env"] == [{"id": "me/my-env", "args": settings}]
+        assert data["orchestrator"]["sampling"]["max_tokens"] == answer
+        assert data["inference"]["model"]["max_model_len"] == context
+        assert data["orchestrator"]["seq_len"] >= answer
+    else:
+        (source,) = data["orchestrator"]["train"]["source"]
+        assert source["env"]["taskset"] == {"id": "my-env", **settings}
+        assert data["orchestrator"]["train"]["sampling"]["max_completion_tokens"] == answer
+        assert data["inference"]["vllm"]["max_model_len"] == context
+        assert data["seq_len"] >= answer
+    assert f"{answer} answer tokens and a prompt of 1500 fit a context of {context}" in made.reasons
+
+
+@pytest.mark.parametrize("text", ["no-value", "=1", "a.b=1", "id=other", "a b=1"])
+def test_what_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        argument(text)
 
 
 def test_one_gpu_took_72_of_80(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from bs4_agent.trainers import prime_rl_metrics, verl_metrics
 from bs4_console.assets import find
 from bs4_console.cli.main import COMMANDS
 from bs4_console.configs.catalog import rules
@@ -59,6 +62,52 @@ def test_a_name_finds_its_entry(topic: str, kind: str, name: str, index: Index) 
     assert (found.hits[0].entry.kind, found.hits[0].entry.names[0]) == (kind, name)
     assert found.hits[0].is_named
     assert (found.corrected, found.unknown) == ("", ())
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        verl_metrics._TRAINER,
+        verl_metrics._ROLLOUTS,
+        prime_rl_metrics._TRAINER,
+        prime_rl_metrics._ORCHESTRATOR,
+    ],
+)
+def test_every_name_of_a_metric_that_is_read_is_found(
+    keys: Mapping[str, tuple[Any, ...]], index: Index
+) -> None:
+    for key, several in keys.items():
+        for name in [each[0] for each in several if isinstance(each, tuple)] or [key]:
+            hit = search(name, index).hits[0].entry
+            if name == "optim/lr":
+                assert hit.names[0] == "trainer.optim.lr", "it is a parameter as well"
+                continue
+            assert (hit.kind, hit.names[-1]) == ("word", name)
+            ours = several[0] if name == key else key
+            assert hit.text.startswith(f"{ours}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train/loss",
+        "val/loss",
+        "train/epoch",
+        "train/global_step",
+        "train/throughput",
+        "system/gpu_utilization",
+        "system/memory_usage",
+        "train/policy_loss",
+        "train/value_loss",
+        "train/kl_loss",
+        "train/reward",
+        "train/advantage",
+        "train/entropy",
+        "rollout/throughput",
+    ],
+)
+def test_a_name_of_a_metric_as_notes_have_it_is_found(name: str, index: Index) -> None:
+    assert best(name, index) == ("word", f"word: {name}")
 
 
 def test_everything_has_an_entry_that_its_name_finds(index: Index) -> None:
