@@ -15,6 +15,7 @@ from bs4_agent.errors import Busy, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
+from bs4_agent.playbooks import words
 from bs4_agent.runs.files import read_json, read_passing, write_json
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import KEPT, numbers, output
@@ -83,7 +84,7 @@ class Jobs:
                 f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. "
                 "Release the pod."
             )
-        return f"{len(living)} processes ended"
+        return f"{words.processes(len(living))} ended"
 
     def run(
         self,

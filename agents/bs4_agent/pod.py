@@ -29,6 +29,7 @@ from bs4_agent.launch.environment import inherited
 from bs4_agent.launch.gpus import device_ids, lived_beside
 from bs4_agent.launch.start import composed, launch
 from bs4_agent.lifecycle import earlier_boots
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.preflight import planned
 from bs4_agent.probes.vllm import health
@@ -386,7 +387,7 @@ class Pod:
                 f"{', '.join(map(str, left))} survived SIGKILL: it hangs in the kernel. "
                 "Release the pod."
             )
-        return f"{len(targets)} processes ended"
+        return f"{words.processes(len(targets))} ended"
 
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
@@ -583,10 +584,7 @@ class Pod:
         self.runs.register(spec)
         for path in paths:
             trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
-        return (
-            f"moved {len(paths)} director{'y' if len(paths) == 1 else 'ies'} to the trash of "
-            f"{spec.run}"
-        )
+        return f"moved {words.directories(len(paths))} to the trash of {spec.run}"
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
         """Return the newest checkpoint of the run in its object store that can be restored, as a

@@ -4,14 +4,13 @@ only on what is known and change nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bs4_console.checks.outside import Outside, beside_the_pod
 from bs4_console.pods.observer import without_the_pod
-from bs4_console.pods.state import STALE_S, PodState, RunState
+from bs4_console.pods.state import STALE_S, PodState, RunState, disk_percent
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
@@ -299,7 +298,7 @@ def _disks(pod: PodState) -> list[Reason]:
     found = []
     disks = _measured_disks(pod)
     for disk in disks:
-        used = 100.0 * disk["used"] / (disk["total"] or math.inf)
+        used = disk_percent(disk) or 0.0
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
             found.append(

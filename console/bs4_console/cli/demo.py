@@ -201,8 +201,26 @@ async def _broken(app: ConsoleApp, scenario: Scenario, stage: Stage) -> None:
         await scenario.prepare(stage)
         await scenario.inject(stage)
         app.say(f"It is broken now. When it is named: {keys.format(**app.keys)}.")
+        await _pointed_at(app, scenario.failure)
     except ConsoleError as error:
         app.say(f"The pod could not be broken: {error.message}", error.next_step, severity="error")
+
+
+async def _pointed_at(app: ConsoleApp, failure: str) -> None:
+    """Wait until an incident about this failure is open, and put the fleet's cursor on its row, so
+    that the keys act on the run that has failed. A person who is on another screen stays there.
+    """
+    from bs4_console.tui.screens.fleet import FleetScreen
+
+    while True:
+        for pod in app.fleet.pods:
+            for incident in pod.ledger.open_incidents():
+                if incident.failure == failure:
+                    if isinstance(app.screen, FleetScreen):
+                        app.screen.draw_safely()  # its row may have come just now
+                        app.screen.point_at(pod.name, incident.run)
+                    return
+        await asyncio.sleep(0.2)
 
 
 async def _play(options: argparse.Namespace) -> int:

@@ -89,6 +89,17 @@ class Link:
         self.state, self.detail, self.next_step = state, detail, next_step
 
 
+def disk_percent(disk: Mapping[str, Any]) -> float | None:
+    """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
+    what is reserved for root counts as used up. Returns None if the filesystem does not answer.
+    """
+    used, free, total = disk.get("used"), disk.get("free"), disk.get("total")
+    if used is None or not total:
+        return None
+    room = total if free is None else used + free
+    return 100.0 * float(used) / float(room or 1)
+
+
 @dataclass(kw_only=True)
 class RunState:
     """One run on one pod. `view` has what the pod's journal says of the run; the other fields are

@@ -411,6 +411,10 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             return f":{command.names[0]} works on {', '.join(sorted(command.where))}."
         if complaint := self.lacks(command, screen):
             return complaint
+        if command.clears and not args:
+            self.call_later(screen.prompted, command.clears, "", final=True)
+            self.say(f"{command.title}: none now; {self.keys[command.id]} asks for one.")
+            return ""
         self.call_later(self.handler(command, screen), args)
         return ""
 

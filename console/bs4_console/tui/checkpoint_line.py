@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.errors import ConsoleError
+from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line
 
 if TYPE_CHECKING:
@@ -69,12 +70,16 @@ class CheckpointLine:
         from bs4_console.checkpoints import listing  # imported already, for the answer
 
         order = listing.standing(self._pod, self._run)
-        return _told(listing.line(found), order, found, self._app.clock.wall())
+        told = listing.line(found)
+        if self.age > self._every_s + FIRST_S:
+            told += f"; seen {formatting.age(self.age)} ago"
+        return _told(told, order, found, self._app.clock.wall())
 
     def report(self) -> dict[str, Any] | None:
         """Return the checkpoint report of the pod's last answer with the ages of now, or None if
         there is none. Also query the pod in the background if the answer is older than LOOK_S (60)
-        seconds, or FIRST_S (10) while no checkpoint can be resumed, or if the run has started or
+        seconds, or FIRST_S (10) while no checkpoint can be resumed or one is being written, if the
+        next one should be there, or if the run has started or
         ended since the last query. A later call returns the new answer.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
@@ -113,10 +118,14 @@ class CheckpointLine:
             importlib.import_module, "bs4_console.checkpoints.listing"
         )
         pause = self._every_s
+        offset = self._pod.link.clock_offset or 0.0
         try:
             found = await checkpoints.of_pod(session, self._run)
-            if found["resumable"] is None:
+            if found["resumable"] is None or _writes(found):
                 pause = min(pause, FIRST_S)
+            elif (due := found["forecast"].get("next_t")) is not None and found["live"]:
+                # The next one is looked for when it should be there, not up to a minute later.
+                pause = min(pause, max(FIRST_S, due - self._app.clock.wall() - offset))
             self._found, self._found_at, self.trouble = found, self._app.clock.mono(), ""
         except ConsoleError as error:
             # The line is empty then, because errors of the link or the run are shown elsewhere. The
@@ -127,6 +136,14 @@ class CheckpointLine:
             self._asking = False
             if self._answered is not None:
                 self._answered()
+
+
+def _writes(found: dict[str, Any]) -> bool:
+    """Return True if the newest checkpoint is young and not complete: it is being written."""
+    newest = max(found["checkpoints"], key=lambda one: int(one["step"]), default=None)
+    if newest is None or newest["complete"] or not found["live"]:
+        return False
+    return newest["age_s"] is not None and newest["age_s"] < WRITTEN_S
 
 
 def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:

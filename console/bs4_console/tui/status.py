@@ -7,6 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line
 
@@ -238,6 +239,18 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
     return f"no step for {formatting.duration(waited)} (usually {formatting.pace(usual)})"
 
 
+def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
+    """Return the seconds until the run reaches its last step at its present pace. Returns None if
+    that is not known, or if nothing says that it gets there: it is not running, the link is down,
+    its next step is late, or a critical incident is open.
+    """
+    if run.word != "running" or link_down(pod) or late(pod, run, clock):
+        return None
+    if any(incident.severity == "critical" for incident in incidents_of(pod, run)):
+        return None
+    return run.eta_seconds()
+
+
 def full_disks(pod: PodState) -> list[str]:
     """Return a phrase like "/ 97% full" for every disk of the pod, and for /dev/shm, that is at
     least FULL_PERCENT (95) percent full. Empty if none is.
@@ -245,7 +258,7 @@ def full_disks(pod: PodState) -> list[str]:
     host = pod.latest.get("host") or {}
     found = []
     for disk in host.get("disks") or []:
-        share = formatting.percent(disk.get("used"), disk.get("total"))
+        share = disk_percent(disk)
         if share is not None and share >= FULL_PERCENT:
             found.append(f"{disk.get('path', 'disk')} {share:.0f}% full")
     shm = formatting.percent(host.get("shm_used"), host.get("shm_total"))

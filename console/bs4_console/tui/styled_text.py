@@ -51,8 +51,8 @@ _LIGHT = {
     "text": "#1b1b1b",
 }
 
-#: The hues of a log's sources, on a dark and on a light background. They mean nothing but "another
-#: source".
+#: The hues of a log's sources and of compared curves, on a dark and on a light background. They
+#: mean nothing but "another one".
 _HUES = {
     True: ("#7fb4d9", "#c5a3e0", "#d9a87f", "#8fc7b0", "#d98fae", "#b0b36b"),
     False: ("#1f5f8b", "#6b3fa0", "#8a4b12", "#1d6b52", "#8b2455", "#5c5f12"),
@@ -166,6 +166,13 @@ def mix(first: str, second: str, share: float) -> str:
     it, from 0 (only `first`) to 1.
     """
     return Color.parse(first).blend(Color.parse(second), share).hex6
+
+
+def hue(number: int) -> str:
+    """Return the role of one of several sources or curves, which only tells them apart. `number` is
+    its place among them; after the last hue the first comes again.
+    """
+    return f"hue{number % len(_HUES[True])}"
 
 
 def text_of(line: Iterable[Span]) -> str:

@@ -588,3 +588,15 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
         assert (root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml").read_text() == CONFIG
         deaths += 1
     assert deaths >= 9
+
+
+def test_a_move_of_nothing_says_so_and_a_move_of_one_is_singular(pod_actions: PodActions) -> None:
+    pod_actions.checkpoints = [set_of(pod_actions, 5)]
+    where = dataclasses.replace(context(pod_actions), resume=5)
+    planned = STEPS["move_steps"].plan(where, {})
+    assert planned is not None
+    assert planned.title == "Move nothing: nothing is there that step 5 does not need"
+    (pod_actions.layout.trainer_checkpoints / "step_9").mkdir(parents=True)
+    planned = STEPS["move_steps"].plan(where, {})
+    assert planned is not None
+    assert planned.title.startswith("Move 1 directory that step 5 does not need")

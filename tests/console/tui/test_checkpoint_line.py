@@ -150,3 +150,25 @@ async def test_it_is_asked_again_when_the_run_has_ended_and_soon_while_there_is_
             detail="gone",
         )
         await until(pilot, lambda: "no checkpoint yet" in _drawn(app))
+
+
+async def test_the_next_checkpoint_is_looked_for_when_it_should_be_there() -> None:
+    session, now = fixtures.healthy(), [0.0]
+    due = report()
+    due["forecast"]["next_t"] = fixtures.NOW + 20.0
+    session.checkpoints = due
+    app: Any = ConsoleApp(
+        fixtures.fleet(session),
+        clock=Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0]),
+    )
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "step 180 can be resumed" in _drawn(app))
+        session.checkpoints = report() | {"resumable": 200}
+        now[0] = 19.0
+        assert "step 180 can be resumed" in _drawn(app)
+        now[0] = 21.0
+        await until(pilot, lambda: "step 200 can be resumed" in _drawn(app))
+        session.state.link.state = "lost"
+        now[0] = 100.0
+        assert "seen 1m ago" in _drawn(app), "what is not asked any more has its age"

@@ -159,3 +159,14 @@ async def test_a_run_that_is_removed_leaves_its_line() -> None:
         del sessions[1].state.runs["math-7b"]
         app.screen.redraw()
         assert "compared" not in panel(app, "#alarm")
+
+
+def test_compared_curves_have_a_hue_each_in_plot_title_and_legend() -> None:
+    mine = [(step, 1.0) for step in range(40)]
+    others = [
+        braille.Overlay(letter, n, [(s, 2.0 + n) for s, _ in mine]) for n, letter in enumerate("BC")
+    ]
+    drawn = curves.chart(curves.Curve("reward", mine, others=others), 60, 12, 0, 39)
+    dashes = {role for line in drawn[1:-1] for text, role in line if text.strip("⠀ .0123456789")}
+    assert {"accent", "hue1", "hue2", "hue1 bold", "hue2 bold"} <= dashes
+    assert {role for text, role in drawn[0] if text.strip() in ("B", "C")} == {"hue1", "hue2"}

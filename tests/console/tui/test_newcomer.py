@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from textual.widgets import Input
 
+from bs4_console.checks import verdict
+from bs4_console.cli import demo
+from bs4_console.pods.state import PodState
 from bs4_console.tui import status
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.views import fleet, incident, plan
+from bs4_console.tui.views import run as run_view
 from bs4_console.tui.widgets import curves, log_lines
 from bs4_console.tui.widgets.bars import KeyBar, NewsLine
 from bs4_console.tui.widgets.panel import Panel
@@ -128,6 +133,12 @@ def test_an_incident_that_is_over_says_so_before_its_title() -> None:
     found = dataclasses.replace(found, state="resolved")
     lines = incident.heading(found, pod, fixtures.CLOCK, 100)
     assert text_of(lines[0]).startswith(" ✔  RECOVERED. It was: Trainer and orchestrator wait")
+    (fix,) = pod.ledger.actions.values()
+    found = dataclasses.replace(found, state="cleared")
+    lines = incident.heading(found, pod, fixtures.CLOCK, 100, fix)
+    assert text_of(lines[0]).startswith(" ✔  RECOVERED. It was: "), "it went while the fix ran"
+    lines = incident.heading(found, pod, fixtures.CLOCK, 100)
+    assert text_of(lines[0]).startswith(" ✔  CLEARED BY ITSELF. It was: ")
     found = dataclasses.replace(found, state="open")
     lines = incident.heading(found, pod, fixtures.CLOCK, 100)
     assert "RECOVERED" not in text_of(lines[0])
@@ -336,3 +347,139 @@ def _source_of(app: Any, words: str) -> str:
     app.screen.pulse()
     found = [row for row in page(app).splitlines() if words in row]
     return found[0].split()[0] if found else ""
+
+
+def opened_again(pod: PodState) -> None:
+    """The same failure in the attempt that the fix has started."""
+    fixtures.journal(
+        pod,
+        "incident",
+        1,
+        event="opened",
+        incident="inc-again",
+        failure="step-desync",
+        run="math-7b",
+        attempt=3,
+        role="root",
+        severity="critical",
+        title="Trainer and orchestrator wait for each other at different steps",
+        summary="The trainer waits for step 61.",
+        playbook="step-desync",
+        where="pod",
+        evidence=[{"source": "trainer", "file": "/data/t.log", "line": 7, "text": "waits for 61"}],
+    )
+
+
+async def test_after_a_fix_that_failed_the_incident_shows_what_is_open_now() -> None:
+    session = fixtures.failed_fix()
+    app = console(session)
+    async with app.run_test(size=(120, 50)) as pilot:
+        await drive(pilot, [session], ("i",))
+        assert "EVIDENCE  as it was seen before this fix" in page(app)
+        assert "OPEN NOW" not in page(app)
+        opened_again(session.state)
+        await settle(pilot)
+        shown = page(app)
+        assert "OPEN NOW ] goes there" in shown
+        assert shown.index("NOT RECOVERED") < shown.index("waits for 61") < shown.index("EVIDENCE")
+        await drive(pilot, [session], ("right_square_bracket",))
+        shown = page(app)
+        assert "attempt 3" in shown
+        assert "The trainer waits for step 61." in shown
+        assert "ACTION step-desync" not in shown, "that fix was for the incident before"
+        assert "tried before: step-desync by alice@laptop at 03:11: ✖ NOT RECOVERED" in shown
+        assert "asks the agent what exactly it would do now" in shown
+
+
+def test_a_run_that_does_not_advance_has_no_eta() -> None:
+    healthy, hangs = fixtures.healthy().state, fixtures.desync().state
+    run, stuck = healthy.runs["code-14b"], hangs.runs["math-7b"]
+    assert status.eta(healthy, run, fixtures.CLOCK) == run.eta_seconds() is not None
+    assert stuck.eta_seconds() is not None
+    stuck.step_seen = fixtures.MONO
+    assert not status.late(hangs, stuck, fixtures.CLOCK)
+    assert status.eta(hangs, stuck, fixtures.CLOCK) is None, "a critical incident is open"
+    healthy.link.state = "lost"
+    assert status.eta(healthy, run, fixtures.CLOCK) is None
+    (row,) = fleet.pod_rows(healthy, fixtures.CLOCK)
+    assert (text_of(row.cells["eta"]), row.values["eta"]) == ("–", None)
+
+
+def test_a_disk_is_as_full_as_df_says() -> None:
+    """What is reserved for root is not room: df counts it as used up."""
+    session = fixtures.healthy()
+    disk = session.state.latest["host"]["disks"][0]
+    disk |= {"used": 90 * fixtures.GIB, "free": 2 * fixtures.GIB, "total": 100 * fixtures.GIB}
+    assert "90/100G 98% FULL" in text_of(run_view.host_line(session.state, fixtures.CLOCK, 120))
+    assert text_of(fleet.disk_summary(session.state)) == "98%"
+    assert status.full_disks(session.state) == ["/data 98% full"]
+    found = verdict.judge(session.state).line()
+    assert "/data is 98 % full" in found
+
+
+async def test_a_command_that_is_typed_without_a_filter_shows_all() -> None:
+    sessions = fixtures.everything()
+    app = console(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, (":filter h100", ":filter"))
+        assert app.screen.filter_text == ""
+        assert not app.screen.prompt.is_open
+        assert "Filter: none now; / asks for one." in text(app, NewsLine)
+        await drive(pilot, sessions, ("/h100", "slash"))
+        assert app.screen.prompt.field.value == "h100", "the key edits the filter"
+
+
+async def test_a_command_that_is_refused_is_replaced_by_the_next_one() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], (":rum x",))
+        assert "There is no command 'rum'" in page(app)
+        await pilot.press(*"gpus", "enter")
+        await until(pilot, lambda: type(app.screen).__name__ == "GpusScreen")
+
+
+async def test_a_plan_is_offered_only_where_there_is_a_playbook() -> None:
+    session = fixtures.desync()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        assert "p make plan" in text(app, KeyBar)
+        (found,) = session.state.ledger.open_incidents()
+        found.playbook = None
+        await settle(pilot)
+        assert "make plan" not in text(app, KeyBar)
+
+
+async def test_enter_on_a_checkpoint_says_what_can_be_done_with_it() -> None:
+    session = fixtures.saved()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("D",))
+        await until(pilot, lambda: bool(app.screen.table.rows))
+        step = app.screen.table.selected.key[1]
+        await drive(pilot, [session], ("enter",))
+        assert f"Step {step} is shown below with its parts; :restore {step}" in text(app, NewsLine)
+        await drive(pilot, [session], ("end", "enter"))
+        assert "is only in the store: :restore" in text(app, NewsLine)
+
+
+async def test_the_cursor_goes_to_the_run_that_practice_has_broken() -> None:
+    session = fixtures.desync(incident=False)
+    other = fixtures.healthy()
+    app = console(session, other)
+
+    async def inject(stage: Any) -> None:
+        opened_again(session.state)
+
+    async def prepare(stage: Any) -> None:
+        return
+
+    scenario: Any = SimpleNamespace(
+        name="step-desync", failure="step-desync", prepare=prepare, inject=inject
+    )
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.screen.table.cursor = ("h100-b", "code-14b")
+        await demo._broken(app, scenario, SimpleNamespace(pod=session.state))  # type: ignore[arg-type]
+        assert app.screen.table.cursor == ("h100-a", "math-7b")

@@ -12,6 +12,7 @@ from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import Holder
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.identity import Identity
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions, shown_processes
 from bs4_agent.runs.model import Member
 
@@ -137,7 +138,7 @@ def _ending(
             targets.append({**member.identity.as_dict(), "dead_run": run})
     return Planned(
         kind,
-        f"End the {len(members)} processes that are left of {', '.join(dead)}{holding}",
+        f"End {words.processes(len(members))} left of {', '.join(dead)}{holding}",
         "kill -TERM " + " ".join(str(t["pid"]) for t in targets),
         {},
         targets,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
@@ -35,8 +36,8 @@ class MoveRun:
         found = _existing(roots)
         return Planned(
             "move_run",
-            f"Move everything that {context.run} has written to its trash ({len(found)} "
-            "directories)",
+            f"Move everything that {context.run} has written to its trash "
+            f"({words.directories(len(found))})",
             moves_to_trash(found),
             {"roots": roots},
             [],
@@ -64,7 +65,7 @@ class MoveRun:
                 context.run, Path(target["path"]), context.action, everything=True
             )
             say(f"moved {target['path']} to {moved}")
-        return f"moved {len(targets)} directories"
+        return f"moved {words.directories(len(targets))}"
 
 
 def _existing(roots: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
@@ -52,10 +53,12 @@ class MoveSteps:
         wanted = f"step {selector['above']}"
         if selector["above"] == _NOTHING:
             wanted = "a new start"
-        title = (
-            f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
-            "not need to the run's trash"
-        )
+        title = f"Move nothing: nothing is there that {wanted} does not need"
+        if found:
+            title = (
+                f"Move {words.directories(len(found))} that {wanted} does not need to the run's "
+                "trash"
+            )
         return Planned(
             "move_steps",
             title,
@@ -82,7 +85,7 @@ class MoveSteps:
         found = in_the_way(planned.parameters, _kept(context))
         if len(found) > planned.parameters["limit"]:
             raise PlanChanged(
-                f"{len(found)} directories lie above step {above} by now, more than were "
+                f"{words.directories(len(found))} above step {above} by now, more than were "
                 "confirmed; make a new plan."
             )
         return targets_at(found)
@@ -98,7 +101,7 @@ class MoveSteps:
         for target in targets:
             moved = context.pod_actions.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
-        return f"moved {len(targets)} directories"
+        return f"moved {words.directories(len(targets))}"
 
 
 def _kept(context: Context) -> set[int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import PlanChanged
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
 
 
@@ -24,7 +25,8 @@ class StopRun:
         members = living(facts)
         title, command = f"{context.run} is already stopped", ""
         if members:
-            title = f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}"
+            of_it = words.processes(len(members))
+            title = f"Stop {context.run}: {of_it} of attempt {facts.attempt}"
             command = context.pod_actions.stop_command(context.run)
         return Planned(
             "stop_run",

@@ -72,7 +72,8 @@ class Command:
     and the pod are not read-only). `hint` is its place in the key bar, or 0 if it is not shown
     there. `args` says in the help what may follow the name. `completes` is the kind of values that
     Tab offers for that, such as "pods", or "" for none. `synonyms` are other words, with blanks
-    between them, by which the palette and the help find the command.
+    between them, by which the palette and the help find the command. `clears` is the kind of prompt
+    whose text the name alone takes away when it is typed, such as "/", or "".
     """
 
     id: str
@@ -86,6 +87,7 @@ class Command:
     args: str = ""
     completes: str = ""
     synonyms: str = ""
+    clears: str = ""
 
     @property
     def handler(self) -> str:

@@ -25,8 +25,9 @@ COMMANDS = (
         help="Go one level deeper: from the fleet into the run or pod under the cursor, from a run "
         "into its incident, from an incident into the log where it was seen, in a log into the "
         "entry of the line, in the journal to the run that it was done to, among GPUs to the run "
-        "that holds it. With a path, that file of the pod.",
-        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS),
+        "that holds it, among checkpoints what can be done with it. With a path, that file of the "
+        "pod.",
+        where=on(FLEET, RUN, INCIDENT, LOG, JOURNAL, GPUS, CHECKPOINTS),
         needs=("pod",),
         hint=10,
         args="[PATH]",

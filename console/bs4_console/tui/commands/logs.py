@@ -53,6 +53,7 @@ COMMANDS = (
         where=on(FLEET, RUN, LOG, JOURNAL, GPUS, CHECKPOINTS, HELP),
         hint=50,
         args="[PATTERN]",
+        clears="/",
     ),
     Command(
         id="find",
@@ -86,6 +87,7 @@ COMMANDS = (
         "several, empty marks nothing.",
         where=on(RUN, LOG),
         args="[PATTERN]",
+        clears="highlight ",
     ),
     Command(
         id="go",

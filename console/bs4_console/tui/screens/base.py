@@ -357,7 +357,7 @@ class ConsoleScreen(Screen[None]):
             return
         complaint = self.console_app.typed(event.text, self)
         if complaint:
-            self.prompt.complain(complaint)
+            self.prompt.refuse(complaint)
         else:
             self.prompt.close()
             self.refocus()

@@ -141,6 +141,23 @@ class CheckpointsScreen(TableScreen):
 
     # -- commands
 
+    def do_open(self, args: str) -> None:
+        """Say what can be done with the checkpoint under the cursor, whose parts are shown already.
+        `args` is ignored.
+        """
+        row, one, keys = self.row(), self._one(), self.console_app.keys
+        if row is None:
+            self.console_app.say("There is no checkpoint to open.", severity="warning")
+            return
+        step = row.key[1]
+        said = f"Step {step} is only in the store: :restore {step} brings it to the pod."
+        if one is not None:
+            said = f"Step {step} is shown below with its parts; :restore {step} fetches its copy"
+            if one["complete"] and self._timely(commands.BY_ID["merge"]):
+                said += f", {keys['merge']} merges it"
+            said += "."
+        self.console_app.say(said)
+
     def do_keep(self, args: str) -> None:
         """Ask for confirmation, and then give the pod the retention order in `args`, "N", "N M" or
         "off". If `args` is empty, open the prompt in which it is typed.

@@ -82,32 +82,54 @@ class IncidentScreen(MomentCommands, PageScreen):
     def plan(self) -> PlanView | None:
         """Return the newest plan that the agent has made of this page's playbook for its run. If
         the agent refused to make one, that is returned too, with the reason in its field `refused`.
-        Returns None if there is neither. Once a plan was requested on this page, only the answer to
-        that request is returned, and None until it has come.
+        Returns None if there is neither, or if it was made for an incident before this one. Once a
+        plan was requested on this page, only the answer to that request is returned, and None until
+        it has come.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
             return next(made, None)
-        if self.playbook_id:
-            return plans.newest(self.pod, self.run_name, self.playbook_id)
-        return None
+        if not self.playbook_id:
+            return None
+        plan, incident = plans.newest(self.pod, self.run_name, self.playbook_id), self.incident
+        if plan is not None and incident is not None:
+            made_for = plan.plan.get("incident") or incident.id
+            return plan if made_for == incident.id or plan.t >= incident.opened_t else None
+        return plan
 
     @property
     def action(self) -> ActionView | None:
         """Return the newest action that carries out this page's playbook, or another repair of its
-        incident, for its run, whether under way or ended. Returns None if there is none, or if it
-        has ended and a new plan was made after that.
+        incident, for its run, whether under way or ended. Returns None if there is none, if it has
+        ended and a new plan was made after that, or if it had ended before the incident was opened:
+        that repaired something else.
         """
+        action, plan = self._newest_action(), self.plan
+        if action is None or self._is_earlier(action):
+            return None
+        if action.ended and plan is not None and plan.t > action.updated_t:
+            return None
+        return action
+
+    def _newest_action(self) -> ActionView | None:
         found = [
             a
             for a in self.pod.ledger.actions.values()
             if (a.kind, a.run) == ("playbook", self.run_name) and self._is_mine(a)
         ]
-        action = max(found, key=lambda a: a.accepted_t, default=None)
-        plan = self.plan
-        if action is None or (action.ended and plan is not None and plan.t > action.updated_t):
-            return None
-        return action
+        return max(found, key=lambda a: a.accepted_t, default=None)
+
+    def _is_earlier(self, action: ActionView) -> bool:
+        """Return True if the action was over, or had begun the run again, before this page's
+        incident was opened.
+        """
+        incident = self.incident
+        return (
+            incident is not None
+            and action.ended
+            and action.incident != incident.id
+            and action.accepted_t < incident.opened_t
+        )
 
     def _is_mine(self, action: ActionView) -> bool:
         if action.playbook == self.playbook_id:
@@ -175,7 +197,7 @@ class IncidentScreen(MomentCommands, PageScreen):
             [("  playbook ", "head"), (playbook, "bold"), (f" for {self.run_name}", "")]
         ]
         if self.incident is not None:
-            title = view.heading(self.incident, self.pod, app.clock, width)
+            title = view.heading(self.incident, self.pod, app.clock, width, self.action)
         self.query_one("#title", Panel).show(title)
         self.text.show(self._page(width - 4))
 
@@ -189,15 +211,33 @@ class IncidentScreen(MomentCommands, PageScreen):
             if lines:
                 return [*lines, []]
             return [self._plan_key(_ASKS)]
-        known = view.evidence(self.incident, width)
+        action = self.action
+        known = view.evidence(self.incident, width, action)
         run = self.pod.runs.get(self.run_name)
         runs = [] if run is None else [run]
         others = observers.lines(self.pod, runs, self.console_app.clock, width)
+        if later := self._later():
+            known = [*view.later(later, self.pod, self.console_app.keys, width), [], *known]
         if lines:
             return [*lines, [], *known, [], *others]
+        if (earlier := self._newest_action()) is not None and self._is_earlier(earlier):
+            known += plans.earlier(earlier, self.pod, width)
         text = playbook.load(self.playbook_id or self.incident.failure)
         fix = view.would_do(text, self.incident, self.console_app.keys, width)
         return [*known, [], *fix, [], *others]
+
+    def _later(self) -> list[IncidentView]:
+        """Return the open incidents of the run that came after this one, if this one is over or its
+        fix has ended: what is wrong now is in them.
+        """
+        incident, action = self.incident, self.action
+        if incident is None or (incident.state == "open" and (action is None or not action.ended)):
+            return []
+        return [
+            other
+            for other in self.pod.ledger.open_incidents(self.run_name)
+            if other.id != incident.id and other.opened_t > incident.opened_t
+        ]
 
     def _progress(self, width: int) -> list[Line]:
         """Return the action, else the plan, else that it is being made. Empty if there is none."""

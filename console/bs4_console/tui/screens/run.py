@@ -345,7 +345,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             return self.curves_large
         if command.id in OF_LOGS:
             return not self.curves_large
-        return command.id != "plan" or bool(self.subject().incidents)
+        return command.id != "plan" or any(one.playbook for one in self.subject().incidents)
 
     # -- commands
 

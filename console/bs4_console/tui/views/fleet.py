@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, joined, text_of, width_of
 
@@ -283,12 +284,13 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         "disk": _fullest(pod),
     }
     if run is not None:
-        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
+        eta = status.eta(pod, run, clock)
+        cells |= _numbers(run, faded, eta)
         values |= {
             "run": run.name,
             "trainer": run.view.trainer,
             "step": run.step,
-            "eta": run.eta_seconds(),
+            "eta": eta,
             "pace": run.step_seconds(),
             "reward": newest(run.orchestrator_steps, "reward"),
         }
@@ -323,14 +325,13 @@ def _trouble(
     return ""
 
 
-def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
-    eta = run.eta_seconds()
+def _numbers(run: RunState, role: str, eta: float | None) -> dict[str, Line]:
     reward = newest(run.orchestrator_steps, "reward")
     return {
         "run": [(run.name, role)],
         "trainer": [(run.view.trainer, "dim")],
         "step": step_line(run, role),
-        "eta": [(formatting.NONE if eta is None or stalled else formatting.duration(eta), role)],
+        "eta": [(formatting.NONE if eta is None else formatting.duration(eta), role)],
         "pace": [(formatting.pace(run.step_seconds()), role)],
         "reward": [(f"{reward:.3f}" if reward is not None else formatting.NONE, role)],
     }
@@ -394,7 +395,7 @@ def disk_summary(pod: PodState, role: str = "") -> Line:
 def _fullest(pod: PodState) -> float | None:
     found: float | None = None
     for disk in (pod.latest.get("host") or {}).get("disks") or []:
-        share = formatting.percent(disk.get("used"), disk.get("total"))
+        share = disk_percent(disk)
         if share is not None and (found is None or share > found):
             found = share
     return found

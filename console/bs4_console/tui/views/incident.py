@@ -10,7 +10,7 @@ from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bs4_console.pods.state import IncidentView, PodState
+    from bs4_console.pods.state import ActionView, IncidentView, PodState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 
@@ -30,10 +30,20 @@ _STATE = {
 _OVER = {"resolved": "RECOVERED. It was: ", "cleared": "CLEARED BY ITSELF. It was: "}
 
 
-def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
+def heading(
+    incident: IncidentView,
+    pod: PodState,
+    clock: Clock,
+    width: int,
+    action: ActionView | None = None,
+) -> list[Line]:
     """Return the incident's title in lines of at most `width` cells, and below it one line with its
-    severity, role, failure, run, start and state.
+    severity, role, failure, run, start and state. `action` is its repair, or None: an incident that
+    was gone before the repair was verified has not cleared by itself.
     """
+    state: str = incident.state
+    if state == "cleared" and action is not None and action.result.get("recovered"):
+        state = "resolved"
     offset = pod.link.clock_offset or 0.0
     sign, role, until = "✔", "good bold", incident.updated_t
     if incident.state == "open":
@@ -52,19 +62,22 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
         (subject, ""),
         (f" · since {since} ({formatting.duration(until - incident.opened_t)})", "dim"),
         (" · ", "dim"),
-        _STATE.get(incident.state, (incident.state, "warn")),
+        _STATE.get(state, (state, "warn")),
     ]
     if width_of(facts) > width:
         facts.remove((failure, ""))  # it stands in the top bar too
-    title = fold(f"{_OVER.get(incident.state, '')}{incident.title}", width - 6, "bold")
+    title = fold(f"{_OVER.get(state, '')}{incident.title}", width - 6, "bold")
     return [*hanging([(f" {sign} ", role), (" ", "")], title), cut(facts, width)]
 
 
-def evidence(incident: IncidentView, width: int) -> list[Line]:
+def evidence(incident: IncidentView, width: int, action: ActionView | None = None) -> list[Line]:
     """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
-    line number and text of each entry; and what could not be observed on the pod.
+    line number and text of each entry; and what could not be observed on the pod. `action` is the
+    repair that the page shows above, or None: what was seen before it is headed so.
     """
     lines: list[Line] = [[("EVIDENCE", "head")]]
+    if incident.state == "open" and action is not None and incident.updated_t < action.accepted_t:
+        lines[0].append(("  as it was seen before this fix", "warn" if action.ended else "dim"))
     if incident.summary:
         lines += fold(incident.summary, width)
     for entry in incident.evidence:
@@ -73,6 +86,35 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
         lines.append([("no line of a log: it was seen in processes, GPUs or files", "dim")])
     for gap in incident.coverage:
         lines += _unseen(str(gap), width)
+    return [cut(line, width) for line in lines]
+
+
+def later(
+    incidents: Sequence[IncidentView], pod: PodState, keys: dict[str, str], width: int
+) -> list[Line]:
+    """Return the open incidents that came after the page's own, in lines of at most `width` cells:
+    title, time, summary and the newest line of evidence of each, and the key that goes there.
+    `keys` maps the ids of commands to their keys.
+    """
+    offset = pod.link.clock_offset or 0.0
+    lines: list[Line] = [
+        [
+            ("OPEN NOW ", "head"),
+            (keys["next-incident"], "key @next-incident"),
+            (" goes there", "@next-incident"),
+        ]
+    ]
+    for incident in incidents:
+        sign, role = "▲", "warn bold"
+        if incident.severity == "critical":
+            sign, role = "✖", "bad bold"
+        since: Line = [(f"  since {formatting.of_day(incident.opened_t - offset)}", "dim")]
+        lines += hanging([(f"{sign} ", role)], fold(incident.title, width - 2, role))
+        lines[-1] += since
+        if incident.summary:
+            lines += fold(incident.summary, width, "", 2)[:3]
+        for entry in incident.evidence[-1:]:
+            lines += _seen(entry, width)
     return [cut(line, width) for line in lines]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import formatting
-from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold
+from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -329,3 +329,13 @@ def verdict(action: ActionView, width: int) -> list[Line]:
         head = [("✖ ", "bad bold"), (word, "bad bold")]
     why = action.detail or str(action.result.get("message", ""))
     return [head, *(fold(why, width, "", 2) if why else [])]
+
+
+def earlier(action: ActionView, pod: PodState, width: int) -> list[Line]:
+    """Return an ended action in one line of at most `width` cells, for an incident that was opened
+    after it: what was tried, by whom and when, and its verdict.
+    """
+    at = formatting.of_day(action.accepted_t - (pod.link.clock_offset or 0.0))
+    word = text_of(verdict(action, width)[0])
+    by = action.who or "nobody named"
+    return [cut([(f"tried before: {action.playbook} by {by} at {at}: {word}", "dim")], width)]

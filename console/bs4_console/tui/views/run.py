@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, whole, width_of
 from bs4_console.tui.views.fleet import newest, step_line
@@ -68,7 +69,7 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
     if phrase := status.late(pod, run, clock):
         yield [("   ", ""), (phrase, "warn bold")]
     else:
-        eta = None if status.link_down(pod) else run.eta_seconds()
+        eta = status.eta(pod, run, clock)
         yield [
             ("   eta ", "dim"),
             (formatting.NONE if eta is None else formatting.duration(eta), "bold"),
@@ -123,11 +124,17 @@ def _host(record: dict[str, Any], width: int) -> Line:
         line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
     parts = [
-        _share(gap, "mem", host.get("mem_used"), host.get("mem_total")),
-        _share(gap, "shm", host.get("shm_used"), host.get("shm_total")),
+        _amount(gap, "mem", host.get("mem_used"), host.get("mem_total")),
+        _amount(gap, "shm", host.get("shm_used"), host.get("shm_total")),
     ]
     for disk in host.get("disks") or []:
-        part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
+        part = _share(
+            gap,
+            str(disk.get("path", "disk")),
+            disk.get("used"),
+            disk.get("total"),
+            disk_percent(disk),
+        )
         if disk.get("read_only"):
             part.append((" READ-ONLY", "bad bold"))
         parts.append(part)
@@ -167,8 +174,13 @@ def faded(line: Line) -> Line:
     return found
 
 
-def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
-    share = formatting.percent(used, total)
+def _amount(gap: str, name: str, used: float | None, total: float | None) -> Line:
+    return _share(gap, name, used, total, formatting.percent(used, total))
+
+
+def _share(
+    gap: str, name: str, used: float | None, total: float | None, share: float | None
+) -> Line:
     line: Line = [(f"{gap}{name} ", "dim")]
     if share is None:
         return [*line, (formatting.NONE, "dim")]

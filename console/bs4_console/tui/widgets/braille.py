@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
-from bs4_console.tui.styled_text import Line
+from bs4_console.tui.styled_text import Line, hue
 from bs4_console.tui.widgets.curve_view import Point
 
 #: Dots of a braille cell by (column, row from the top).
@@ -77,8 +77,8 @@ def plot(
     canvas = _Canvas(width, height)
     layers = []
     for overlay, columns in zip(others, beside, strict=True):
-        layers.append(canvas.layer())
-        end = _draw(layers[-1], columns, low, high, dash=DASHES[overlay.dash]).end
+        layers.append((canvas.layer(), hue_of(overlay.letter)))
+        end = _draw(layers[-1][0], columns, low, high, dash=DASHES[overlay.dash]).end
         if end is not None:
             canvas.letters.setdefault(end, overlay.letter)
     dots, cells = canvas.layer(), canvas.layer()
@@ -95,6 +95,13 @@ def plot(
     for y in range(height - 1):
         rows.append(canvas.line(y, cells, dots, layers, set(), cursor))
     return [*rows, canvas.line(height - 1, cells, dots, layers, own.broken, cursor)]
+
+
+def hue_of(letter: str) -> str:
+    """Return the role in which the compared curve with this letter is drawn, as are its letter and
+    its sample.
+    """
+    return hue(ord(letter) - ord(OWN))
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
@@ -159,12 +166,16 @@ class _Canvas:
         y: int,
         cells: list[list[int]],
         dots: list[list[int]],
-        layers: Sequence[list[list[int]]],
+        layers: Sequence[tuple[list[list[int]], str]],
         broken: set[int],
         cursor: int | None,
     ) -> Line:
         """Return row `y` of the canvas as a line."""
-        drawn = [(cells[y], "accent"), *((layer[y], "") for layer in layers), (dots[y], "dim")]
+        drawn = [
+            (cells[y], "accent"),
+            *((layer[y], role) for layer, role in layers),
+            (dots[y], "dim"),
+        ]
         line: Line = []
         for x in range(self.width):
             character, role = " ", "accent"
@@ -173,7 +184,8 @@ class _Canvas:
             elif (x, y) == self.own:
                 character, role = OWN, "accent bold"
             elif (x, y) in self.letters:
-                character, role = self.letters[x, y], "bold"
+                character = self.letters[x, y]
+                role = f"{hue_of(character)} bold"
             else:
                 for row, topmost in drawn:
                     if row[x]:

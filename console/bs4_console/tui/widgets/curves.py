@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, Span, cut, joined, pad, spread, width_of
-from bs4_console.tui.widgets.braille import OWN, between, finite, height_of, plot, sample
+from bs4_console.tui.widgets.braille import OWN, between, finite, height_of, hue_of, plot, sample
 from bs4_console.tui.widgets.curve_data import (
     TITLES,
     Band,
@@ -175,7 +175,7 @@ def _title(
         title += _beyond(newest, curve.band, width)
     for other in curve.others if width >= _LABELLED else ():
         theirs = _number(_value_of(other.points, at))
-        title += [(f"  {other.letter} ", "dim"), (theirs, "")]
+        title += [(f"  {other.letter} ", hue_of(other.letter)), (theirs, "")]
     numbers = _finite_values(shown)
     if broken := len(shown) - len(numbers):
         title.append((f" {broken} NaN", "bad"))
@@ -324,8 +324,8 @@ def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line
     for other in others:
         line += [
             ("  ", ""),
-            (f"{other.letter} ", "bold"),
-            (sample(other.dash), ""),
+            (f"{other.letter} ", f"{hue_of(other.letter)} bold"),
+            (sample(other.dash), hue_of(other.letter)),
             (f" {other.name}", ""),
         ]
         line.append(("" if other.steps else ", no step yet", "warn"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bs4_console.logs.filter import compile_pattern, find_reach
 from bs4_console.logs.store import MARK
 from bs4_console.logs.text import DEBUG, ERROR, SUCCESS, WARNING, present
-from bs4_console.tui.styled_text import Line
+from bs4_console.tui.styled_text import Line, hue
 
 #: torchrun's prefix and the clock, then the level word.
 _HEAD = re.compile(
@@ -28,8 +28,6 @@ _COLUMNS = re.compile(
 _NO_CLOCK = re.compile(r"^(?P<level>TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL):\s+")
 #: Cells of the columns of clock and level.
 _CLOCK, _LEVEL = 9, 8
-#: How many hues the sources of a log have.
-HUES = 6
 #: Signs before a line that is pointed at or bookmarked. They are signs so that they are visible
 #: without colour too.
 POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
@@ -122,7 +120,7 @@ def source_span(names: Sequence[str], source: int) -> Line:
     if not width:
         return []
     name = names[source] if source < len(names) else "?"
-    return [(f"{name[: width - 1]:<{width}}", f"hue{source % HUES}")]
+    return [(f"{name[: width - 1]:<{width}}", hue(source))]
 
 
 def clip(line: Line, begin: int, end: int) -> Line:

@@ -173,6 +173,13 @@ class Prompt(Vertical):
         """
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
+    def refuse(self, sentence: str) -> None:
+        """Say why the text that was entered cannot be carried out. The text is selected: a letter
+        replaces it, an arrow keeps it.
+        """
+        self.complain(sentence)
+        self.field.selection = Selection(0, len(self.field.value))
+
     def known(self, complaint: str = "") -> None:
         """Complete the text again, because the pod has answered the query that was made when Tab
         was pressed. If the pod could not answer, `complaint` says why and is shown instead;
