@@ -60,7 +60,7 @@ async def test_without_the_fix_it_stays_broken():
 def test_what_does_not_apply_says_so():
     with pytest.raises(NotApplicableError, match="prime-rl-2026-01"):
         choose("step-desync", "prime-rl")
-    with pytest.raises(UsageError, match="step-desync"):
+    with pytest.raises(UsageError, match="demo --list"):
         choose("no-such-thing", "prime-rl")
 
 

@@ -116,7 +116,7 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod")
     parser.add_argument(
-        "--prompt-tokens", type=int, default=1500, metavar="N", help="the longest prompt (1500)"
+        "--prompt-tokens", type=int, metavar="N", help="tokens of the longest prompt (1500)"
     )
     parser.add_argument(
         "--run-dir",

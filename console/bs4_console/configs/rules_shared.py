@@ -10,7 +10,7 @@ from typing import Any
 from bs4_console.configs.catalog import all_of, finding, refuse_if
 from bs4_console.configs.families import PARSERS, family, known_bad, reads_pictures
 from bs4_console.configs.findings import Edit, Finding, Path, dotted, path_of
-from bs4_console.configs.view import View, table_in
+from bs4_console.configs.view import USUAL_PROMPT, View, table_in
 
 #: The highest rank of an adapter that vLLM serves.
 RANKS = 512
@@ -131,13 +131,14 @@ def context(view: View) -> float | None:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
-    """Yield a finding for each limit on training answers that, together with a prompt of
-    `Given.prompt_tokens` tokens, exceeds the context of the inference server, and for each that
-    alone exceeds the orchestrator's sequence length. Where the context is not set, the server takes
-    the model's own, so answer and prompt together are compared with the sequence length. A length
-    that is not known is not compared.
+    """Yield a finding for each limit on training answers that, together with the longest prompt,
+    exceeds the context of the inference server, and for each that alone exceeds the orchestrator's
+    sequence length. Where the context is not set, the server takes the model's own. Then answer and
+    prompt are compared with the sequence length, if `Given.prompt_tokens` says how long a prompt
+    is. A length that is not known is not compared.
     """
-    limit, prompt = context(view), view.given.prompt_tokens
+    limit, given = context(view), view.given.prompt_tokens
+    prompt = USUAL_PROMPT if given is None else given
     _, longest = sequence(view)
     for place, tokens in answer_places(view):
         if limit is not None and tokens + prompt > limit:
@@ -158,11 +159,11 @@ def answer_length(view: View) -> Iterator[Finding]:
                 view.line(place),
                 f"{place} = {tokens:g} is more than the sequence of {longest:g}.",
             )
-        elif longest is not None and limit is None and tokens + prompt > longest:
+        elif longest is not None and limit is None and given and tokens + given > longest:
             yield finding(
                 "R29",
                 view.line(place),
-                f"{place} = {tokens:g} and a prompt of about {prompt} are more than the sequence "
+                f"{place} = {tokens:g} and a prompt of {given} are more than the sequence "
                 f"of {longest:g}, and max_model_len, which would say so, is not set.",
                 "Lower max_tokens or raise seq_len, and set max_model_len to seq_len at most.",
             )

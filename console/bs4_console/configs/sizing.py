@@ -27,7 +27,7 @@ from bs4_console.configs.rules_january import common_gpus, ids
 from bs4_console.configs.rules_shared import first_model, january, key_of, sequence
 from bs4_console.configs.schema import Checker
 from bs4_console.configs.toml_lines import lines_of
-from bs4_console.configs.view import View
+from bs4_console.configs.view import USUAL_PROMPT, View
 from bs4_console.errors import NotApplicableError, UsageError
 
 GIB = 1 << 30
@@ -37,8 +37,6 @@ ACTIVATIONS, KEPT = 20.0, 0.1
 #: The vocabulary of current models in tokens, the CUDA context and buffers of one process in GiB,
 #: and the cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
-#: Tokens of a prompt for which a new config leaves room.
-_PROMPT = 1500
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 #: The lines of a new config that train an adapter.
 _ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
@@ -355,7 +353,7 @@ def _lengths(wish: Wish) -> tuple[int, int, int]:
     tokens, answer = (2048, 2000) if wish.gpus == 1 else (4096, 2048)
     if wish.answer is None:
         return tokens, answer, 4096
-    context = max(4096, _rounded(wish.answer + _PROMPT))
+    context = max(4096, _rounded(wish.answer + USUAL_PROMPT))
     return max(tokens, _rounded(wish.answer)), wish.answer, context
 
 
@@ -402,7 +400,7 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         f"{servers} GPU for inference, {values['trainers']} for the trainer"
         + (", the same one" if one else ""),
         f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
-        f"{answer} answer tokens and a prompt of {_PROMPT} fit a context of {context}",
+        f"{answer} answer tokens and a prompt of {USUAL_PROMPT} fit a context of {context}",
     ]
     return (
         _january_text(values) if wish.trainer == "prime-rl-2026-01" else _current_text(values)

@@ -12,6 +12,8 @@ from bs4_console.configs.schema import default, prefix_of
 
 #: Near the largest float of Python.
 _COUNTABLE = 10**300
+#: Tokens of the longest prompt where nobody says how many it has.
+USUAL_PROMPT = 1500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,7 @@ class Given:
     alone is judged.
 
     `launch` is the launch command. `gpus` is the pod's number of GPUs, and `prompt_tokens` the
-    length of a prompt in tokens. `run_dir` is the run's directory and `registry` the file of
+    longest prompt's length in tokens. `run_dir` is the run's directory and `registry` the file of
     recorded config versions. `env_version` is the installed version of the environment, and
     `installed` are the names of all installed environments. `running` are the output directories of
     runs that are running now. `beside` are other config files, whose W&B and adapter names must
@@ -29,7 +31,7 @@ class Given:
 
     launch: str = ""
     gpus: int | None = None
-    prompt_tokens: int = 1500
+    prompt_tokens: int | None = None
     run_dir: File | None = None
     registry: File | None = None
     env_version: str = ""

@@ -258,19 +258,6 @@ WRONG: list[tuple[str, str, list[tuple[str, str]]]] = [
     ("R29", OLD, [("max_tokens = 2048", "max_tokens = 10000 # <-")]),
     (
         "R29",
-        OLD,
-        [("max_tokens = 2048", "max_tokens = 2597 # <-"), ("max_model_len = 4096\n", "")],
-    ),
-    (
-        "R29",
-        NEW,
-        [
-            ("max_completion_tokens = 2048", "max_completion_tokens = 3000 # <-"),
-            ("max_model_len = 4096\n", ""),
-        ],
-    ),
-    (
-        "R29",
         NEW,
         [
             ("max_completion_tokens = 2048", "max_completion_tokens = 4097 # <-"),
@@ -701,8 +688,7 @@ FINE: list[tuple[str, str, list[tuple[str, str]]]] = [
             ("max_model_len = 4096", "max_model_len = 8192"),
         ],
     ),
-    ("R29", OLD, [("max_model_len = 4096\n", "")]),
-    ("R29", NEW, [("max_model_len = 4096\n", "")]),
+    ("R29", OLD, [("max_tokens = 2048", "max_tokens = 4096"), ("max_model_len = 4096\n", "")]),
     (
         "R30",
         OLD,
@@ -848,6 +834,23 @@ def test_a_near_miss(
     found = findings(tmp_path, trainer, changed(trainer, *changes))
     assert [item.as_dict() for item in found if item.id == rule] == []
     assert [item.as_dict() for item in found if item.level == "error"] == []
+
+
+@pytest.mark.parametrize(("trainer", "key"), [(OLD, "max_tokens"), (NEW, "max_completion_tokens")])
+def test_an_answer_and_a_prompt_whose_length_is_given_fit_the_sequence(
+    tmp_path: Path, trainer: str, key: str
+) -> None:
+    """Where nobody says how long a prompt is, the trainers' own examples would be warned of."""
+    text = changed(trainer, (f"{key} = 2048", f"{key} = 2597"), ("max_model_len = 4096\n", ""))
+    for given, warned in (
+        ({}, False),
+        ({"prompt_tokens": 1499}, False),
+        ({"prompt_tokens": 1500}, True),
+    ):
+        found = [
+            item.message for item in findings(tmp_path, trainer, text, **given) if item.id == "R29"
+        ]
+        assert len(found) == warned, given
 
 
 def test_every_rule_of_the_file_alone_has_a_case() -> None:
