@@ -123,13 +123,16 @@ async def check(stage: Stage, trainer: str, seconds: float, tmp_path: Path) -> N
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "seconds",
+    ("trainer", "seconds"),
     [
-        pytest.param(60.0, marks=pytest.mark.long, id="a minute"),
-        pytest.param(600.0, marks=pytest.mark.rounds, id="ten minutes"),
+        pytest.param("prime-rl-2026-01", 60.0, marks=pytest.mark.long, id="january, a minute"),
+        pytest.param("prime-rl", 60.0, marks=pytest.mark.rounds, id="current, a minute"),
+        pytest.param(
+            "prime-rl-2026-01", 600.0, marks=pytest.mark.rounds, id="january, ten minutes"
+        ),
+        pytest.param("prime-rl", 600.0, marks=pytest.mark.rounds, id="current, ten minutes"),
     ],
 )
-@pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_the_cause_is_still_named_and_mended_after_the_collapse(
     trainer: str, seconds: float, tmp_path: Path
 ) -> None:

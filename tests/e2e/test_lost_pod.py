@@ -13,14 +13,19 @@ from tests.e2e import rented
 from tests.e2e.rented import INTERVAL, STORE, until
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.beside,
     pytest.mark.skipif(not bare.usable(), reason="a bare practice pod needs git"),
 ]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        pytest.param("prime-rl-2026-01", marks=pytest.mark.rounds),
+        pytest.param("prime-rl", marks=pytest.mark.long),
+    ],
+)
 def test_destroyed_in_mid_step_and_goes_on_elsewhere(trainer: str) -> None:
     """What is in the store was brought there by the pod's own sync, and nothing else is left of the
     run.
