@@ -137,14 +137,18 @@ async def wait_for(
     return find(pod, name)
 
 
-async def until(condition: Callable[[], bool], timeout: float, what: str) -> None:
+async def until(
+    condition: Callable[[], bool], timeout: float, what: str | Callable[[], str]
+) -> None:
     """Call `condition` every 20 ms until it returns True. Raises TimeoutError if `timeout` seconds
-    pass first; `what` ends the message, "Waited 60 s in vain for <what>."
+    pass first; `what` ends the message, "Waited 60 s in vain for <what>." A function is called then
+    and returns it.
     """
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {timeout:g} s in vain for {what}.")
+            missing = what if isinstance(what, str) else what()
+            raise TimeoutError(f"Waited {timeout:g} s in vain for {missing}.")
         await asyncio.sleep(0.02)
 
 

@@ -65,7 +65,7 @@ class Run:
         await faults.until(
             lambda: part in self.text,
             timeout,
-            f"{part!r} in {self.log}; it has:\n{self.text[-2000:]}",
+            lambda: f"{part!r} in {self.log}; it has:\n{self.text[-2000:]}",
         )
 
 
@@ -97,5 +97,5 @@ async def trained(on: PracticePod, step: int, timeout: float = 60.0) -> None:
     await faults.until(
         lambda: re.search(rf"SUCCESS Step {step} \|", log_text(on, "trainer")) is not None,
         timeout,
-        f"trainer step {step}; its log:\n{log_text(on, 'trainer')[-1500:]}",
+        lambda: f"trainer step {step}; its log:\n{log_text(on, 'trainer')[-1500:]}",
     )

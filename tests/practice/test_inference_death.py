@@ -104,14 +104,15 @@ async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notic
 @pytest.mark.long
 async def test_2026_01_falls_apart_after_two_more_steps(start: Start) -> None:
     """The real one took two and a half minutes: two rounds of the client's tries, and then the
-    launcher's own patience.
+    launcher's own patience. Half a batch takes over a second here, so that the kill comes before
+    the other half.
     """
-    async with start("2026-01", env=SLOW_INFERENCE) as pod, Run(pod) as run:
+    async with start("2026-01", env=SLOW_INFERENCE, step_seconds=0.4) as pod, Run(pod) as run:
         await trained(pod, 2)
         await half_a_batch(pod)
         before = len(log_text(pod, "orchestrator"))
         assert faults.kill(faults.find(pod, "engine")[0])
-        assert await run.code(90) == 1
+        code = await run.code(90)
         after = log_text(pod, "orchestrator")[before:]
         shrunk, empty = re.findall(r"SUCCESS Step \d+ \|.*", after)
         assert "Throughput: 0.0 " not in shrunk
@@ -127,7 +128,12 @@ async def test_2026_01_falls_apart_after_two_more_steps(start: Start) -> None:
         assert "Timeout waiting for enough tokens to pack" in trainer
         assert "IndexError: list index out of range" in trainer
         assert "Error: Inference failed" not in run.text
-        assert re.search(r"Error: (Trainer|Orchestrator) failed with exit code 1", run.text)
+        # Both fail in the same moment, and the launcher says success if it looks only after both.
+        if code == 0:
+            assert "RL training finished!" in run.text
+        else:
+            assert code == 1
+            assert re.search(r"Error: (Trainer|Orchestrator) failed with exit code 1", run.text)
 
 
 @pytest.mark.long

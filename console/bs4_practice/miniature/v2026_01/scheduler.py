@@ -37,6 +37,8 @@ class Scheduler:
         self._log = log
         self._timeout = pace.paced(config.get("client.timeout", 1200))
         self._inflight: dict[str, int] = {}
+        # The real scheduler is one asyncio loop. Here two threads share what is under way.
+        self._lock = threading.Lock()
         self._may_go_on = threading.Event()
         self._may_go_on.set()
         self.step = 0
@@ -107,14 +109,14 @@ class Scheduler:
             self._log.warning("The route /reload_weights does not exist. Skipping weight reload.")
 
     def _cancel_old(self) -> None:
-        old = [identity for identity, age in self._inflight.items() if age > self._max_off_policy]
-        for identity in old:
-            self._inflight.pop(identity, None)
-        for identity in list(self._inflight):
-            self._inflight[identity] += 1
-        if old:
+        with self._lock:
+            ages = self._inflight
+            kept = {name: age + 1 for name, age in ages.items() if age <= self._max_off_policy}
+            cancelled = len(ages) - len(kept)
+            self._inflight = kept
+        if cancelled:
             self._log.warning(
-                f"Cancelled {len(old)} old rollout requests (will refill naturally). "
+                f"Cancelled {cancelled} old rollout requests (will refill naturally). "
                 "Consider increasing max_off_policy_steps to avoid this.",
                 "scheduler.py::237",
             )
@@ -132,8 +134,9 @@ class Scheduler:
         while len(batch) < self._batch_size:
             identity, group = self._groups.results.get()
             self._may_go_on.wait()
-            if self._inflight.pop(identity, None) is None:
-                continue  # cancelled meanwhile
+            with self._lock:
+                if self._inflight.pop(identity, None) is None:
+                    continue  # cancelled meanwhile
             rewards = rollouts.advantages([rollout["reward"] for rollout in group])
             batch += [
                 {**rollout, "advantage": advantage}
@@ -146,7 +149,8 @@ class Scheduler:
 
     def _submit(self) -> None:
         identity = uuid.uuid4().hex
-        self._inflight[identity] = 0
+        with self._lock:
+            self._inflight[identity] = 0
         self._groups.submit(identity, self.examples, self._group_size)
         self.examples += 1
 
@@ -162,7 +166,8 @@ class Scheduler:
         """Return how many times the weights were updated since the oldest group under way was
         begun. Returns 0 if none is under way.
         """
-        return max(self._inflight.values(), default=0)
+        with self._lock:
+            return max(self._inflight.values(), default=0)
 
     def state(self) -> dict[str, Any]:
         """Return what the orchestrator's checkpoint keeps of the data set: {"examples": how many

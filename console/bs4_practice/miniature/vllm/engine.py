@@ -189,7 +189,7 @@ class _Engine:
 
     def loop(self) -> None:
         while True:
-            if not self._running or self._paused:
+            if self._paused or not (self._running or self._waiting):
                 wait(self._api, *self._workers)
             for message in self._api.drain():
                 self._take(message)
