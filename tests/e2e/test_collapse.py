@@ -42,7 +42,7 @@ async def collapse(stage: Stage) -> None:
     assert run.word == "running", "the incident must open before the collapse"
     await stage.until(lambda: run.word == "failed", OUTLIVES_S, "the end of the run by itself")
     assert run.view.attempt is not None
-    assert run.view.attempt.code == 1
+    assert not run.view.attempt.good
     assert incident.state == "open"
 
 
