@@ -59,6 +59,21 @@ def ask(port: int, timeout: float = 20.0) -> int:
         return error.code
 
 
+async def held_at_the_barrier(pod: PracticePod) -> None:
+    """Until January's policy loop waits for weights that the trainer has not written, and holds the
+    batches back, while vLLM generates.
+    """
+    broadcasts = pod.output_dir / "run_default" / "broadcasts"
+
+    def held() -> bool:
+        waited_for = re.findall(r"Waiting for checkpoint (\d+)", log_text(pod, "orchestrator"))
+        if not waited_for or (broadcasts / f"step_{waited_for[-1]}" / "STABLE").exists():
+            return False
+        return faults.requests_running(pod.api_port) > 0
+
+    await faults.until(held, 60, "a generation while the batches are held back")
+
+
 async def stands_still(pod: PracticePod, seconds: float = 0.6) -> None:
     """Until no step was finished for `seconds`; what was under way when something died may still be
     trained.
@@ -141,9 +156,9 @@ async def test_2026_01_hangs_for_good_when_its_update_died_at_the_barrier(start:
     """With the trainer as the slower side the policy loop dies while it holds the batches back, and
     nobody lets them go on again.
     """
-    async with start("2026-01") as pod, Run(pod) as run:
+    async with start("2026-01", step_seconds=0.8) as pod, Run(pod) as run:
         await trained(pod, 1)
-        await faults.wait_generating(pod)
+        await held_at_the_barrier(pod)
         faults.kill(faults.find(pod, "engine")[0])
         wanted = (
             "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')"
