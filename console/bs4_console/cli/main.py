@@ -42,6 +42,7 @@ COMMANDS = {
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run, try, add and lint playbooks",
     "config": "lint, fix, compare, migrate, make and record training configs",
+    "envs": "environments of the hub and evaluations, by prime's and verifiers' own commands",
     "recover": "bring runs on to another machine when their own is lost, within stored limits",
     "provision": (
         "find, rent, list and end machines of Vast.ai, RunPod, Prime Intellect, Lambda and Verda"
@@ -185,7 +186,7 @@ def _main(arguments: list[str], name: str) -> int:
     options = parser.parse_args(arguments[:end])
     if end < len(arguments):
         if not hasattr(options, "overrides"):
-            parser.error("only launch takes further arguments after --")
+            parser.error("only launch and envs take further arguments after --")
         options.overrides = arguments[end + 1 :]
     if options.version:
         from bs4_console import __version__

@@ -161,6 +161,7 @@ SHAPES = {
         "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
     ),
     "model": "`model` [as in models]",
+    "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
     "model-verify": (
         "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "
         "`message`, `fix`}]"

@@ -1,0 +1,159 @@
+"""The commands of other people's tools that handle an environment: prime and verifiers' own.
+
+Nothing is done here that the tools do. A command is an argv and the directory in which it runs.
+No secret is part of it: the tools read their keys from the environment or from their own login.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_console.errors import NotApplicableError, RefusedError, UsageError
+from bs4_console.models import Model
+
+#: How to get a tool, by its name. verifiers 0.4.0 has neither vf-setup nor vf-tui.
+_GET: Mapping[str, str] = {
+    "prime": "Install it: `uv tool install prime`.",
+    "vf-setup": "verifiers 0.4 has none; `vf-init NAME` makes an environment.",
+    "vf-tui": "verifiers 0.4 has none; `bs4-console runs evals PATH` reads what vf-eval left.",
+}
+_GET_VERIFIERS = "Install verifiers in the project: `uv add verifiers`."
+
+#: Runs on the pod: change the directory, then run the tool if it is there. `uv` is often in
+#: ~/.local/bin, which a command over SSH does not search.
+_ON_POD = (
+    'PATH="$HOME/.local/bin:$PATH"; cd -- "$1" || exit 126; tool="$2"; shift 2; '
+    '[ -x ".venv/bin/$tool" ] || command -v "$tool" >/dev/null || exit 127; exec "$@"'
+)
+#: The exit status of `_ON_POD` if the directory, or the tool, is not on the pod.
+NO_DIRECTORY, NO_TOOL = 126, 127
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a tool: its exact `argv`, the directory that it runs in, and the tool's name,
+    which is not argv's first word if `uv run` starts it.
+    """
+
+    tool: str
+    argv: tuple[str, ...]
+    directory: str
+
+    def on_pod(self) -> tuple[str, ...]:
+        """Return the argv that runs this on a pod, where the directory is seen from the home."""
+        return ("sh", "-c", _ON_POD, "sh", self.directory, self.tool, *self.argv)
+
+
+def here(words: Sequence[str], project: Path) -> Command:
+    """Return the command `words` in the directory `project` of this machine: by `uv run` if the
+    project has a pyproject.toml, else as it stands. Raises NotApplicableError if the tool, or uv,
+    is not installed.
+    """
+    tool = words[0]
+    is_project = (project / "pyproject.toml").is_file()
+    places = os.environ.get("PATH", os.defpath)
+    if is_project:
+        places = f"{project.resolve() / '.venv' / 'bin'}{os.pathsep}{places}"
+    if shutil.which(tool, path=places) is None:
+        raise absent(tool, "this machine")
+    if not is_project:
+        return Command(tool, tuple(words), str(project))
+    if shutil.which("uv") is None:
+        raise NotApplicableError(
+            f"{project} is a project of uv, and uv is not installed on this machine.",
+            "Install uv, or name a directory without a pyproject.toml with --project.",
+        )
+    return Command(tool, ("uv", "run", *words), str(project))
+
+
+def there(words: Sequence[str], directory: str) -> Command:
+    """Return the command `words` in a checkout on a pod. uv changes no package there, because a run
+    may be using them.
+    """
+    return Command(words[0], ("uv", "run", "--no-sync", *words), directory)
+
+
+def absent(tool: str, place: str) -> NotApplicableError:
+    """Return the error for a tool that is not installed at `place`."""
+    return NotApplicableError(
+        f"{tool} is not installed on {place}.", _GET.get(tool, _GET_VERIFIERS)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """An evaluation on this machine of a model that answers at an OpenAI-compatible endpoint.
+    `key_variable` names the environment variable with the endpoint's key. `turns` is how often the
+    model is asked in a rollout at most, `tokens_in` the tokens of one question on average, and
+    `max_tokens` those of one answer at most. `price` is in US dollars for a million tokens of input
+    and of output.
+    """
+
+    environment: str
+    model: str
+    endpoint: str
+    key_variable: str
+    examples: int
+    rollouts: int
+    turns: int
+    tokens_in: int
+    max_tokens: int
+    price: tuple[float, float]
+    output: str
+
+    def words(self) -> list[str]:
+        """Return the command of verifiers 0.4. Its results stay on this machine (--no-push)."""
+        return [
+            "vf-eval",
+            self.environment,
+            "--model",
+            self.model,
+            "--client.base-url",
+            self.endpoint,
+            "--client.api-key-var",
+            self.key_variable,
+            "--select.limit",
+            str(self.examples),
+            "--num-rollouts",
+            str(self.rollouts),
+            "--sampling.max-tokens",
+            str(self.max_tokens),
+            "--output-dir",
+            self.output,
+            "--no-push",
+        ]
+
+    def most(self) -> float:
+        """Return what the evaluation costs if every rollout takes all its turns, in US dollars."""
+        asked = self.examples * self.rollouts * self.turns
+        paid_in, paid_out = self.price
+        return asked * (self.tokens_in * paid_in + self.max_tokens * paid_out) / 1e6
+
+    def check(self, budget: float) -> None:
+        """Raise RefusedError if the evaluation may cost more than `budget` US dollars. The tool
+        itself knows no budget, so it is held against what may be asked at most.
+        """
+        if self.most() > budget:
+            raise RefusedError(
+                f"Nothing was evaluated: it may cost ${self.most():.2f}, and the budget is "
+                f"${budget:.2f}.",
+                "Take fewer examples, rollouts or tokens, or a larger --budget.",
+            )
+
+
+def price_of(model: Model | None, given: Sequence[float] | None) -> tuple[float, float]:
+    """Return the price of input and output: as `given`, else as the registry has it. Raises
+    UsageError if one of them is not known, because a budget means nothing then.
+    """
+    if given is not None:
+        return (given[0], given[1])
+    if model is None or model.price is None or model.price.output is None:
+        raise UsageError(
+            "The price of this model's input and output is not known.",
+            "Give it: --price IN OUT, in US dollars for a million tokens.",
+        )
+    return (model.price.input, model.price.output)
