@@ -284,7 +284,8 @@ SHAPES = {
         "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
         "`total` (US dollars), `unpriced` [run]"
     ),
-    "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
+    "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "
+    "`waiting` [id]",
     "runs": (
         "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "

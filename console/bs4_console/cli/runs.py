@@ -25,8 +25,10 @@ from bs4_console.errors import (
     ConsoleError,
     LinkError,
     RefusedError,
+    RemoteError,
     UsageError,
 )
+from bs4_console.pods import shell
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import RunState
 from bs4_console.run_log import config_texts, eta, evals, record_fold, status_file, wandb_import
@@ -139,7 +141,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "wandb", help="W&B runs that were recorded offline, and the command that uploads each"
     )
     offline.add_argument(
-        "directory", metavar="DIR", help="where to look, everything below it included"
+        "directory", nargs="?", metavar="DIR", help="where to look, everything below it included"
+    )
+    offline.add_argument(
+        "--pod", metavar="NAME", help="those of a pod's runs, which the printed command uploads"
     )
     offline.add_argument(
         "--sync",
@@ -596,28 +601,48 @@ def _wandb(options: argparse.Namespace) -> int:
     """Print the W&B runs that were recorded offline and upload them with --sync. Returns 1 if some
     are not uploaded, else 0.
     """
-    root = Path(options.directory)
-    if not root.is_dir():
+    if (options.directory is None) == (options.pod is None) or (options.pod and options.sync):
+        raise UsageError(
+            "Offline runs are looked for below one directory, or on one pod.",
+            "Give DIR, or --pod NAME without --sync.",
+        )
+    if options.pod:
+        found = asyncio.run(_offline_of_pod(options.pod))
+    elif (root := Path(options.directory)).is_dir():
+        found = wandb_import.find(root)
+    else:
         raise UsageError(
             f"There is no directory {root}.", "Give one that holds W&B's own `wandb` directory."
         )
-    found = wandb_import.find(root)
     waiting = [run for run in found if not run.synced]
     failed = waiting
     if options.sync:
         _may_write(options)
         failed = [run for run in waiting if wandb_import.sync(run) != 0]
     if options.json:
-        emit(
-            "runs-wandb",
-            runs=[{**dataclasses.asdict(run), "argv": run.argv} for run in found],
-            waiting=[run.id for run in failed],
-        )
+        emit("runs-wandb", runs=found, waiting=[run.id for run in failed])
     else:
         for run in failed:
             print(shlex.join(run.argv))
         print(f"{len(found)} offline runs, {len(failed)} not uploaded.")
     return finding_code(failed)
+
+
+async def _offline_of_pod(name: str) -> list[wandb_import.OfflineRun]:
+    """Return the offline W&B runs of all runs of a pod. A run whose directories cannot be listed is
+    named on standard error.
+    """
+    (pod,) = pods(name)
+    found = {}
+    async with linked(pod, deploy=False) as live:
+        for state in live.state.runs.values():
+            try:
+                words = () if pod.is_local else shell.of_pod(pod)
+                for one in await wandb_import.of_pod(live, state.view, words):
+                    found[one.path] = one
+            except RemoteError as error:
+                complain(f"{state.name}: {error}")
+    return list(found.values())
 
 
 def _bench(options: argparse.Namespace) -> int:
