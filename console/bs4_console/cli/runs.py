@@ -10,6 +10,7 @@ import dataclasses
 import re
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,6 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: standard output)",
     )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
+    verbs.add_parser("lessons", help="the lessons of the imported document, of runs and of all")
     costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
     run_costs.configure(costs)
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
@@ -182,6 +184,7 @@ def run(options: argparse.Namespace) -> int:
         "tag": _tag,
         "import": _import,
         "export": _export,
+        "lessons": _lessons,
         "cost": run_costs.cost,
         "eta": _eta,
         "status": _status,
@@ -404,6 +407,8 @@ def _show(options: argparse.Namespace) -> int:
     ):
         if getattr(record, name) not in (None, ""):
             print(f"  {name:9} {getattr(record, name)}")
+    for row in record.step_times:
+        print(f"  step time {row.config}: {row.step_time}")
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
             print(f"  {title[:-1]:10}{item.title}")
@@ -418,6 +423,20 @@ def _show(options: argparse.Namespace) -> int:
                 f"  note      {time.strftime('%Y-%m-%d %H:%M', time.localtime(note.t))} "
                 f"{note.who}: {note.text}"
             )
+    return 0
+
+
+def _lessons(options: argparse.Namespace) -> int:
+    """Print the lessons of the imported document, and return 0."""
+    found = RunLog().lessons()
+    if options.json:
+        emit("run-lessons", lessons=found)
+        return 0
+    for one in found:
+        print(f"{one.run or one.topic}:")
+        print(textwrap.indent(one.text, "  "))
+    if not found:
+        print("No lesson is known. `runs import FILE` takes a document in.")
     return 0
 
 
