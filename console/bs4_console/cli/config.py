@@ -257,7 +257,7 @@ def _new_parser(parser: argparse.ArgumentParser) -> None:
 def _estimate_parser(parser: argparse.ArgumentParser) -> None:
     """Add the options of `config estimate`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
-    _trainer(parser, TOML)
+    _trainer(parser)
     parser.add_argument(
         "--gpu-gib", type=float, default=80.0, metavar="GIB", help="memory of one GPU (80)"
     )

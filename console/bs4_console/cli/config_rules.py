@@ -27,6 +27,13 @@ nothing and ends with 1. Comments below the first setting are not taken over. `c
 `config estimate` know what fits; `config history` keeps versions, their parents and reasons in a
 registry of its own, because the trainers refuse keys that they do not know.
 
+`config estimate --trainer verl` takes what lint takes and prints three sums, each with its
+arithmetic: the engine in its share, the GPU during rollouts (share, weights, optimizer, reference
+model) and during the update (weights, gradients, optimizer, activations, logits). Of verl itself it
+is measured only that 1.5B trained on one 80 GB GPU with a rollout share of 0.65 and did not start
+with 0.88; activations are scaled from what prime-rl took. The update is counted at worst, with
+samples of full length. Not estimated are an SFT, Megatron and the critic of PPO.
+
 What the trainer's own schema says (configs/schemas) is reported under the rule that explains it,
 and as `schema` where none does. Values are converted as the trainers convert them before they are
 judged. The options of a command given with `--launch`, and the files that it names for one part

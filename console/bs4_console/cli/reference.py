@@ -215,7 +215,8 @@ SHAPES = {
         "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
         "`lineage` (what that version is based on), `phase`, `pod`, `pod_id`, `price` (dollars an "
         "hour), `start`, `end`, `wandb`, `trainer`, `step`, `max_steps`, `reward`, `pace_s`, "
-        "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), `attempts` "
+        "`started_t`, `ended_t`, `source` (log, or a pod), `fields` (as written), "
+        "`step_times` [{`config`, `step_time`, `seconds`, `more` {column: text}}], `attempts` "
         "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
         "`number`, `config_digest`, `config_version`, `versions` {package: version}, `hardware` "
         "{name: text}, `commit`}], `hardware` {name: text} (as last seen), `incidents` [{`title`, "
@@ -285,7 +286,9 @@ SHAPES = {
         "`stays` [{`run`, `pod`, `seconds`, `cost` (null: no price is known)}] oldest first, "
         "`total` (US dollars), `unpriced` [run]"
     ),
-    "runs-wandb": "`runs` [{`id`, `path`, `bytes`, `synced`, `argv`}], `waiting` [id]",
+    "run-lessons": '`lessons` [{`run` (or ""), `topic`, `text`}]',
+    "runs-wandb": "`runs` [{`id`, `path`, `bytes` (null on a pod), `synced`, `argv`}], "
+    "`waiting` [id]",
     "runs": (
         "`runs` [{`pod`, `name`, `trainer`, `state`, `step`, `max_steps`, `adopted`, "
         "`output_dir`, `attempts` [{`number`, `started_t`, `resume`, `state`, `code`, `signal`, "

@@ -10,6 +10,7 @@ import dataclasses
 import re
 import shlex
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +26,10 @@ from bs4_console.errors import (
     ConsoleError,
     LinkError,
     RefusedError,
+    RemoteError,
     UsageError,
 )
+from bs4_console.pods import shell
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import RunState
 from bs4_console.run_log import config_texts, eta, evals, record_fold, status_file, wandb_import
@@ -97,6 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: standard output)",
     )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
+    verbs.add_parser("lessons", help="the lessons of the imported document, of runs and of all")
     costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
     run_costs.configure(costs)
     until = verbs.add_parser("eta", help="time and cost to steps 100, 500, 1000 and the end")
@@ -139,7 +143,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "wandb", help="W&B runs that were recorded offline, and the command that uploads each"
     )
     offline.add_argument(
-        "directory", metavar="DIR", help="where to look, everything below it included"
+        "directory", nargs="?", metavar="DIR", help="where to look, everything below it included"
+    )
+    offline.add_argument(
+        "--pod", metavar="NAME", help="those of a pod's runs, which the printed command uploads"
     )
     offline.add_argument(
         "--sync",
@@ -177,6 +184,7 @@ def run(options: argparse.Namespace) -> int:
         "tag": _tag,
         "import": _import,
         "export": _export,
+        "lessons": _lessons,
         "cost": run_costs.cost,
         "eta": _eta,
         "status": _status,
@@ -399,6 +407,8 @@ def _show(options: argparse.Namespace) -> int:
     ):
         if getattr(record, name) not in (None, ""):
             print(f"  {name:9} {getattr(record, name)}")
+    for row in record.step_times:
+        print(f"  step time {row.config}: {row.step_time}")
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
             print(f"  {title[:-1]:10}{item.title}")
@@ -413,6 +423,20 @@ def _show(options: argparse.Namespace) -> int:
                 f"  note      {time.strftime('%Y-%m-%d %H:%M', time.localtime(note.t))} "
                 f"{note.who}: {note.text}"
             )
+    return 0
+
+
+def _lessons(options: argparse.Namespace) -> int:
+    """Print the lessons of the imported document, and return 0."""
+    found = RunLog().lessons()
+    if options.json:
+        emit("run-lessons", lessons=found)
+        return 0
+    for one in found:
+        print(f"{one.run or one.topic}:")
+        print(textwrap.indent(one.text, "  "))
+    if not found:
+        print("No lesson is known. `runs import FILE` takes a document in.")
     return 0
 
 
@@ -596,28 +620,48 @@ def _wandb(options: argparse.Namespace) -> int:
     """Print the W&B runs that were recorded offline and upload them with --sync. Returns 1 if some
     are not uploaded, else 0.
     """
-    root = Path(options.directory)
-    if not root.is_dir():
+    if (options.directory is None) == (options.pod is None) or (options.pod and options.sync):
+        raise UsageError(
+            "Offline runs are looked for below one directory, or on one pod.",
+            "Give DIR, or --pod NAME without --sync.",
+        )
+    if options.pod:
+        found = asyncio.run(_offline_of_pod(options.pod))
+    elif (root := Path(options.directory)).is_dir():
+        found = wandb_import.find(root)
+    else:
         raise UsageError(
             f"There is no directory {root}.", "Give one that holds W&B's own `wandb` directory."
         )
-    found = wandb_import.find(root)
     waiting = [run for run in found if not run.synced]
     failed = waiting
     if options.sync:
         _may_write(options)
         failed = [run for run in waiting if wandb_import.sync(run) != 0]
     if options.json:
-        emit(
-            "runs-wandb",
-            runs=[{**dataclasses.asdict(run), "argv": run.argv} for run in found],
-            waiting=[run.id for run in failed],
-        )
+        emit("runs-wandb", runs=found, waiting=[run.id for run in failed])
     else:
         for run in failed:
             print(shlex.join(run.argv))
         print(f"{len(found)} offline runs, {len(failed)} not uploaded.")
     return finding_code(failed)
+
+
+async def _offline_of_pod(name: str) -> list[wandb_import.OfflineRun]:
+    """Return the offline W&B runs of all runs of a pod. A run whose directories cannot be listed is
+    named on standard error.
+    """
+    (pod,) = pods(name)
+    found = {}
+    async with linked(pod, deploy=False) as live:
+        for state in live.state.runs.values():
+            try:
+                words = () if pod.is_local else shell.of_pod(pod)
+                for one in await wandb_import.of_pod(live, state.view, words):
+                    found[one.path] = one
+            except RemoteError as error:
+                complain(f"{state.name}: {error}")
+    return list(found.values())
 
 
 def _bench(options: argparse.Namespace) -> int:

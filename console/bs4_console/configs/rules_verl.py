@@ -91,7 +91,7 @@ def check(file: File, given: Given) -> list[Finding]:
     """
     text = read_text(file)
     try:
-        jobs = _jobs(file, text, given.launch)
+        started = jobs(file, text, given.launch)
     except BadToml as error:
         return [broken(error)]
     except yaml.YAMLError as error:
@@ -100,14 +100,14 @@ def check(file: File, given: Given) -> list[Finding]:
         return [_no_config("It refers to itself, or is nested deeper than any config.")]
     except TypeError:
         return [_no_config("This is not a table of settings.")]
-    if not jobs:
+    if not started:
         return [
             _no_config(
                 "Nothing in it starts verl (`python -m verl.trainer.main_ppo`, or its SFT trainer)."
             )
         ]
     found: list[Finding] = []
-    for job in jobs:
+    for job in started:
         for rule in _RULES:
             # A launch from this console sets all paths of a TOML file's run, new ones for each
             # attempt.
@@ -116,13 +116,15 @@ def check(file: File, given: Given) -> list[Finding]:
     return found
 
 
-def _jobs(file: File, text: str, launch: str) -> list[Job]:
-    """Return the training jobs of a file. Raises what `_toml` and `_yaml` raise."""
+def jobs(file: File, text: str, launch: str) -> list[Job]:
+    """Return the training jobs of a file with this text. The words of the command `launch` win over
+    a TOML file. Raises BadToml, yaml.YAMLError, RecursionError or TypeError if it cannot be read.
+    """
     if file.suffix == ".toml":
         return [_toml(text, launch)]
-    jobs = list(scripts(text))
-    if jobs or file.suffix in (".sh", ".txt", ".md"):
-        return jobs
+    started = list(scripts(text))
+    if started or file.suffix in (".sh", ".txt", ".md"):
+        return started
     return [_yaml(text)]
 
 

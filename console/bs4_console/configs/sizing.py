@@ -4,8 +4,9 @@ fits.
 The constants reproduce what beautifulsoup-rl measured on its pods in January 2026: 7B with both
 sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, and 3B does; without activation
 checkpointing 7B needs about 20 GB more; a checkpoint of 8B with an adapter is 31 GB, and with the
-weights that prime-rl of January 2026 writes beside each one 47 GB. An estimate is a plan and no
-promise.
+weights that prime-rl of January 2026 writes beside each one 47 GB. Of verl it is known that 1.5B
+trained whole on one 80 GB GPU with a rollout share of 0.65 and did not start with 0.88. An estimate
+is a plan and no promise.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from pathlib import Path as File
 from typing import Any
 
 import tomlkit
+import yaml
 
 from bs4_console.configs.diff import valid
-from bs4_console.configs.document import Document
+from bs4_console.configs.document import BadToml, Document, read_text
 from bs4_console.configs.families import PARSERS, billions, family, rendered
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.lint import lint_document
 from bs4_console.configs.rules_january import common_gpus, ids
 from bs4_console.configs.rules_shared import first_model, january, key_of, sequence
+from bs4_console.configs.rules_verl import Job, jobs
 from bs4_console.configs.schema import Checker
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.configs.view import USUAL_PROMPT, View
@@ -42,6 +45,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
 #: The share of a GPU's memory that a trainer can use. Beyond it fragmentation makes it fail.
 FULL = 0.95
+#: The share of a GPU that verl gives the engine of the rollouts, and its GPUs a node, by default.
+VERL_SHARE, VERL_GPUS = 0.5, 8
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout."
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Side:
-    """The memory that one program (the trainer, the inference server, or both on one GPU) needs on
-    each of its GPUs.
+    """The memory that one program (the trainer, the inference server, or both on one GPU), or one
+    phase of verl, needs on each of its GPUs.
 
     `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them,
     and `parts` are the uses of that memory.
@@ -124,16 +130,19 @@ class Estimate:
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
     """Return an estimate of the GPU memory that a config file needs.
 
-    `trainer` is "prime-rl-2026-01" or "prime-rl". `gpu_gib` is the memory of one GPU in GiB. `size`
-    is the number of the model's parameters in 10^9; None reads it from the model's name. Raises
+    `trainer` is its id, such as "prime-rl". `gpu_gib` is the memory of one GPU in GiB. `size` is
+    the number of the model's parameters in 10^9; None reads it from the model's name. Raises
     UsageError if the file cannot be read or is not TOML, or if the size is not known, and
-    NotApplicableError for verl, which was never measured.
+    NotApplicableError for what is not estimated of verl: an SFT, or Megatron.
     """
     if trainer == "verl":
-        raise NotApplicableError(
-            "what verl needs of a GPU is not known here; V03 has what fitted 80 GB.",
-            "Lint the config.",
-        )
+        try:
+            started = jobs(file, read_text(file), "")
+        except (BadToml, yaml.YAMLError, RecursionError, TypeError) as error:
+            raise UsageError(f"{file} is no config of verl.", "Lint it.") from error
+        if not started:
+            raise UsageError(f"Nothing in {file} starts verl.", "Give a verl config or script.")
+        return _verl(started[0], gpu_gib, size)
     document = valid(file, follow=trainer == "prime-rl-2026-01")
     values, _ = Checker(trainer).check(document.data)
     return estimate_view(View(trainer, document, values), gpu_gib, size)
@@ -144,14 +153,7 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
     memory of one GPU in GiB. `size` is the number of the model's parameters in 10^9; None reads it
     from the model's name. Raises UsageError if the size is not known or `gpu_gib` is not above 0.
     """
-    name = first_model(view, "Qwen/Qwen3-0.6B")
-    parameters = size if size is not None else billions(name)
-    if parameters is None or parameters <= 0:
-        raise UsageError(
-            f"The name {name} does not say how large the model is.", "Give --billions."
-        )
-    if gpu_gib <= 0:
-        raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
+    parameters = _parameters(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
     trainers, servers, shared = _gpus(view)
     training = _trainer(view, parameters, max(trainers, 1))
     serving = _inference(view, parameters)
@@ -176,6 +178,95 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
         if _tensor(view) > 1 and parameters < 10:
             notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
     return Estimate(parameters, sides, notes)
+
+
+def _parameters(name: str, gpu_gib: float, size: float | None) -> float:
+    """Return `size`, or the number of parameters in 10^9 that the model's name says. Raises
+    UsageError if neither is known, or if `gpu_gib` is not above 0.
+    """
+    parameters = size if size is not None else billions(name)
+    if parameters is None or parameters <= 0:
+        raise UsageError(
+            f"The name {name} does not say how large the model is.", "Give --billions."
+        )
+    if gpu_gib <= 0:
+        raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
+    return parameters
+
+
+def _verl(job: Job, gpu_gib: float, given: float | None) -> Estimate:
+    """Return an estimate for a training of verl, whose actor (FSDP) and engine take turns on the
+    same GPUs: first the rollouts, while the actor's weights and optimizer stay, then the update,
+    while the engine is asleep. Raises NotApplicableError for an SFT or Megatron, and UsageError
+    if the size or the number of GPUs is not known.
+    """
+    if job.sft or job.get(_ACTOR + "strategy") == "megatron":
+        raise NotApplicableError(
+            "Memory of verl is estimated for RL with FSDP, and not for an SFT or Megatron.",
+            "Lint the config.",
+        )
+    size = _parameters(str(job.get("actor_rollout_ref.model.path")), gpu_gib, given)
+    counts = ("trainer.n_gpus_per_node", "trainer.nnodes")
+    if any(job.get(key) is not None and not job.number(key) for key in counts):
+        raise UsageError("On how many GPUs this runs is not known.", f"Give {counts[0]} a number.")
+    gpus = int((job.number(counts[0]) or VERL_GPUS) * (job.number(counts[1]) or 1))
+    tokens = (job.number("data.max_prompt_length") or 512) + (
+        job.number("data.max_response_length") or 512
+    )
+    share = job.number(_ROLLOUT + "gpu_memory_utilization") or VERL_SHARE
+    rank = job.number("actor_rollout_ref.model.lora_rank") or 0
+    weights = Part("weights", size * 4e9 / gpus / GIB, f"{size:g}B x 4 bytes / {gpus} GPU")
+    context = Part("context", CONTEXT, "CUDA and buffers")
+    learned, kept = _learned(size, gpus, rank), _moments(size, gpus, rank)
+    engine = Part("rollout share", gpu_gib * share, f"{share:g} x {gpu_gib:g} GiB, by the config")
+    rolling, updating = [engine], [weights, learned]
+    if job.get(_ACTOR + "fsdp_config.param_offload") is not True:
+        rolling.append(weights)
+    if job.get(_ACTOR + "fsdp_config.optimizer_offload") is not True:
+        rolling.append(kept)
+    if job.get(_ROLLOUT + "free_cache_engine") is False:
+        updating.insert(0, engine)
+    loss = job.get(_ACTOR + "use_kl_loss") is True
+    compared = loss or job.get("algorithm.use_kl_in_reward") is True
+    if (
+        compared
+        and not rank
+        and job.get("actor_rollout_ref.ref.fsdp_config.param_offload") is not (True)
+    ):
+        held = f"{size:g}B x 2 bytes / {gpus} GPU"
+        reference = Part("reference model", size * 2e9 / gpus / GIB, held)
+        rolling.append(reference)
+        updating.append(reference)
+    at_once, said = tokens * (job.number(_ACTOR + "ppo_micro_batch_size_per_gpu") or 1), "full"
+    if job.get(_ACTOR + "use_dynamic_bsz") is True:
+        at_once = job.number(_ACTOR + "ppo_max_token_len_per_gpu") or 16384
+        said = "packed"
+    checkpointed = job.get("actor_rollout_ref.model.enable_gradient_checkpointing") is not False
+    updating += [*_passed(size, at_once, checkpointed), context]
+    tensor = int(job.number(_ROLLOUT + "tensor_model_parallel_size") or 2)
+    notes = [
+        f"Estimated and not measured: {at_once:g} tokens at once in the update ({said} samples; "
+        "shorter ones need less). Activations are scaled from what prime-rl took (7B at 4096 "
+        "tokens), weights and optimizer are FP32 under FSDP.",
+        "Measured with verl: 1.5B trained whole on one 80 GB GPU with a rollout share of 0.65; "
+        "with 0.88 it did not start.",
+    ]
+    if job.get("algorithm.adv_estimator") in (None, "gae"):
+        notes.append("The critic of PPO (gae) is not counted; it needs about what the actor does.")
+    sides = [
+        Side("engine in its share", gpus, _served(size, tensor, tokens), gpu_gib * share),
+        Side("during rollouts", gpus, [*rolling, context], gpu_gib * FULL),
+        Side("during the update", gpus, updating, gpu_gib * FULL),
+    ]
+    return Estimate(size, sides, notes)
+
+
+def _moments(size: float, gpus: int, rank: float) -> Part:
+    """Return what of a verl actor's optimizer stays on each GPU between updates: Adam's moments."""
+    trained, split = size * 1e9, gpus
+    if rank:
+        trained, split = _adapter(size, rank), 1
+    return Part("optimizer", trained * 8 / split / GIB, f"{trained / 1e6:.0f}M x 8 bytes / {split}")
 
 
 def checkpoint_bytes(view: View) -> tuple[float, str]:
@@ -217,30 +308,44 @@ def _trainer(view: View, size: float, gpus: int) -> list[Part]:
     """
     tokens = float(sequence(view)[0] or 2048)
     width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
-    learned = Part(
-        "gradients and optimizer",
-        size * 12e9 / gpus / GIB,
-        f"{size:g}B x 12 bytes / {gpus} GPU",
-    )
+    rank = 0.0
     if view.is_table("trainer.model.lora"):
         rank = view.number("trainer.model.lora.rank") or 16
-        trained = size * 1e9 * 0.0003 * rank
-        learned = Part(
-            "adapter with optimizer",
-            trained * 16 / GIB,
-            f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
-        )
-    kept, said = 1.0, f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096"
-    if isinstance(view.get("trainer.model.ac"), dict):
-        kept, said = KEPT, f"{said} x {KEPT:g} (checkpointed)"
     return [
         Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU"),
-        learned,
+        _learned(size, gpus, rank),
+        *_passed(size, tokens, isinstance(view.get("trainer.model.ac"), dict)),
+        Part("context", CONTEXT, "CUDA and buffers"),
+    ]
+
+
+def _adapter(size: float, rank: float) -> float:
+    """Return the number of parameters of an adapter of this rank."""
+    return size * 1e9 * 0.0003 * rank
+
+
+def _learned(size: float, gpus: int, rank: float) -> Part:
+    """Return what training adds to the weights on one of `gpus` GPUs. `rank` is that of the adapter
+    that is trained, or 0 if all weights are.
+    """
+    if rank:
+        trained = _adapter(size, rank)
+        said = f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes"
+        return Part("adapter with optimizer", trained * 16 / GIB, said)
+    said = f"{size:g}B x 12 bytes / {gpus} GPU"
+    return Part("gradients and optimizer", size * 12e9 / gpus / GIB, said)
+
+
+def _passed(size: float, tokens: float, is_checkpointed: bool) -> list[Part]:
+    """Return what a pass of `tokens` tokens through the model needs on one GPU."""
+    kept, said = 1.0, f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096"
+    if is_checkpointed:
+        kept, said = KEPT, f"{said} x {KEPT:g} (checkpointed)"
+    return [
         Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said),
         Part(
             "logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes"
         ),
-        Part("context", CONTEXT, "CUDA and buffers"),
     ]
 
 
@@ -250,7 +355,11 @@ def _inference(view: View, size: float) -> list[Part]:
     """
     tensor = _tensor(view)
     place = key_of(view, "inference.model.max_model_len", "inference.vllm.max_model_len")
-    tokens = view.number(place) or sequence(view)[1] or 2048
+    return _served(size, tensor, view.number(place) or sequence(view)[1] or 2048)
+
+
+def _served(size: float, tensor: int, tokens: float) -> list[Part]:
+    """Return what an engine over `tensor` GPUs needs on each for one sequence of `tokens`."""
     one = CACHE * size / 8 / tensor
     return [
         Part("weights", size * 2e9 / tensor / GIB, f"{size:g}B x 2 bytes / tp {tensor}"),

@@ -15,7 +15,7 @@ from bs4_console.errors import UsageError
 from bs4_console.locations import data_dir
 from bs4_console.run_log import document_import
 from bs4_console.run_log import export as run_export
-from bs4_console.run_log.record import Note, RunRecord
+from bs4_console.run_log.record import Lesson, Note, RunRecord
 from bs4_console.run_log.text import Chunk, chunks, covers
 
 SCHEMA = "bs4.run-log/1"
@@ -76,6 +76,10 @@ class RunLog:
             if added.price is not None:
                 run.price = added.price
         return found
+
+    def lessons(self) -> list[Lesson]:
+        """Return the lessons of the document: those of its runs, and those of the whole."""
+        return document_import.lessons(self.chunks)
 
     def import_text(self, text: str) -> Imported:
         """Merge a Markdown document into the run log, save it, and return which runs were new,

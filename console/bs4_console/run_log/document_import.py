@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import starmap
 
 from bs4_console.run_log import written_values
-from bs4_console.run_log.record import Attempt, Incident, RunRecord
-from bs4_console.run_log.text import Chunk, Line, lines, run_heading
+from bs4_console.run_log.record import Attempt, Incident, Lesson, RunRecord, StepTime
+from bs4_console.run_log.text import RUN_LEVEL, Chunk, Line, lines, run_heading
 
 _FIELD = re.compile(r"[-*]\s+\*\*(?P<name>[^*]+?):?\*\*:?\s*(?P<value>.*)")
 #: `**1. Title** rest`, `1. **Title** rest`, `1. rest`
@@ -48,10 +48,47 @@ def record(chunk: Chunk) -> RunRecord:
         _part(run, title, body)
         if config := written_values.toml_in(body):
             run.configs[title] = config
+            run.lineage = run.lineage or written_values.based_on(config)
             steps = written_values.settings(config).get("max_steps")
             if run.max_steps is None and type(steps) is int and steps > 0:
                 run.max_steps = steps
+    for heads, cells in _cells(lines(chunk.text)):
+        if heads[0] == "setting":
+            run.lineage = run.lineage or written_values.column_before(run.version, heads)
+        elif "step time" in heads[1:] and cells[0].strip("-:"):
+            run.step_times.append(_step_time(heads, cells))
     return run
+
+
+def _step_time(heads: Sequence[str], cells: Sequence[str]) -> StepTime:
+    """Return a row of a table that has a column of step times."""
+    more = {head: cell.strip("*") for head, cell in zip(heads[1:], cells[1:], strict=False)}
+    text = more.pop("step time", "")
+    return StepTime(
+        config=cells[0].strip("*"),
+        step_time=text,
+        seconds=written_values.seconds(text),
+        more=more,
+    )
+
+
+def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
+    """Return the lessons of a whole document: those in the sections of runs, and those below a
+    heading of level 1 or 2 about lessons, each with its own heading as the topic.
+    """
+    found: list[Lesson] = []
+    inside = False
+    for chunk in parts:
+        if chunk.run:
+            said = record(chunk)
+            found += [Lesson(said.name, "", text) for text in said.lessons]
+            continue
+        if 0 < chunk.level < RUN_LEVEL:
+            inside = "lesson" in chunk.title.lower()
+        text = re.sub(r"\n-{3,}\s*$", "", chunk.text.partition("\n")[2]).strip()
+        if inside and text:
+            found.append(Lesson("", chunk.title, text))
+    return found
 
 
 def rows(chunk: Chunk) -> list[RunRecord]:
@@ -59,16 +96,8 @@ def rows(chunk: Chunk) -> list[RunRecord]:
     its first column "Run ID" or "Run". The list is empty if `chunk` has no such table.
     """
     found: list[RunRecord] = []
-    heads: list[str] | None = None
-    for line in lines(chunk.text):
-        row = _ROW.fullmatch(line.prose.strip())
-        if row is None:
-            heads = None
-            continue
-        cells = re.split(r"\s*\|\s*", row[1].strip())
-        if heads is None:
-            heads = [cell.lower() for cell in cells]
-        elif heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
+    for heads, cells in _cells(lines(chunk.text)):
+        if heads[0] in ("run", "run id") and re.fullmatch(r"`?[\w.][^\s*`]*`?", cells[0]):
             said = dict(zip(heads, cells, strict=False))
             run = RunRecord(
                 name=cells[0].strip("`"),
@@ -81,6 +110,21 @@ def rows(chunk: Chunk) -> list[RunRecord]:
             run.reward = float(reward[0]) if reward else None
             found.append(run)
     return found
+
+
+def _cells(body: Sequence[Line]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the heads, in lower case, and the cells of each row of each table."""
+    heads: list[str] | None = None
+    for line in body:
+        row = _ROW.fullmatch(line.prose.strip())
+        if row is None:
+            heads = None
+            continue
+        cells = re.split(r"\s*\|\s*", row[1].strip())
+        if heads is None:
+            heads = [cell.lower() for cell in cells]
+        else:
+            yield heads, cells
 
 
 def _parts(body: Sequence[Line]) -> tuple[list[Line], list[tuple[str, list[Line]]]]:
@@ -125,6 +169,7 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.pod_id, run.start, run.end = say.get("pod id", ""), say.get("start", ""), say.get("end", "")
     run.wandb = say.get("w&b run", say.get("w&b link", say.get("w&b", "")))
     run.trainer = say.get("trainer", "")
+    run.lineage = say.get("based on", say.get("lineage", ""))
     price = _PRICE.search(f"{run.pod} {say.get('price', '')}")
     run.price = float(price[1]) if price else None
     progress = say.get("current step") or say.get("progress", "")

@@ -74,6 +74,29 @@ class Note:
     status: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """A row of a table of step times that a person wrote. `config` and `step_time` are in their
+    words, `seconds` is the step time or None if it is none, and `more` has the other columns.
+    """
+
+    config: str
+    step_time: str
+    seconds: float | None
+    more: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson that a document holds: its topic and its text in Markdown. `run` is the run in whose
+    section it stands, or "" if it is one of the whole document.
+    """
+
+    run: str
+    topic: str
+    text: str
+
+
 @dataclass(kw_only=True)
 class RunRecord:
     """What the run log knows of one run. `source` is "log" if the record comes from the imported
@@ -127,6 +150,7 @@ class RunRecord:
     hardware: dict[str, str] = field(default_factory=dict)
     rewards: list[tuple[int, float]] = field(default_factory=list)
     step_time: str = ""
+    step_times: list[StepTime] = field(default_factory=list)
     duration: str = ""
     gpu_usage: str = ""
     baseline: str = ""

@@ -1,16 +1,21 @@
-"""Finds W&B runs that were recorded offline below a directory, and makes the exact command that
-uploads each of them.
+"""Finds W&B runs that were recorded offline, below a directory of this machine or on a pod, and
+makes the exact command that uploads each of them.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_agent.ledger import RunView
 from bs4_console.errors import NotApplicableError
+from bs4_console.pods.paths import ask_paths
+from bs4_console.pods.session import PodSession
 
 #: wandb names the directories offline-run-<date>_<time>-<id>. Each contains the record
 #: run-<id>.wandb, beside which `wandb sync` leaves run-<id>.wandb.synced.
@@ -19,19 +24,16 @@ _OFFLINE = re.compile(r"offline-run-\d{8}_\d{6}-(?P<id>[A-Za-z0-9_-]+)")
 
 @dataclass(frozen=True)
 class OfflineRun:
-    """A W&B run that was recorded on this machine without a network. `path` is its directory,
-    `bytes` the size of its record file, and `synced` is True if it was uploaded before.
+    """A W&B run that was recorded without a network. `path` is its directory, `bytes` the size of
+    its record file, or None on a pod, and `synced` is True if it was uploaded before. `argv` is the
+    command, as a list of words, that uploads it to W&B.
     """
 
     id: str
     path: str
-    bytes: int
+    bytes: int | None
     synced: bool
-
-    @property
-    def argv(self) -> list[str]:
-        """Return the command, as a list of words, that uploads the run to W&B."""
-        return ["wandb", "sync", self.path]
+    argv: list[str]
 
 
 def find(root: Path) -> list[OfflineRun]:
@@ -52,9 +54,49 @@ def find(root: Path) -> list[OfflineRun]:
                     path=str(directory.absolute()),
                     bytes=record.stat().st_size,
                     synced=record.with_name(f"{record.name}.synced").exists(),
+                    argv=["wandb", "sync", str(directory.absolute())],
                 )
             )
     return found
+
+
+async def of_pod(live: PodSession, run: RunView, shell: Sequence[str]) -> list[OfflineRun]:
+    """Ask a pod for the offline W&B runs of its run `run`, oldest first: those in its working
+    directory, its output directory and the directories in that. The agent only lists names.
+
+    `shell` is the command that opens a shell on the pod, or () if the pod is this machine. Each
+    `argv` gives it the upload, which uses the pod's own login and the `wandb` of the run's
+    environment where there is one. Raises RemoteError if a directory cannot be listed.
+    """
+    program = "wandb"
+    if (await ask_paths(live, f"{run.cwd}/.venv")).names:
+        own = (await ask_paths(live, f"{run.cwd}/.venv/bin/wandb")).names
+        program = next((name for name in own if name == f"{run.cwd}/.venv/bin/wandb"), program)
+    places = [f"{run.cwd}/", f"{run.output_dir}/"]
+    below = (await ask_paths(live, f"{run.output_dir}/")).names
+    places += [name for name in below if name.endswith("/") and name.isprintable()]
+    found = {}
+    for place in dict.fromkeys(places):
+        if f"{place}wandb/" not in (await ask_paths(live, f"{place}wandb")).names:
+            continue
+        for directory in (await ask_paths(live, f"{place}wandb/offline-run-")).names:
+            named = _OFFLINE.fullmatch(directory.rstrip("/").rpartition("/")[2])
+            if named is None:
+                continue
+            record = f"{directory}run-{named['id']}.wandb"
+            files = (await ask_paths(live, record)).names
+            if record not in files:
+                continue
+            path = directory.rstrip("/")
+            upload = [program, "sync", path]
+            found[path] = OfflineRun(
+                id=named["id"],
+                path=path,
+                bytes=None,
+                synced=f"{record}.synced" in files,
+                argv=[*shell, shlex.join(upload)] if shell else upload,
+            )
+    return sorted(found.values(), key=lambda one: Path(one.path).name)
 
 
 def sync(run: OfflineRun) -> int:

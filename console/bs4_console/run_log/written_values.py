@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bs4_console.run_log.text import Line
@@ -20,6 +21,9 @@ _MOMENT = re.compile(r"\s*(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(?::\d\d)?\b")
 _SECONDS = re.compile(r"(?<![\d.])(\d{1,6}(?:\.\d{1,3})?)\s?s\b")
 #: `path/to/config.toml:v3`
 _VERSION = re.compile(r"\.toml:(v\d{1,4}(?:\.\d{1,4})*)\b")
+#: `# Based on: v2` in a config, `v2` at the head of a table's column
+_BASED = re.compile(r"^#\s*based[ _]on\s*:\s*(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE | re.M)
+_COLUMN = re.compile(r"v\d{1,4}(?:\.\d{1,4})*")
 #: `Config (v4 - Resilient)`, `Working Config (H100 Single GPU - Final v5)`
 _TITLED = re.compile(r"\bconfig\b.*?\b(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE)
 
@@ -69,6 +73,22 @@ def config_version(config: str, titles: Iterable[str]) -> str:
     for title in titles:
         if found := _TITLED.search(title):
             return found[1]
+    return ""
+
+
+def based_on(config: str) -> str:
+    """Return the version on which a config's text says that it is based, or ""."""
+    found = _BASED.search(config)
+    return found[1] if found else ""
+
+
+def column_before(version: str, heads: Sequence[str]) -> str:
+    """Return the version in the column before that of `version`, by the heads of a table that
+    compares the settings of versions (`| Setting | v2 | v3 |`), or "".
+    """
+    for before, head in pairwise(heads[1:]):
+        if head == version and _COLUMN.fullmatch(before):
+            return before
     return ""
 
 

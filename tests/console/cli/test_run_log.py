@@ -136,6 +136,20 @@ def test_in_and_out(console: Console) -> None:
     assert "Profile first" in console.json("runs", "export")["markdown"]
 
 
+def test_step_times_and_lessons_of_a_document(console: Console) -> None:
+    assert "No lesson is known" in console("runs", "lessons")
+    times = "\n| Config | Step Time |\n|---|---|\n| near | 3 min |\n"
+    text = f"{DOCUMENT}{times}\n## Lessons Learned\n\n### Far is slow\n\nKeep it near.\n"
+    (console.root / "runs.md").write_text(text)
+    console("runs", "import", str(console.root / "runs.md"))
+    assert "  step time near: 3 min\n" in console("runs", "show", "parrot-v1")
+    (row,) = console.json("runs", "show", "parrot-v1")["run"]["step_times"]
+    assert row == {"config": "near", "step_time": "3 min", "seconds": 180.0, "more": {}}
+    assert console("runs", "lessons") == "Far is slow:\n  Keep it near.\n"
+    (lesson,) = console.json("runs", "lessons")["lessons"]
+    assert lesson == {"run": "", "topic": "Far is slow", "text": "Keep it near."}
+
+
 def test_eta_and_cost(console: Console) -> None:
     console("runs", "import", str(console.root / "runs.md"))
     console("runs", "eta", "parrot-v1", code=2)

@@ -139,3 +139,80 @@ def test_what_cannot_be_known_is_asked_for(tmp_path: Path) -> None:
     assert estimate(file, OLD, 80, 3).billions == 3
     with pytest.raises(NotApplicableError, match="--gpus 2"):
         new(Wish(trainer=NEW, model="Qwen/Qwen3-8B", gpus=1))
+
+
+VERL = Path("configs/verl/qwen2.5-math-1.5b-multisignal-1x80gb.toml").read_text()
+
+
+def _verl(directory: Path, *changes: tuple[str, str]) -> dict[str, dict[str, float]]:
+    """Return {side: {part: GiB}} of the changed example, and the sides that do not fit."""
+    text = VERL
+    for old, new_text in changes:
+        assert old in text
+        text = text.replace(old, new_text)
+    file = directory / "config.toml"
+    file.write_text(text)
+    done = estimate(file, "verl", 80)
+    parts = {side.name: {part.name: part.gib for part in side.parts} for side in done.sides}
+    return {**parts, "too large": {side.name: side.gib for side in done.sides if not side.fits}}
+
+
+def test_verl_with_the_rollout_share_that_ran_and_the_one_that_did_not_start(
+    tmp_path: Path,
+) -> None:
+    measured = "gpu_memory_utilization = 0.65"
+    assert _verl(tmp_path)["too large"] == {}
+    found = _verl(tmp_path, (measured, "gpu_memory_utilization = 0.88"))
+    assert list(found["too large"]) == ["during rollouts"]
+    assert found["during rollouts"]["rollout share"] == pytest.approx(70.4)
+    small = _verl(tmp_path, (measured, "gpu_memory_utilization = 0.05"))
+    assert list(small["too large"]) == ["engine in its share"]
+
+
+def test_what_of_verl_stays_on_a_gpu(tmp_path: Path) -> None:
+    whole = _verl(tmp_path)
+    gib = 1.5e9 / (1 << 30)
+    assert whole["during rollouts"] == pytest.approx(
+        {
+            "rollout share": 52,
+            "weights": 4 * gib,
+            "optimizer": 8 * gib,
+            "reference model": 2 * gib,
+            "context": 1.5,
+        }
+    )
+    assert whole["during the update"]["gradients and optimizer"] == pytest.approx(12 * gib)
+    away = _verl(tmp_path, ("optimizer_offload = false", "optimizer_offload = true"))
+    assert "optimizer" not in away["during rollouts"]
+    assert away["during the update"] == whole["during the update"]
+    split = _verl(tmp_path, ("n_gpus_per_node = 1", "n_gpus_per_node = 2"))
+    assert split["during the update"]["weights"] == pytest.approx(2 * gib)
+    adapter = ("enable_gradient_checkpointing", "lora_rank = 32\nenable_gradient_checkpointing")
+    trained = _verl(tmp_path, adapter)
+    assert "reference model" not in trained["during rollouts"]
+    assert trained["during the update"]["adapter with optimizer"] < 1
+    awake = _verl(
+        tmp_path,
+        ("tensor_model_parallel_size", "free_cache_engine = false\ntensor_model_parallel_size"),
+    )
+    assert awake["during the update"]["rollout share"] == 52
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (("n_gpus_per_node = 1", 'n_gpus_per_node = "$GPUS"'), UsageError, "how many GPUs"),
+        (("Qwen/Qwen2.5-Math-1.5B", "owner/mine"), UsageError, "--billions"),
+        (("[data]", "[data"), UsageError, "no config of verl"),
+        (
+            ("use_dynamic_bsz", 'strategy = "megatron"\nuse_dynamic_bsz'),
+            NotApplicableError,
+            "Megatron",
+        ),
+    ],
+)
+def test_what_of_verl_is_not_estimated(
+    tmp_path: Path, change: tuple[str, str], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        _verl(tmp_path, change)

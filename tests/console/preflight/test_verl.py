@@ -130,13 +130,13 @@ def test_what_limits_them_is_said_in_verls_words() -> None:
     )
 
 
-def test_there_are_no_classes_to_be_asked_and_no_estimate_is_made_up() -> None:
+def test_there_are_no_classes_to_be_asked_and_the_estimate_says_what_was_measured() -> None:
     checks = config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {}, None)
     assert [(check.id, check.state) for check in checks] == [("config-rejected", "ok")]
     gpus = {"gpus": {"devices": [{"index": 0, "total": 80 * GIB}]}}
-    assert config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)[0].startswith(
-        "Not estimated: "
-    )
+    told = config.memory([("/root/verl/c.toml", CONFIG)], START, gpus)
+    assert "during rollouts (1 GPU)" in told
+    assert any(line.startswith("Measured with verl: ") for line in told)
 
 
 def test_what_is_really_started_is_linted() -> None:

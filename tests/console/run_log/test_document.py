@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bs4_console.errors import UsageError
 from bs4_console.run_log import written_values
 from bs4_console.run_log.document import RunLog
-from bs4_console.run_log.record import Incident, RunRecord
+from bs4_console.run_log.record import Incident, Lesson, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
 
 SEEDS = Path(__file__).resolve().parents[4] / "shared" / "seeds"
@@ -217,12 +217,40 @@ max_steps = 1000
 name = "example/parrot-8b"
 ```
 
+#### Step Time Comparison
+
+| Setting | v2 | v3 | Impact |
+|---------|----|----|--------|
+| `backend` | a | b | faster |
+
+| Config | Step Time | Bottleneck |
+|--------|-----------|------------|
+| v2 (far) | ~27 min | network |
+| **v3 (near)** | **~3-4 min** | GPU |
+
 #### Metrics
 - Baseline: 40%
 - Final: 91.8%
 - Improvement: +51.8%
 
+#### Lessons Learned
+1. Measure first
+
 ---
+
+## Lessons Learned
+
+### Near or far
+
+Far is slow.
+
+```bash
+# no heading
+```
+
+---
+
+## Next
 
 ## Completed Runs
 
@@ -243,7 +271,30 @@ def test_every_value_that_people_write_is_a_field(log: RunLog) -> None:
     assert (run.baseline, run.final_score, run.improvement) == ("40%", "91.8%", "+51.8%")
     assert [(i.title, i.state) for i in run.incidents] == [("Disk full (RESOLVED)", "resolved")]
     assert run.configs["Config (v3)"].startswith("max_steps = 1000\n[model]")
+    assert run.lineage == "v2"
+    assert [(t.config, t.step_time, t.seconds, t.more) for t in run.step_times] == [
+        ("v2 (far)", "~27 min", 1620.0, {"bottleneck": "network"}),
+        ("v3 (near)", "~3-4 min", 210.0, {"bottleneck": "GPU"}),
+    ]
+    assert log.lessons() == [
+        Lesson("parrot-v3", "", "Measure first"),
+        Lesson("", "Near or far", "Far is slow.\n\n```bash\n# no heading\n```"),
+    ]
     assert log.export() == VALUES
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- **Speedup**", "- **Based on**: v1\n- **Speedup**"),
+        ("max_steps = 1000", "# Based on: v1\nmax_steps = 1000"),
+    ],
+)
+def test_what_a_config_is_based_on_as_it_is_said(log: RunLog, old: str, new: str) -> None:
+    log.import_text(VALUES.replace(old, new))
+    (run,) = log.records().values()
+    assert run.lineage == "v1"
+    assert log.export() == VALUES.replace(old, new)
 
 
 def test_a_status_by_command_and_the_table_of_completed_runs(log: RunLog, tmp_path: Path) -> None:
@@ -392,4 +443,8 @@ def test_the_seeds(log: RunLog, tmp_path: Path) -> None:
         "bs4-rl-qwen2.5-7b-1000steps": 8,
     }
     assert runs["bs4-rl-qwen2.5-7b-h100-v5"].status == "ABANDONED"
+    third = runs["bs4-rl-qwen3-8b-2xh100-v3"]
+    assert (third.version, third.lineage) == ("v3", "v2")
+    assert [row.seconds for row in third.step_times] == [1620.0, 210.0]
+    assert len([one for one in log.lessons() if not one.run]) == 12
     assert len(runs["bs4-rl-qwen2.5-7b-h100-v5"].attempts) == 5

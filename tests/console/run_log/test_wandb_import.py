@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from bs4_agent.ledger import RunView
+from bs4_agent.paths import Home
+from bs4_agent.streams.listing import Listing
 from bs4_console.cli.main import main
 from bs4_console.errors import NotApplicableError
+from bs4_console.pods.session import PodSession
 from bs4_console.run_log import wandb_import
 
 
@@ -59,3 +65,42 @@ def test_without_wandb(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(root))
     with pytest.raises(NotApplicableError, match="pip install"):
         wandb_import.sync(wandb_import.find(root)[1])
+
+
+class _Asked:
+    """A session whose pod is this machine: the agent's own code lists the directories."""
+
+    def __init__(self, home: Path) -> None:
+        self._listing = Listing(Home(home))
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        return self._listing.ask(op, parameters)
+
+
+async def test_those_of_a_pod_with_the_command_that_uploads_each_from_there(root: Path) -> None:
+    program = root / "run" / ".venv" / "bin" / "wandb"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    output = root / "run" / "out puts"
+    orchestrator = output / "run_default" / "wandb" / "offline-run-20260103_101500-ooo"
+    orchestrator.mkdir(parents=True)
+    (orchestrator / "run-ooo.wandb").touch()
+    view = RunView(name="r", cwd=str(root / "run"), output_dir=str(output))
+    live = cast(PodSession, _Asked(root / "home"))
+    found = await wandb_import.of_pod(live, view, ("ssh", "-t", "--", "pod"))
+    assert [(one.id, one.synced) for one in found] == [
+        ("ooo", False),
+        ("aaa", True),
+        ("bbb", False),
+    ]
+    *ssh, words = found[0].argv
+    assert ssh == ["ssh", "-t", "--", "pod"]
+    assert shlex.split(words) == [str(program), "sync", str(orchestrator)]
+    program.unlink()
+    (one, *_) = await wandb_import.of_pod(live, view, ())
+    assert one.argv == ["wandb", "sync", str(orchestrator)]
+
+
+@pytest.mark.parametrize("words", [[], [".", "--pod", "p"], ["--pod", "p", "--sync"]])
+def test_one_place_and_no_upload_from_here_of_what_is_elsewhere(words: list[str]) -> None:
+    assert main(["runs", "wandb", *words]) == 2
