@@ -299,7 +299,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return KeyDriver if own is LinuxDriver else own
 
     def _fresh_ink(self) -> RoleStyles:
-        return RoleStyles(self.current_theme, colour=not self.no_color)
+        return RoleStyles(
+            self.current_theme,
+            colour=not self.no_color,
+            sixteen=self.console.color_system == "standard",
+        )
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters that Textual applies to every painted line. Under the theme

@@ -30,6 +30,8 @@ LATE_STEPS = 4
 LATE_S = 60.0
 #: A disk or /dev/shm is reported if at least this share of it is used.
 FULL_PERCENT = 95.0
+#: States of a process, as words and as the kernel's letters.
+DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 @dataclass(frozen=True)
@@ -242,9 +244,11 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
     """Return the seconds until the run reaches its last step at its present pace. Returns None if
     that is not known, or if nothing says that it gets there: it is not running, the link is down,
-    its next step is late, or a critical incident is open.
+    its next step is late, one of its processes is dead, or a critical incident is open.
     """
     if run.word != "running" or link_down(pod) or late(pod, run, clock):
+        return None
+    if any(component.get("state") in DEAD for component in run.components):
         return None
     if any(incident.severity == "critical" for incident in incidents_of(pod, run)):
         return None

@@ -7,7 +7,7 @@ reverse, and states have a sign and a word anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -77,14 +77,46 @@ _WITHOUT_COLOUR = {
 }
 
 
+#: The roles on a terminal of 16 colours, on a dark and on a light background. The nearest of the 16
+#: to the colours of a theme would be one grey for many roles, and the cursor's own grey for some.
+#: The values are those that Rich takes for the 16.
+_SIXTEEN = {
+    True: {
+        "text": "#ffffff",
+        "dim": "#aaaaaa",
+        "rule": "#555555",
+        "good": "#55ff55",
+        "warn": "#ffff55",
+        "bad": "#ff5555",
+        "accent": "#55ffff",
+        "cursor": "#0000aa",
+    },
+    False: {
+        "text": "#000000",
+        "dim": "#555555",
+        "rule": "#aaaaaa",
+        "good": "#00aa00",
+        "warn": "#aa5500",
+        "bad": "#aa0000",
+        "accent": "#0000aa",
+        "cursor": "#aaaaaa",
+    },
+}
+_SIXTEEN_HUES = {
+    True: ("#55ffff", "#ff55ff", "#aa5500", "#00aa00", "#00aaaa", "#aaaaaa"),
+    False: ("#0000aa", "#aa00aa", "#aa5500", "#00aa00", "#00aaaa", "#555555"),
+}
+
+
 class RoleStyles:
     """Converts styled text to Rich styles. Styled text has roles, which are words for what a piece
-    of text means, such as "bad bold" or "dim". `theme` gives the colours; without `colour` only
-    bold, dim, reverse and underline are used.
+    of text means, such as "bad bold" or "dim". `theme` gives the colours; with `sixteen` they are
+    those of a terminal of 16 colours. Without `colour` only bold, dim, reverse and underline are
+    used.
     """
 
-    def __init__(self, theme: Theme, *, colour: bool = True) -> None:
-        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
+    def __init__(self, theme: Theme, *, colour: bool = True, sixteen: bool = False) -> None:
+        self._styles = _coloured(theme, sixteen=sixteen) if colour else _WITHOUT_COLOUR
         self._colour = colour
         self._text = self._styles.get("text", Style())
         self.style = lru_cache(maxsize=512)(self._style)
@@ -118,30 +150,34 @@ class RoleStyles:
         return Strip(segments).simplify().adjust_cell_length(width, base)
 
 
-def _coloured(theme: Theme) -> dict[str, Style]:
-    fixed = {} if theme.dark or theme.name.startswith("bs4-") else _LIGHT
+def _coloured(theme: Theme, *, sixteen: bool) -> dict[str, Style]:
+    fixed: Mapping[str, str] = {} if theme.dark or theme.name.startswith("bs4-") else _LIGHT
+    hues = _HUES[theme.dark]
+    if sixteen:
+        fixed, hues = _SIXTEEN[theme.dark], _SIXTEEN_HUES[theme.dark]
     foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
     background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
     accent = fixed.get("accent") or theme.accent or theme.primary
     bad = fixed.get("bad") or theme.error or "#ff7b72"
+    warn = fixed.get("warn") or theme.warning
     panel = theme.panel or mix(background, foreground, 0.12)
     return {
         "text": Style(color=foreground),
         "dim": Style(color=fixed.get("dim") or mix(foreground, background, 0.45)),
-        "rule": Style(color=mix(foreground, background, 0.72)),
+        "rule": Style(color=fixed.get("rule") or mix(foreground, background, 0.72)),
         "good": Style(color=fixed.get("good") or theme.success),
-        "warn": Style(color=fixed.get("warn") or theme.warning),
+        "warn": Style(color=warn),
         "bad": Style(color=bad),
         "accent": Style(color=accent),
         "key": Style(color=accent, bold=True),
         "head": Style(color=fixed.get("dim") or mix(foreground, background, 0.35)),
-        "cursor": Style(bgcolor=mix(background, accent, 0.28)),
+        "cursor": Style(bgcolor=fixed.get("cursor") or mix(background, accent, 0.28)),
         "bar": Style(bgcolor=panel),
         "alarm": Style(color=background, bgcolor=bad, bold=True),
-        "caution": Style(color=background, bgcolor=fixed.get("warn") or theme.warning, bold=True),
+        "caution": Style(color=background, bgcolor=warn, bold=True),
         "mark": Style(color=accent, underline=True),
-        "hit": Style(color=background, bgcolor=fixed.get("warn") or theme.warning),
-        **{f"hue{n}": Style(color=hue) for n, hue in enumerate(_HUES[theme.dark])},
+        "hit": Style(color=background, bgcolor=warn),
+        **{f"hue{n}": Style(color=hue) for n, hue in enumerate(hues)},
     }
 
 

@@ -31,6 +31,8 @@ def same_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
+    # Whatever TERM says; the colours of a poorer terminal have their own tests.
+    monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "truecolor")
     # Tests tick by hand, faster than anybody looks.
     monkeypatch.setattr("bs4_console.tui.app.DRAW_REST", 0.0)
     for module in ("textual.app", "textual.pilot"):

@@ -483,3 +483,66 @@ async def test_the_cursor_goes_to_the_run_that_practice_has_broken() -> None:
         app.screen.table.cursor = ("h100-b", "code-14b")
         await demo._broken(app, scenario, SimpleNamespace(pod=session.state))  # type: ignore[arg-type]
         assert app.screen.table.cursor == ("h100-a", "math-7b")
+
+
+def test_a_run_with_a_dead_process_has_no_eta() -> None:
+    healthy = fixtures.healthy().state
+    run = healthy.runs["code-14b"]
+    assert status.eta(healthy, run, fixtures.CLOCK) is not None
+    run.components = [
+        {**one, "state": "dead" if one["component"] == "orchestrator" else one["state"]}
+        for one in run.components
+    ]
+    assert status.eta(healthy, run, fixtures.CLOCK) is None
+
+
+def test_the_paths_of_a_plan_are_told_without_what_they_have_in_common() -> None:
+    folder = "/data/outputs/a-long-name/run_default"
+    step = {"shown": {"directories": [{"path": f"{folder}/step_{n}", "bytes": 5} for n in (1, 2)]}}
+    told = [text_of(line).split() for line in plan._touched(step, 60)]
+    assert told == [
+        ["out", "of", f"{folder}/"],
+        ["moves", "5", "B", "step_1"],
+        ["5", "B", "step_2"],
+        ["10", "B", "in", "all"],
+    ]
+    assert plan.common_folder([f"{folder}/step_1"]) == plan.common_folder(["/a", "/b"]) == ""
+
+
+def test_a_chart_has_an_axis_of_steps_and_says_where_a_usual_range_lies() -> None:
+    values = [(step, 0.5 + step / 100) for step in range(1, 41)]
+    shown = curves.chart(curves.Curve("entropy", values, (0.05, 0.15)), 80, 22, 1, 40)
+    assert text_of(shown[-1]).split() == ["1", "┃", "usual", "0.05", "…", "0.15", "↓", "40"]
+    labels = [text_of(line)[:8].strip() for line in shown[1:-1]]
+    assert len([label for label in labels if label]) >= 5
+    reached = curves.chart(curves.Curve("entropy", values, (0.05, 0.6)), 80, 22, 1, 40)
+    assert "↓" not in text_of(reached[-1])
+
+
+async def test_what_is_wrong_takes_a_second_line_while_rows_are_empty() -> None:
+    app = console(*fixtures.everything())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [], ())
+        table = app.screen.query_one(RowTable)
+        told = [strip.text.rstrip() for strip in map(table.render_line, range(table.size.height))]
+        title = "  └ Trainer and orchestrator wait for each other at different steps"
+        below = next(y for y, line in enumerate(told) if line.startswith(title))
+        assert told[below - 1].split()[1:4] == ["critical", "h100-a", "math-7b"]
+        second = table.rows[1].key
+        await pilot.click(table, offset=(5, below + 1))
+        assert table.cursor == second, "a click finds the row below"
+        await pilot.click(table, offset=(5, below))
+        assert table.cursor == table.rows[0].key, "a click on the second line finds its row"
+        await pilot.resize_terminal(80, 19)
+        await settle(pilot)
+        lines = list(map(table.render_line, range(table.size.height)))
+        assert not any("└" in strip.text for strip in lines[len(table.rows) :])
+
+
+async def test_the_keys_of_a_log_fit_at_80_columns() -> None:
+    app, sessions = opened("planned")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, sessions, ("l",))
+        bar = text(app, KeyBar)
+        for word in ("space pause", "/ filter", "f find", "i incident", ": command", "esc back"):
+            assert word in bar

@@ -9,6 +9,8 @@ import math
 from typing import Any
 
 import pytest
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from textual.color import Color
 from textual.widgets import Input
 
@@ -91,6 +93,40 @@ def test_every_word_can_be_read(theme: Any, role: str) -> None:
     cursor = ink.style("cursor").bgcolor
     assert cursor is not None
     assert contrast(colour(ink, role), cursor.get_truecolor().hex) >= 3.0, "under the cursor"
+
+
+@pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
+def test_on_a_terminal_of_16_colours_each_role_has_its_own(theme: Any) -> None:
+    """The nearest of 16 to the colours of a theme are one grey for most of its roles."""
+    ink = RoleStyles(theme, sixteen=True)
+
+    def nearest(used: Any) -> int | None:
+        assert used is not None
+        number: int | None = used.downgrade(ColorSystem.STANDARD).number
+        return number
+
+    below = {
+        nearest(RichColor.parse(theme.background)),
+        nearest(ink.style("cursor").bgcolor),
+    }
+    assert len(below) == 2, "the cursor is seen"
+    seen = [nearest(ink.style(role).color) for role in ("good", "warn", "bad", "accent", "dim")]
+    assert len({*seen, nearest(ink.style("text").color)}) == 6
+    hues = {nearest(ink.style(f"hue{n}").color) for n in range(6)}
+    assert len(hues) == 6
+    assert not below & {*seen, *hues}
+
+
+async def test_the_terminal_says_how_many_colours_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blue = "#0000aa"
+    for system, expected in ("truecolor", False), ("standard", True):
+        monkeypatch.setattr("textual.constants.COLOR_SYSTEM", system)
+        app = ConsoleApp(fixtures.fleet(fixtures.idle()), clock=fixtures.CLOCK)
+        cursor = app.ink.style("cursor").bgcolor
+        assert cursor is not None
+        assert (cursor.name == blue) is expected
 
 
 @pytest.mark.parametrize("theme", [themes.SAFE, themes.SAFE_LIGHT], ids=lambda theme: theme.name)

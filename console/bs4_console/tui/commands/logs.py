@@ -35,7 +35,8 @@ COMMANDS = (
         id="follow",
         names=("follow", "pause"),
         keys=("space",),
-        title="Follow/pause",
+        title="Pause",
+        synonyms="follow tail end stop",
         help="Stop at this place in the log, or go on with its end. While paused the lines that "
         "come are counted, and wait on the pod.",
         where=on(RUN, LOG),
@@ -64,7 +65,7 @@ COMMANDS = (
         help="Mark every match in the log and go to the nearest above, or else below: the pod "
         "searches and counts. Hides nothing.",
         where=on(RUN, LOG),
-        hint=52,
+        hint=51,
         args="[PATTERN]",
     ),
     Command(
@@ -75,7 +76,7 @@ COMMANDS = (
         help="Leave out the lines that match, beside the filter that is set; given again, more of "
         "them.",
         where=on(RUN, LOG),
-        hint=51,
+        hint=53,
         args="[PATTERN]",
     ),
     Command(
@@ -186,10 +187,10 @@ COMMANDS = (
         id="source",
         names=("source",),
         keys=("o",),
-        title="Next source",
+        title="Source",
         help="Go through the log's sources: all merged, then each alone.",
         where=on(LOG),
-        hint=31,
+        hint=52,
         args="[SOURCE]",
         completes="sources",
     ),

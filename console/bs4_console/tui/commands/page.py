@@ -43,7 +43,10 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         "",
         "**Colours.** `:theme` goes through bs4-dark, bs4-light, bs4-safe and bs4-safe-light "
         "(good, warning and bad stay apart for colour-blind eyes), bs4-no-colour, and Textual's "
-        "own by name. `NO_COLOR=1` uses none. Every state has a sign and a word as well.",
+        "own by name. `NO_COLOR=1` uses none, and on a terminal of 16 colours each meaning has "
+        "one of them. Every state has a sign and a word as well. For a screen reader, "
+        "`check --watch` writes a plain line for each change, and `check`, `diagnose` and `logs` "
+        "answer in plain lines.",
         "",
         "**Over SSH.** Where `SSH_CONNECTION` or `SSH_TTY` is set the screen paints less: news of "
         "pods once a second, logs within a budget of bytes. `BS4_REMOTE=1` or `0` decides it by "

@@ -70,9 +70,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
     def hints(self, command: commands.Command) -> bool:
         """Return True if the key bar at the bottom may offer `command` now. That is every command
-        but "logs" and "open".
+        but "logs", "open", and "stop", which would push the keys of the log out at 80 columns.
         """
-        return command.id not in ("logs", "open")
+        return command.id not in ("logs", "open", "stop")
 
     # -- the time cursor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import formatting
@@ -211,20 +212,31 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
 def _touched(step: dict[str, Any], width: int) -> list[Line]:
     shown: dict[str, Any] = step.get("shown") or {}
     moved, sized, total = moved_entries(shown), [], 0
+    folder = common_folder([path for path, _ in moved])
     for path, count in moved:
-        sized.append(f"{formatting.size(count):>10}  {path}" if count is not None else path)
+        name = path.removeprefix(folder)
+        sized.append(f"{formatting.size(count):>10}  {name}" if count is not None else name)
         total += count or 0
     ended = []
     for p in shown.get("processes") or step.get("targets") or []:
         ended.append(_process(p))
     lines = [
         *_listed("ends", ended, "", width),
+        *_listed("out of", [folder] if folder else [], "", width),
         *_listed("moves", sized, f"{formatting.size(total)} in all" if total else "", width),
         *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
     ]
     if shown.get("cwd"):
         lines.append([("     in ", "dim"), (str(shown["cwd"]), "")])
     return lines
+
+
+def common_folder(paths: Sequence[str]) -> str:
+    """Return the folder that all `paths` are in, with "/" at its end, so that it is shown once and
+    not in front of each of them. Returns "" for fewer than two paths, and if only "/" is common.
+    """
+    folder = posixpath.commonprefix(paths).rpartition("/")[0] if len(paths) > 1 else ""
+    return f"{folder}/" if folder else ""
 
 
 def _process(entry: Any) -> str:

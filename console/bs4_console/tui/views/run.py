@@ -33,8 +33,6 @@ SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
 #: Roles that data keeps when it is old.
 _LASTING = ("head", "rule", "warn", "warn bold", "bad bold")
-#: States of a process, as words and as the kernel's letters.
-DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
@@ -240,8 +238,8 @@ def _count(found: Iterable[dict[str, Any]]) -> tuple[int, int]:
     """Return how many of the processes are dead, and how many are stopped."""
     dead = stopped = 0
     for component in found:
-        dead += component.get("state") in DEAD
-        stopped += component.get("state") in STOPPED
+        dead += component.get("state") in status.DEAD
+        stopped += component.get("state") in status.STOPPED
     return dead, stopped
 
 

@@ -47,6 +47,8 @@ __all__ = [
 _SHORT = {"mismatch KL": "KL", "grad norm": "grad"}
 #: Cells of the labels left of a large curve, and the least width of a curve with labels.
 _LABELS, _LABELLED = 9, 36
+#: Rows of dots from which on a chart has more than three labels.
+_TALL = 14
 _PLAIN = CurveView()
 #: Ends of the titles of curves whose values are shown without decimals.
 _WHOLE = (" %", " W")
@@ -117,8 +119,9 @@ def chart(
         if curve.band:
             left.append(_edge(y, len(dots), low, high, curve.band, view.log))
         rows.append(pad([*left, *line], width))
-    below: Line = [(f"{formatting.number(low)} … {formatting.number(high)}", "dim")]
-    return [*rows, pad(_healthy(curve.band) if labelled else below, width)]
+    if labelled:
+        return [*rows, _axis(_healthy(curve.band, low, high), first, last, width)]
+    return [*rows, pad([(f"{formatting.number(low)} … {formatting.number(high)}", "dim")], width)]
 
 
 def _finite_values(line: Sequence[Point]) -> Sequence[float]:
@@ -199,10 +202,20 @@ def _beyond(value: float, band: Band | None, width: int) -> Line:
     return [(f" {side} {word} usual", "accent")]
 
 
-def _healthy(band: Band | None) -> Line:
-    if band:
-        return [(" " * _LABELS, ""), ("┃", "good"), (f" usual {band[0]:g} … {band[1]:g}", "dim")]
-    return []
+def _healthy(band: Band | None, low: float, high: float) -> Line:
+    """Return the healthy range in words. It says on which side of the drawn values `low` to `high`
+    the range is, if its bar cannot be seen beside them.
+    """
+    if band is None:
+        return []
+    side = " ↓" if band[1] < low else " ↑" if band[0] > high else ""
+    return [("┃", "good"), (f" usual {band[0]:g} … {band[1]:g}{side}", "dim")]
+
+
+def _axis(usual: Line, first: int, last: int, width: int) -> Line:
+    """Return the line below a chart: its first step, the healthy range `usual`, its last step."""
+    begin: Line = [(f"{first:>{_LABELS - 1}} ", "dim"), *usual]
+    return spread(begin, [(str(last), "dim")], width)
 
 
 def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
@@ -213,10 +226,13 @@ def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
 
 
 def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
-    """Return the label left of row `y`. The top, middle and bottom rows have one; if all values are
-    equal only the middle row does.
+    """Return the label left of row `y`. The top, middle and bottom rows have one, and of a tall
+    chart every fourth row; if all values are equal only the middle row does.
     """
-    shown = (y in {0, rows - 1} and low < high) or (y == rows // 2 and (rows >= 5 or low == high))
+    marks = {0, rows - 1, *((rows // 2,) if rows >= 5 else ())}
+    if rows >= _TALL:
+        marks |= set(range(0, rows - 2, 4)) - {rows // 2 - 1, rows // 2 + 1}
+    shown = y in marks if low < high else y == rows // 2
     return (
         f"{formatting.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
     )

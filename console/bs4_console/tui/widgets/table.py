@@ -14,13 +14,17 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bs4_console.tui.styled_text import Line, joined, pad
+from bs4_console.tui.styled_text import Line, cut, joined, pad
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 GAP = 2
+#: The least rank of a row that may have a second line: 2 is a warning.
+NEEDY = 2
+#: Where the second line of a row begins.
+_SECOND = ("  └ ", "dim")
 #: Cells that the column with the rest of a line keeps.
 REST_LEAST = 16
 
@@ -63,6 +67,12 @@ class RowTable(ScrollView, can_focus=True):
         self._at: dict[tuple[str, str], int] = {}
         self._widths: list[tuple[Column, int]] = []
         self._fitted: tuple[int, int, str] | None = None
+        self._lines: list[tuple[int, Line | None]] = []
+        """What stands below the heading if rows have a second line: for each line the position of
+        its row and the text of the second line, or None for the first. Empty if no row has one.
+        """
+        self._moved: set[int] = set()
+        """The positions of the rows that have a second line."""
         self.mark = ""
         """The column that the rows are sorted by, with `-` in front if reversed, or "" for the
         default order.
@@ -107,8 +117,9 @@ class RowTable(ScrollView, can_focus=True):
                 RowTable.cursor,
                 self.rows[min(index, len(self.rows) - 1)].key if self.rows else None,
             )
-        self.virtual_size = Size(self.size.width, len(self.rows) + 1)
-        if len(before) != len(self.rows) or widths != self._widths:
+        lines, self._lines = self._lines, self._laid_out()
+        self.virtual_size = Size(self.size.width, (len(self._lines) or len(self.rows)) + 1)
+        if len(before) != len(self.rows) or lines != self._lines or widths != self._widths:
             self.refresh()
         else:
             for i, (old, new) in enumerate(zip(before, self.rows, strict=True)):
@@ -146,7 +157,8 @@ class RowTable(ScrollView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """Put the cursor on the row that was clicked. On a double click, post Opened too."""
-        row = event.y - 1 + round(self.scroll_y)
+        line = event.y - 1 + round(self.scroll_y)
+        row, _ = self._row_at(line)
         if event.y < 1 or not 0 <= row < len(self.rows):
             return
         self.cursor = self.rows[row].key
@@ -205,15 +217,49 @@ class RowTable(ScrollView, can_focus=True):
         if y == 0:
             titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
             return ink.strip(_join(titles), width).apply_style(self.rich_style)
-        index = y - 1 + round(self.scroll_y)
+        index, second = self._row_at(y - 1 + round(self.scroll_y))
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
         row = self.rows[index]
-        cells = [pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]
-        line = row.banner or _join(cells)
+        line = second or row.banner or _join(self._cells(row, moved=(index in self._moved)))
         return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(
             self.rich_style
         )
+
+    def _cells(self, row: Row, *, moved: bool) -> list[Line]:
+        found = []
+        for column, width in self._widths:
+            cell = row.cells.get(column.id, [])
+            if moved and not column.most:
+                cell = [("↓", "dim")]
+            found.append(pad(cell, width, column.align))
+        return found
+
+    def _laid_out(self) -> list[tuple[int, Line | None]]:
+        """Return what `_lines` holds: a row that needs a person has a second line with what its
+        last column would cut off, as long as all lines fit on the screen.
+        """
+        self._moved = set()
+        room = self.size.height - 1 - len(self.rows)
+        rest = next(((c.id, width) for c, width in self._widths if not c.most), None)
+        if rest is None or room <= 0:
+            return []
+        lines: list[tuple[int, Line | None]] = []
+        for i, row in enumerate(self.rows):
+            lines.append((i, None))
+            if row.rank >= NEEDY and row.widths.get(rest[0], 0) > rest[1] and room:
+                lines.append((i, cut([_SECOND, *row.cells[rest[0]]], self.size.width - 1)))
+                self._moved.add(i)
+                room -= 1
+        return lines if self._moved else []
+
+    def _row_at(self, line: int) -> tuple[int, Line | None]:
+        """Return the position of the row at a line below the heading, which is beyond the last row
+        if the line is blank, and the text of the line if it is the second of its row.
+        """
+        if not self._lines:
+            return line, None
+        return self._lines[line] if line < len(self._lines) else (len(self.rows), None)
 
     def _title(self, column: Column) -> str:
         """Return the column's title, with a sign if the rows are sorted by it."""
