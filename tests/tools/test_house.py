@@ -120,7 +120,7 @@ def test_a_comparison_with_the_id_of_a_trainer(text: str, found: int) -> None:
 
 
 def test_only_the_console_is_asked_for_imports_of_the_agent() -> None:
-    text = "import bs4_agent.wire, os\nfrom bs4_agent import ids\nimport bs4_agentic\n"
+    text = "import bs4_agent.wire, os\nfrom bs4_agent import ids\nfrom bs4_agentic import x\n"
     assert used(console__bs4_console__one=text).agent_imports == 2
     assert used(agents__bs4_agent__one=text).agent_imports == 0
 
