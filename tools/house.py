@@ -16,7 +16,7 @@ import ast
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,12 @@ COMMANDS = "console/bs4_console/cli"
 LINE_MOST = 100
 #: A record with this many fields is made by their names.
 FIELDS_MOST = 7
+#: Types of a record whose fields nobody checks, if their values are Any or object.
+MAPPINGS = ("dict", "Dict", "Mapping", "MutableMapping")
+CONSOLE, AGENT = "console/bs4_console", "bs4_agent"
+TRAINERS = ("prime-rl-2026-01", "prime-rl", "prime-rl-current", "verl")
+#: Only these folders may ask which trainer it is.
+TRAINER_FOLDERS = ("trainers", "configs")
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 CROWDING = (
@@ -54,6 +60,9 @@ class Counts:
     long_lines: int = 0
     skips: int = 0
     positional: int = 0
+    loose: int = 0
+    trainers: int = 0
+    agent_imports: int = 0
     folders: Counter[str] = field(default_factory=Counter)
 
 
@@ -112,12 +121,16 @@ def source_files(root: Path) -> Iterator[Path]:
 def measure(paths: Iterator[Path], root: Path) -> list[Number]:
     """Return the numbers of the files at `paths`, which lie under `root`."""
     counts = Counts()
+    modules: dict[str, ast.Module] = {}
     for path in paths:
-        count_file(path.read_text(), counts)
-        counts.folders[path.parent.relative_to(root).as_posix()] += 1
+        text, place = path.read_text(), path.relative_to(root)
+        count_file(text, counts)
+        counts.folders[place.parent.as_posix()] += 1
+        modules[place.with_suffix("").as_posix()] = ast.parse(text)
+    count_uses(modules, counts)
     del counts.folders[COMMANDS]
     hundreds, thousands = counts.statements / 100, counts.lines / 1000
-    fullest, modules = counts.folders.most_common(1)[0]
+    fullest, most = counts.folders.most_common(1)[0]
     return [
         Number("statements", counts.statements, "statements"),
         Number(
@@ -144,7 +157,19 @@ def measure(paths: Iterator[Path], root: Path) -> list[Number]:
             counts.positional,
             f"records of {FIELDS_MOST} fields or more that can be made without their names",
         ),
-        Number("folder", modules, f"modules in the fullest folder, {fullest}"),
+        Number("folder", most, f"modules in the fullest folder, {fullest}"),
+        Number(
+            "loose_records",
+            counts.loose,
+            "dicts and mappings with values of any type in signatures (also under another name)",
+        ),
+        Number(
+            "trainer_ids",
+            counts.trainers,
+            "comparisons with a trainer's id, and tables by it, outside folders named "
+            + " and ".join(TRAINER_FOLDERS),
+        ),
+        Number("agent_imports", counts.agent_imports, "imports of the agent in the console"),
     ]
 
 
@@ -220,6 +245,116 @@ def is_comprehension(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in ("map", "filter")
     return isinstance(node, COMPREHENSIONS)
+
+
+def count_uses(modules: dict[str, ast.Module], counts: Counts) -> None:
+    """Add what needs the names of other modules. `modules` is by path, without its suffix."""
+    by_name = {path.split("/", 1)[1].replace("/", "."): tree for path, tree in modules.items()}
+    aliases = names_of(by_name, is_loose_alias)
+    ids = names_of(by_name, is_trainer_id)
+    for path, tree in modules.items():
+        name = path.split("/", 1)[1].replace("/", ".")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                counts.loose += sum(loose_in(each, aliases[name]) for each in signature_types(node))
+            elif isinstance(node, ast.Compare | ast.Dict | ast.MatchValue):
+                if not set(TRAINER_FOLDERS) & set(path.split("/")):
+                    counts.trainers += asks_trainer(node, ids[name])
+            elif path.startswith(CONSOLE):
+                counts.agent_imports += imports_agent(node)
+
+
+def names_of(
+    modules: dict[str, ast.Module], is_meant: Callable[[ast.expr, set[str]], bool]
+) -> dict[str, set[str]]:
+    """Return for each module the names that it gives to what `is_meant`, or imports of that."""
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    imports = {name: list(theirs_of(tree, set(modules))) for name, tree in modules.items()}
+    before = -1
+    while before != sum(map(len, found.values())):
+        before = sum(map(len, found.values()))
+        for name, tree in modules.items():
+            for own, module, theirs in imports[name]:
+                if theirs in found[module]:
+                    found[name].add(own)
+            for node in tree.body:
+                if isinstance(node, ast.Assign) and is_meant(node.value, found[name]):
+                    found[name] |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return found
+
+
+def theirs_of(tree: ast.Module, modules: set[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield each import from one of `modules`: the name here, the module, the name there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in modules:
+            for name in node.names:
+                yield name.asname or name.name, str(node.module), name.name
+
+
+def signature_types(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    """Yield the types in the signature of a function."""
+    given = node.args
+    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    for argument in every:
+        if argument is not None and argument.annotation is not None:
+            yield argument.annotation
+    if node.returns is not None:
+        yield node.returns
+
+
+def is_loose_alias(value: ast.expr, aliases: set[str]) -> bool:
+    """Return True for a type that holds a loose mapping. A bare `dict` is a function here."""
+    if isinstance(value, ast.Name):
+        return value.id in aliases
+    return isinstance(value, ast.Subscript | ast.BinOp) and loose_in(value, aliases) > 0
+
+
+def loose_in(node: ast.AST, aliases: set[str]) -> int:
+    """Return how many mappings with values of any type stand in an annotation."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return loose_in(ast.parse(node.value, mode="eval").body, aliases)
+        except SyntaxError:  # A key of a table, where an alias was looked for.
+            return 0
+    if isinstance(node, ast.Name):
+        return node.id in aliases or node.id in MAPPINGS
+    if isinstance(node, ast.Subscript):
+        kind = ast.unparse(node.value)
+        if kind == "Literal":
+            return 0
+        held = ast.unparse(node.slice).strip("()").rpartition(" ")[2]
+        if kind in MAPPINGS and held in ("Any", "object"):
+            return 1
+        return loose_in(node.slice, aliases)
+    return sum(loose_in(child, aliases) for child in ast.iter_child_nodes(node))
+
+
+def is_trainer_id(value: ast.expr, ids: set[str]) -> bool:
+    """Return True for the id of a trainer, a name of one, and a collection that holds one."""
+    if isinstance(value, ast.Name):
+        return value.id in ids
+    if isinstance(value, ast.Tuple | ast.List | ast.Set):
+        return any(is_trainer_id(each, ids) for each in value.elts)
+    return isinstance(value, ast.Constant) and value.value in TRAINERS
+
+
+def asks_trainer(node: ast.Compare | ast.Dict | ast.MatchValue, ids: set[str]) -> bool:
+    """Return True if a comparison is with a trainer's id, or most keys of a table are ids."""
+    if isinstance(node, ast.Compare):
+        return any(is_trainer_id(each, ids) for each in (node.left, *node.comparators))
+    if isinstance(node, ast.Dict):
+        by_id = [each for each in node.keys if each is not None and is_trainer_id(each, ids)]
+        return len(by_id) * 2 > len(node.keys)
+    return is_trainer_id(node.value, ids)
+
+
+def imports_agent(node: ast.AST) -> bool:
+    """Return True for an import of the agent or of one of its modules."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").split(".")[0] == AGENT
+    return isinstance(node, ast.Import) and any(
+        name.name.split(".")[0] == AGENT for name in node.names
+    )
 
 
 def read_limits(path: Path) -> dict[str, Limit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,62 @@ def test_a_record_of_seven_fields_is_made_by_their_names(
 ) -> None:
     body = "".join(f"    x{index}: int\n" for index in range(fields))
     assert counted(f"@{decorator}\nclass Record:\n{body}").positional == found
+
+
+def used(**sources: str) -> house.Counts:
+    """Count modules by their paths, in which `__` stands for a slash."""
+    counts = house.Counts()
+    modules = {name.replace("__", "/"): ast.parse(text) for name, text in sources.items()}
+    house.count_uses(modules, counts)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("dict[str, Any]", 1),
+        ("dict[str, object]", 1),
+        ("Mapping[str, Any] | None", 1),
+        ("list[dict[int, list[dict[str, Any]]]]", 1),
+        ("tuple[dict, dict]", 2),
+        ("'dict[str, Any]'", 1),
+        ("dict[str, int]", 0),
+        ("Literal['dict']", 0),
+    ],
+)
+def test_a_mapping_of_anything_is_a_loose_record(kind: str, found: int) -> None:
+    assert used(agents__one=f"def f(x: {kind}): ...").loose == found
+    assert used(agents__one=f"def f(*, x=0) -> {kind}: ...").loose == found
+
+
+def test_a_loose_record_under_another_name_counts_in_every_module_that_imports_it() -> None:
+    first = "Row = dict[str, Any]\nRows = list[Row]\nplace = TABLE['.txt']\ndef f(x: Rows): ..."
+    second = "from one import Rows as Many\ndef f(x: Many, y: Row): ..."
+    assert used(agents__one=first, agents__two=second).loose == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x == 'verl'", 1),
+        ("x in ('prime-rl', 'other')", 1),
+        ("x == VERL", 1),
+        ("y = {'prime-rl': 1, 'verl': 2}", 1),
+        ("match x:\n    case 'verl': pass", 1),
+        ("y = {'torch': 1, 'vllm': 2, 'verl': 3}", 0),
+        ("y = 'verl'", 0),
+    ],
+)
+def test_a_comparison_with_the_id_of_a_trainer(text: str, found: int) -> None:
+    text = f"from trainers.verl import VERL\n{text}"
+    home = "VERL = 'verl'\nx == VERL"
+    assert used(agents__one=text, agents__trainers__verl=home).trainers == found
+
+
+def test_only_the_console_is_asked_for_imports_of_the_agent() -> None:
+    text = "import bs4_agent.wire, os\nfrom bs4_agent import ids\nfrom bs4_agentic import x\n"
+    assert used(console__bs4_console__one=text).agent_imports == 2
+    assert used(agents__bs4_agent__one=text).agent_imports == 0
 
 
 @pytest.fixture
