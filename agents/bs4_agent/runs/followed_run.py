@@ -10,6 +10,7 @@ from typing import Any
 
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
+from bs4_agent.detect.clothing import Wardrobe, understood
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
@@ -79,6 +80,8 @@ class Source:
     read_m: float = float("-inf")
     read_of: int = 0
     clocks: dict[int, Clock] = field(default_factory=dict)
+    wardrobe: Wardrobe = field(default_factory=Wardrobe)
+    """Takes off what another program has put around the lines."""
 
     @property
     def place(self) -> Cursor:
@@ -427,6 +430,9 @@ class FollowedRun:
         on_line: OnLine | None,
     ) -> None:
         """Pass one line to `on_line`, to the step log and to the events of the attempt."""
+        raw = source.wardrobe.inner(
+            raw, lambda one: understood(self._trainer.parse_line(source.name, one))
+        )
         line = self._trainer.parse_line(source.name, raw)
         text = short(line.text)
         if on_line is not None:
