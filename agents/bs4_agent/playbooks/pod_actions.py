@@ -35,21 +35,17 @@ class PodActions(Protocol):
         sentence about the result. `say` receives progress messages. Raises StepFailed if a process
         or its GPU memory remains.
         """
-        ...
 
     def stop_command(self, run: str) -> str:
         """Return the command with which a person would do what `stop` does, as text."""
-        ...
 
     def leftovers(self, run: str) -> Sequence[Member]:
         """Return the processes of ended attempts of `run` that are still alive."""
-        ...
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
         """End these processes: SIGTERM, after ten seconds SIGKILL. Each is identified by pid and
         start time, so that no other process is hit. Return a sentence about the result.
         """
-        ...
 
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the run's logs in its archive on the pod, and return a sentence about the
@@ -65,19 +61,16 @@ class PodActions(Protocol):
         `everything` permits the newest complete checkpoint too. Only a fresh start may set it,
         after a person has typed the run's name.
         """
-        ...
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
         """Start an attempt under the action key `key` and return its number. If this key has
         started an attempt before, return the number of that attempt and start nothing.
         """
-        ...
 
     def launched(self, run: str, key: str) -> int | None:
         """Return the number of the attempt that was started under the action key `key`, or None if
         there is no such attempt.
         """
-        ...
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
         """Return the command line (argv) that a launch of `spec` would execute."""
@@ -86,32 +79,26 @@ class PodActions(Protocol):
         """Return the facts of the inference server that was started separately and that `run` uses,
         or None if the agent has not seen such a server. The server is a run of its own.
         """
-        ...
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
         """Return the processes that now listen on one of the ports of `run`'s servers, its own
         processes included; empty if all are free.
         """
-        ...
 
     def gpu_rivals(self, run: str) -> Sequence[Holder]:
         """Return the processes of other living runs that hold more than a gigabyte on a GPU that
         the next attempt of `run` will use. Empty if it is not certain which GPUs these are. Runs
         that have lived beside `run` before share a GPU by choice, and are left out.
         """
-        ...
 
     def server_answers(self, run: str) -> bool:
         """Return True if the run's inference server answers GET /health with HTTP status 200."""
-        ...
 
     def shared_memory(self) -> Path:
         """Return the path at which the pod's shared memory is mounted."""
-        ...
 
     def nofile(self, run: str) -> int:
         """Return the soft limit of open files with which the next attempt of `run` would start."""
-        ...
 
     def hard_nofile(self) -> int:
         """Return the hard limit of open files on the pod, which no process can raise."""
@@ -120,7 +107,6 @@ class PodActions(Protocol):
         """Order a soft limit of open files for every later start of `run`. Running processes keep
         theirs.
         """
-        ...
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
         """Return the newest checkpoint that could be restored from the run's object store, as a
@@ -134,14 +120,12 @@ class PodActions(Protocol):
         Raises NotApplicable if the store has no complete checkpoint, and StepFailed if it does not
         answer.
         """
-        ...
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete on the pod. `parameters`
         are those of the plan's step `restore_set`; in them, `asked` (the request) and `identity`
         (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
         """
-        ...
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
@@ -151,7 +135,6 @@ class PodActions(Protocol):
         `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as `remote_step`
         returned them. `key` is the action's key; `say` receives progress messages as text.
         """
-        ...
 
     def note(self, run: str, text: str, key: str) -> None:
         """Write a note about the run into the journal, under the action's key."""
@@ -232,7 +215,6 @@ class Step(Protocol):
         `parameters` are those that the playbook gives this step in its `fix`, by name. Raises
         NotApplicable if the step cannot be done for this run.
         """
-        ...
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the run is already in the state that the planned step would leave; the
@@ -244,7 +226,6 @@ class Step(Protocol):
         text}] or the identities of processes, within the limits that a person confirmed with the
         plan. Raises PlanChanged if the state of the run does not fit the plan any more.
         """
-        ...
 
     def act(
         self,

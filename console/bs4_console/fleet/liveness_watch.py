@@ -43,17 +43,14 @@ class Looks(Protocol):
         """Ask the provider about the machine of the pod with this name, and return the answer, or
         None if the inventory does not name its provider and machine.
         """
-        ...
 
     async def port(self, pod: str) -> PortWord | None:
         """Return what answers at the SSH port of the pod with this name ("open", "mute", "refused"
         or "silent", see `at_its_port`), or None if the pod is not reached directly.
         """
-        ...
 
     def network(self) -> bool:
         """Return True if this machine, on which the console runs, has a route to the internet."""
-        ...
 
 
 class RealLooks:

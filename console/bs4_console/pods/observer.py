@@ -89,7 +89,6 @@ class ExternalObserver(Protocol):
     @property
     def name(self) -> str:
         """Return the observer's name: `ssh`, `wandb`, or the provider's id (vast, runpod, ...)."""
-        ...
 
     async def observe(self) -> Observation:
         """Poll once and return what the observer sees of the pod now."""

@@ -46,7 +46,6 @@ class Transport(Protocol):
         no round trip then. `progress` is called with short phrases for a person. If `deploy` is
         False nothing is installed, and NoAgent is raised if no agent runs there.
         """
-        ...
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0

@@ -43,33 +43,28 @@ class Store(Protocol):
         """Return the newest version of every file whose name begins with `prefix`, sorted by name;
         empty if there is no such file.
         """
-        ...
 
     def versions(self, name: str) -> list[Entry]:
         """Return every version of exactly this name, newest first. The list is empty if no version
         exists.
         """
-        ...
 
     def read(self, name: str, most: int) -> bytes:
         """Return the newest content of a small file. Raises NotThere if the file does not exist,
         and StoreDamaged if it has more than `most` bytes or its content does not match the server's
         hash.
         """
-        ...
 
     def content(self, entry: Entry, most: int) -> bytes:
         """Return the content of exactly this version of a small file. Raises NotThere if it does
         not exist, and StoreDamaged if it has more than `most` bytes or does not match the server's
         hash.
         """
-        ...
 
     def write(self, name: str, data: bytes) -> Entry:
         """Write a small file in one request and return its entry. A reader sees either the old
         content or the new one. Older versions stay until they are deleted.
         """
-        ...
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
@@ -77,17 +72,14 @@ class Store(Protocol):
         `progress` receives the number of bytes that were sent since its last call (negative if the
         transfer begins anew). Raises the errors of the class.
         """
-        ...
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete, by a rename; the directory of `path` must exist. `progress` is as in
         `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry.
         """
-        ...
 
     def delete(self, entry: Entry) -> None:
         """Delete this version of the file for good. Do nothing if the version is gone already.
         Raises StoreAuth if the key may not delete.
         """
-        ...

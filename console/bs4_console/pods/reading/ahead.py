@@ -44,7 +44,6 @@ class Reads(Protocol):
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Chunk:
         """Return the next chunk of `stream`, as Channel.read does."""
-        ...
 
 
 class ReadAhead:
