@@ -32,6 +32,8 @@ LATE_S = 60.0
 FULL_PERCENT = 95.0
 #: States of a process, as words and as the kernel's letters.
 DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
+#: Components without which no step is made. Others, such as rollouts, come and go in a healthy run.
+NEEDED = frozenset({"trainer", "rank", "orchestrator", "inference", "engine", "worker"})
 
 
 @dataclass(frozen=True)
@@ -244,11 +246,12 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
     """Return the seconds until the run reaches its last step at its present pace. Returns None if
     that is not known, or if nothing says that it gets there: it is not running, the link is down,
-    its next step is late, one of its processes is dead, or a critical incident is open.
+    its next step is late, a process that every step needs is dead, or a critical incident is open.
     """
     if run.word != "running" or link_down(pod) or late(pod, run, clock):
         return None
-    if any(component.get("state") in DEAD for component in run.components):
+    needed = [one for one in run.components if one.get("component") in NEEDED]
+    if any(component.get("state") in DEAD for component in needed):
         return None
     if any(incident.severity == "critical" for incident in incidents_of(pod, run)):
         return None
