@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
-from bs4_agent.detect.clothing import Clothing, learnt, understood
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.literals import Literals
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
@@ -120,7 +119,6 @@ class Reader:
         self._found = Read(log)
         self._walked = 0
         """The number of the last line whose header was searched for."""
-        self._clothing: Clothing | None = None
         self._rare: list[LogEvent] = []
         self._kept: list[Block] = []
 
@@ -129,12 +127,7 @@ class Reader:
         matched is in the matcher afterwards. Raises OSError if the handle cannot be read.
         """
         for offset, data in blocks(handle, _BLOCK):
-            if not offset:
-                self._clothing = learnt(data, self._understood)
-            raw = None
-            if self._clothing is not None:
-                raw, data = data, self._clothing.block(data)
-            block = Block(data, offset, self._found.lines, self._matcher.time(), raw)
+            block = Block(data, offset, self._found.lines, self._matcher.time())
             self._kept.append(block)
             self._block(block)
             self._release(_BLOCK)
@@ -156,7 +149,7 @@ class Reader:
             while start - sampled > _SAMPLE:
                 sampled += _SAMPLE
                 self._date_before(lines, lines.index(sampled))
-            self._line(lines, index, block, raw)
+            self._line(lines, index, block, start, raw)
         count = lines.count()
         self._date_before(lines, count)
         self._found.lines = block.line + count
@@ -306,14 +299,14 @@ class Reader:
                 self._parsed[raw] = line
         return line
 
-    def _line(self, lines: Lines, index: int, block: Block, raw: bytes) -> None:
+    def _line(self, lines: Lines, index: int, block: Block, start: int, raw: bytes) -> None:
         """Feed one line to the matcher if it is wanted, and keep its event if it is a rare one."""
         line = self._parse(raw)
 
         def date_above() -> None:
             self._date_before(lines, index)
 
-        place = self._place(block.place(index), block.line + index + 1)
+        place = self._place(block.offset + start, block.line + index + 1)
         if self._prefilter is None or self._matcher.doubting or self._matcher.wants(line):
             if self._prefilter is not None and headless(line) and not self._matcher.doubting:
                 if asks(self._log.source):
@@ -366,13 +359,6 @@ class Reader:
                 self._matcher.sample_above(line if sample(line) else None, place)
                 return
 
-    def _understood(self, raw: bytes) -> bool:
-        """Return True if a line has a known header or belongs to a known failure."""
-        line = self._trainer.parse_line(self._log.source, raw)
-        if understood(line):
-            return True
-        return bool(self._matcher.rules.matched(line.text, line.level, line.logger))
-
     def _place(self, offset: int, number: int) -> dict[str, Any]:
         """Return the place of a line, as evidence without its text."""
         return {
@@ -413,12 +399,12 @@ class Reader:
         events = list(self._rare)
         for block in kept:
             clock = self._matcher.clock_at(block.t)
-            for index, (_, raw) in enumerate(block.lines.all()):
+            for index, (start, raw) in enumerate(block.lines.all()):
                 line = self._trainer.parse_line(self._log.source, raw)
                 clock.date(line)
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
-                    place = self._place(block.place(index), block.line + index + 1)
+                    place = self._place(block.offset + start, block.line + index + 1)
                     events.append(_event(event, clock.time(), line, place))
         return sorted(events, key=lambda event: event.line)[-_EVENTS_KEPT:]
 
