@@ -236,13 +236,16 @@ async def test_clicking_a_key_in_the_bar_is_pressing_it() -> None:
 
 
 async def test_clicking_and_double_clicking_a_row() -> None:
+    """The first two rows have a second line, so that the third begins at the fifth line. Its own
+    second line belongs to it.
+    """
     app = open_app(*fixtures.everything())
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        await pilot.click("RowTable", offset=(5, 3))
+        await pilot.click("RowTable", offset=(5, 6))
         await settle(pilot)
         assert app.screen.table.index == 2  # type: ignore[attr-defined]
-        await pilot.click("RowTable", offset=(5, 3), times=2)
+        await pilot.click("RowTable", offset=(5, 5), times=2)
         await settle(pilot)
         assert app.screen.place == "run"  # type: ignore[attr-defined]
 
