@@ -515,6 +515,28 @@ def paths(job: Job) -> Iterator[Finding]:
         yield finding("V07", line, f"VERL_FILE_LOGGER_PATH = {path} is the same for every attempt.")
 
 
+def engines(job: Job) -> Iterator[Finding]:
+    """Yield a finding if the GPUs of the job cannot be divided among rollout engines: one engine
+    takes tensor_model_parallel_size (2 if it is not set), times data and pipeline parallel size.
+    Yields nothing for SFT, and if the number of GPUs is not set or only the shell can know it.
+    """
+    place = "actor_rollout_ref.rollout.tensor_model_parallel_size"
+    gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
+    if job.sft or not gpus or job.get(place) is UNKNOWN or job.get("trainer.nnodes") is UNKNOWN:
+        return
+    engine = job.number(place) or 2
+    for key in ("data_parallel_size", "pipeline_model_parallel_size"):
+        engine *= job.number(f"actor_rollout_ref.rollout.{key}") or 1
+    total = gpus * (nodes or 1)
+    if total % engine:
+        said = "is not set, and verl takes 2" if place not in job.values else f"= {engine:g}"
+        yield finding(
+            "V08",
+            job.at(place, "trainer.n_gpus_per_node"),
+            f"tensor_model_parallel_size {said}: {total:g} GPU(s) do not divide by {engine:g}.",
+        )
+
+
 def context(job: Job) -> Iterator[Finding]:
     """Yield a finding if the longest prompt and the longest answer, in tokens, together exceed
     max_model_len. Yields nothing if one of the three is not set.
@@ -557,4 +579,4 @@ def model(job: Job) -> Iterator[Finding]:
         )
 
 
-_RULES = (goal, resume, memory, lora, prefixes, saving, paths, context, model)
+_RULES = (goal, resume, memory, lora, prefixes, saving, paths, engines, context, model)

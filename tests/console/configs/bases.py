@@ -143,6 +143,7 @@ python3 -m verl.trainer.main_ppo \\
     data.max_response_length=1536 \\
     actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\
     actor_rollout_ref.rollout.name=vllm \\
+    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
     actor_rollout_ref.rollout.n=4 \\
     actor_rollout_ref.rollout.gpu_memory_utilization=0.65 \\
     actor_rollout_ref.rollout.max_num_batched_tokens=16384 \\

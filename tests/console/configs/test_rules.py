@@ -432,6 +432,15 @@ WRONG: list[tuple[str, str, list[tuple[str, str]]]] = [
         ],
     ),
     ("V07", VERL, [("hydra.run.dir=/data/hydra/$ATTEMPT", "hydra.run.dir=train/outputs # <-")]),
+    ("V08", VERL, [("parallel_size=1", "parallel_size=2 # <-")]),
+    (
+        "V08",
+        VERL,
+        [
+            ("    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\\n", ""),
+            ("n_gpus_per_node=1", "n_gpus_per_node=3 # <-"),
+        ],
+    ),
     (
         "V07",
         VERL,
@@ -785,6 +794,13 @@ FINE: list[tuple[str, str, list[tuple[str, str]]]] = [
         ],
     ),
     ("V07", VERL, [("default_local_dir=/data/checkpoints", "default_local_dir=$DATA/checkpoints")]),
+    (
+        "V08",
+        VERL,
+        [("parallel_size=1", "parallel_size=4"), ("n_gpus_per_node=1", "n_gpus_per_node=8")],
+    ),
+    ("V08", VERL, [("parallel_size=1", "parallel_size=2"), ("nnodes=1", "nnodes=2")]),
+    ("V08", VERL, [("parallel_size=1", "parallel_size=2"), ("per_node=1", "per_node=$GPUS")]),
     (
         "V07",
         VERL,

@@ -34,6 +34,7 @@ n_gpus_per_node = 1
 [actor_rollout_ref.model]
 path = "Qwen/Qwen2.5-Math-1.5B"
 [actor_rollout_ref.rollout]
+tensor_model_parallel_size = 1
 n = 4
 """
 
@@ -145,7 +146,7 @@ def test_what_is_really_started_is_linted() -> None:
         "data.max_response_length=1536"
     )
     checks = config.judge([("/root/verl/c.toml", CONFIG)], START, {}, {"command": command}, None)
-    assert one(checks, "V03").title == "c.toml, line 10"
+    assert one(checks, "V03").title == "c.toml, line 11"
 
 
 async def test_a_whole_preflight_has_nothing_unknown() -> None:
