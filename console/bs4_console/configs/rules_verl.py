@@ -5,6 +5,7 @@ overrides).
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -64,15 +65,16 @@ class Job:
 
     def number(self, key: str) -> float | None:
         """Return the value of the setting with the dotted key `key` as a number, or None if it is
-        not set or not a number.
+        not set or not a number; infinity is none.
         """
         value = self.values.get(key)
         if isinstance(value, bool):
             return None
         try:
-            return float(value)  # type: ignore[arg-type]
+            number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             return None
+        return number if math.isfinite(number) else None
 
     def at(self, *keys: str) -> int:
         """Return the 1-based line of the first of `keys` that the job sets, or the line of the

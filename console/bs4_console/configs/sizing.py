@@ -210,6 +210,9 @@ def _verl(job: Job, gpu_gib: float, given: float | None) -> Estimate:
     if any(job.get(key) is not None and not job.number(key) for key in counts):
         raise UsageError("On how many GPUs this runs is not known.", f"Give {counts[0]} a number.")
     gpus = int((job.number(counts[0]) or VERL_GPUS) * (job.number(counts[1]) or 1))
+    tensor = int(job.number(_ROLLOUT + "tensor_model_parallel_size") or 2)
+    if gpus < 1 or tensor < 1:
+        raise UsageError("A verl run has at least one GPU, and so has an engine.", "Lint it.")
     tokens = (job.number("data.max_prompt_length") or 512) + (
         job.number("data.max_response_length") or 512
     )
@@ -231,7 +234,7 @@ def _verl(job: Job, gpu_gib: float, given: float | None) -> Estimate:
     if (
         compared
         and not rank
-        and job.get("actor_rollout_ref.ref.fsdp_config.param_offload") is not (True)
+        and job.get("actor_rollout_ref.ref.fsdp_config.param_offload") is not True
     ):
         held = f"{size:g}B x 2 bytes / {gpus} GPU"
         reference = Part("reference model", size * 2e9 / gpus / GIB, held)
@@ -243,7 +246,6 @@ def _verl(job: Job, gpu_gib: float, given: float | None) -> Estimate:
         said = "packed"
     checkpointed = job.get("actor_rollout_ref.model.enable_gradient_checkpointing") is not False
     updating += [*_passed(size, at_once, checkpointed), context]
-    tensor = int(job.number(_ROLLOUT + "tensor_model_parallel_size") or 2)
     notes = [
         f"Estimated and not measured: {at_once:g} tokens at once in the update ({said} samples; "
         "shorter ones need less). Activations are scaled from what prime-rl took (7B at 4096 "

@@ -6,6 +6,7 @@ No secret is part of it: the tools read their keys from the environment or from 
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -134,10 +135,13 @@ class Evaluation:
         return asked * (self.tokens_in * paid_in + self.max_tokens * paid_out) / 1e6
 
     def check(self, budget: float) -> None:
-        """Raise RefusedError if the evaluation may cost more than `budget` US dollars. The tool
-        itself knows no budget, so it is held against what may be asked at most.
+        """Raise RefusedError if the evaluation may cost more than `budget` US dollars, and
+        UsageError if a price is below 0 or is no number. The tool itself knows no budget, so it is
+        held against what may be asked at most.
         """
-        if self.most() > budget:
+        if not all(0 <= price < math.inf for price in self.price):
+            raise UsageError("A price is no number of US dollars.", "Give both from 0 on.")
+        if not self.most() <= budget:  # also where the budget is NaN
             raise RefusedError(
                 f"Nothing was evaluated: it may cost ${self.most():.2f}, and the budget is "
                 f"${budget:.2f}.",

@@ -119,6 +119,10 @@ def test_an_evaluation_over_its_budget_or_without_a_price_is_not_begun(
     monkeypatch.setenv("OPENROUTER_API_KEY", "canary-of-a-key")
     assert main([*EVALUATE, "--budget", "5.99", "--yes"]) == 4
     assert "it may cost $6.00, and the budget is $5.99" in capsys.readouterr().err
+    assert main([*EVALUATE, "--budget", "nan", "--yes"]) == 4
+    assert main([*EVALUATE, "--budget", "9", "--price", "nan", "1", "--yes"]) == 2
+    assert main([*EVALUATE, "--budget", "9", "--price", "-9", "1", "--yes"]) == 2
+    capsys.readouterr()
     assert main(["envs", "evaluate", "my-env", "--model", "no/body", "--budget", "9", "--yes"]) == 2
     assert "--price IN OUT" in capsys.readouterr().err
     assert not seen.exists()

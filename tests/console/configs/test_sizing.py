@@ -202,6 +202,9 @@ def test_what_of_verl_stays_on_a_gpu(tmp_path: Path) -> None:
     ("change", "error", "says"),
     [
         (("n_gpus_per_node = 1", 'n_gpus_per_node = "$GPUS"'), UsageError, "how many GPUs"),
+        (("n_gpus_per_node = 1", "n_gpus_per_node = inf"), UsageError, "how many GPUs"),
+        (("n_gpus_per_node = 1", "n_gpus_per_node = 0.5"), UsageError, "at least one GPU"),
+        (("parallel_size = 1", "parallel_size = -1"), UsageError, "at least one GPU"),
         (("Qwen/Qwen2.5-Math-1.5B", "owner/mine"), UsageError, "--billions"),
         (("[data]", "[data"), UsageError, "no config of verl"),
         (
