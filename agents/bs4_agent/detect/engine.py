@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4_agent.detect.causes import Cause, causes
 from bs4_agent.detect.detectors import DETECTORS
+from bs4_agent.detect.evidence import Evidence, Place
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.matcher import Matcher, Rules
 from bs4_agent.detect.reasons import EndReasons
@@ -138,17 +139,17 @@ class Engine:
         trainer: str,
         source: str,
         line: LogLine,
-        evidence: Mapping[str, Any],
+        place: Place,
     ) -> bool:
         """Match one line of the log `source` of an attempt against the log signatures (the patterns
-        of known failures). `trainer` is the id of the run's trainer. `evidence` is the line as
-        evidence: a dictionary with `source`, `file`, `offset`, `line` and `text`. Returns True if a
+        of known failures). `trainer` is the id of the run's trainer. `place` is where the
+        line stands. Returns True if a
         signature has fired by this line, so that it is worthwhile to call `evaluate` now. No
         incident changes before that call.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
-        matcher.feed(line, evidence)
+        matcher.feed(line, place)
         return matcher.news
 
     def due(self) -> float | None:
@@ -286,9 +287,9 @@ class Engine:
         firsts, latests, times, reads, fired = [], [], [], [], []
         for track, _ in tracks:
             if track.first is not None and track.latest is not None:
-                firsts.append(dict(track.first.place))
+                firsts.append(track.first.place.copy())
                 if track.latest is not track.first:
-                    latests.append(dict(track.latest.place))
+                    latests.append(track.latest.place.copy())
                 if track.first.moment.t is not None:
                     times.append(track.first.moment.t)
                 if track.first.moment.m is not None:
@@ -431,11 +432,9 @@ def _worth_telling(held: _Held, now_m: float) -> bool:
     return told.summary != held.finding.summary and now_m - held.told_m >= UPDATE_S
 
 
-def _anchor(place: Mapping[str, Any]) -> str:
+def _anchor(place: Evidence) -> str:
     """Return the text that names one piece of evidence: stream or file, then cursor or offset."""
-    return (
-        f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
-    )
+    return f"{place['stream'] or place['file']}:{place['cursor'] or place['offset']}"
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bs4_agent.detect.environment import ConsoleFacts, Disk, RunEnvironment
+from bs4_agent.detect.evidence import Evidence
 from bs4_agent.identity import Identity
 from bs4_agent.runs.model import Exit, Member
 from bs4_agent.states import Role, SeenState, Severity
@@ -34,10 +34,8 @@ class LogEvent:
     offset: int = 0
     line: int = 0
 
-    def evidence(self) -> dict[str, Any]:
-        """Return the line as evidence: a dictionary with its source, file, byte offset, line number
-        and text.
-        """
+    def evidence(self) -> Evidence:
+        """Return the line as evidence."""
         return {
             "source": self.source,
             "stream": self.stream,
@@ -373,7 +371,7 @@ class Finding:
     run: str
     attempt: int
     summary: str
-    evidence: Sequence[Mapping[str, Any]]
+    evidence: Sequence[Evidence]
     anchor: str
     severity: Severity | None = "critical"
     role: Role | None = "root"
@@ -384,33 +382,3 @@ class Finding:
     title: str = ""
     count: int = 1
     """How many times the failure was seen. The evidence has the first and the latest."""
-
-
-def file_evidence(path: Path, text: str) -> dict[str, Any]:
-    """Return a whole file or directory as evidence (see `LogEvent.evidence`). `text` says what is
-    remarkable about it.
-    """
-    return {
-        "source": "files",
-        "stream": "",
-        "cursor": "",
-        "file": str(path),
-        "offset": 0,
-        "line": 0,
-        "text": text,
-    }
-
-
-def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
-    """Return a process as evidence (see `LogEvent.evidence`). `text` says what is remarkable about
-    it.
-    """
-    return {
-        "source": "process",
-        "stream": "",
-        "cursor": "",
-        "file": "",
-        "offset": 0,
-        "line": 0,
-        "text": f"{identity}: {text}",
-    }

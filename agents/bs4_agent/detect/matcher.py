@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from bs4_agent.detect.evidence import Evidence, Place
 from bs4_agent.detect.literals import Literals
 from bs4_agent.detect.quoted_output import (
     CALM,
@@ -237,19 +238,18 @@ class Matcher:
     def feed(
         self,
         line: LogLine,
-        place: Mapping[str, Any],
+        place: Place,
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """Match one line. `place` is the line as evidence: a dictionary with `source`, `file`,
-        `offset`, `line` and `text`.
+        """Match one line. `place` is where it stands.
 
         `back` and `date_above` are for a reader that does not feed every line, and None for others:
         `back(expression, first, last)` returns the number of the last line from `first` to `last`
         that matches, or None, and `date_above()` passes the nearest line above that shows a time to
         `date`.
         """
-        number, source = int(place["line"]), str(place["source"])
+        number, source = place["line"], place["source"]
         if not blank(line):
             self.last_line = max(number, self.last_line)
         quotes = self._quotes
@@ -304,7 +304,7 @@ class Matcher:
         logger: str,
         number: int,
         text: str,
-        place: Mapping[str, Any],
+        place: Place,
         back: Back | None,
         date_above: Callable[[], None] | None,
     ) -> None:
@@ -386,11 +386,11 @@ class Matcher:
                 continue
             yield self._rules.rules[index][1], track
 
-    def restore(self, failure: str, evidence: Mapping[str, Any]) -> None:
+    def restore(self, failure: str, evidence: Evidence) -> None:
         """Mark the signatures of the failure `failure` that match the line in `evidence` as fired
         by it. This restores an incident of this log that was open before the agent restarted.
         """
-        text = str(evidence.get("text", ""))
+        text = evidence["text"]
         for index, (signature, _) in enumerate(self._rules.rules):
             if signature.failure == failure and signature.pattern.search(text) is not None:
                 self._tracks.setdefault(index, Track(signature)).restore(evidence)

@@ -11,11 +11,12 @@ parsed; the findings are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
+from bs4_agent.detect.evidence import Place
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.detect.literals import Literals
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
@@ -359,8 +360,8 @@ class Reader:
                 self._matcher.sample_above(line if sample(line) else None, place)
                 return
 
-    def _place(self, offset: int, number: int) -> dict[str, Any]:
-        """Return the place of a line, as evidence without its text."""
+    def _place(self, offset: int, number: int) -> Place:
+        """Return the place of a line."""
         return {
             "source": self._log.source,
             "stream": "",
@@ -438,7 +439,7 @@ def _main(
     return prefilter
 
 
-def _event(event: Event, t: float | None, line: LogLine, place: Mapping[str, Any]) -> LogEvent:
+def _event(event: Event, t: float | None, line: LogLine, place: Place) -> LogEvent:
     """Return an event of a line with its place. `t` is its time in seconds, or None."""
     return LogEvent(event=event, m=t or 0.0, text=line.text[:_TEXT], **place)
 

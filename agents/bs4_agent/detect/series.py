@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from bs4_agent.detect.evidence import Evidence, as_evidence
 from bs4_agent.detect.facts import RunFacts
 
 Point = tuple[int, float]
@@ -78,9 +79,9 @@ def pace_s(run: RunFacts) -> float | None:
     return max(known, default=None)
 
 
-def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
+def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> Evidence:
     """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
-    as evidence (see `facts.LogEvent.evidence`). If that line is not among the run's events any
+    as evidence. If that line is not among the run's events any
     more, the evidence is `text` with the step's number.
     """
     for event in reversed(run.events_of("step", side)):
@@ -89,19 +90,11 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
     return step_evidence(run, side, f"step {step}: {text}")
 
 
-def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
-    """Return `text`, which describes recorded numbers of the steps of `side`, as evidence: a
-    dictionary with the keys of `facts.LogEvent.evidence`, but without a place in a file.
+def step_evidence(run: RunFacts, side: str, text: str) -> Evidence:
+    """Return `text`, which describes recorded numbers of the steps of `side`, as evidence without
+    a place in a file.
     """
-    return {
-        "source": side,
-        "stream": f"steps/{run.name}",
-        "cursor": "",
-        "file": "",
-        "offset": 0,
-        "line": 0,
-        "text": text,
-    }
+    return as_evidence(side, text, stream=f"steps/{run.name}")
 
 
 def _number(value: Any) -> float:

@@ -9,10 +9,10 @@ not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
+from bs4_agent.detect.evidence import Evidence
 from bs4_agent.detect.signatures import Expression, Signature
 
 #: Matches that wait for a line after them. More of them within 500 lines are repetitions.
@@ -20,7 +20,6 @@ _PENDING = 64
 #: A failure that has fired and was seen this often is not counted any more until something ends it,
 #: so that a log that repeats one error a million times is read as fast as a healthy one.
 MANY = 500
-Place = Mapping[str, Any]
 #: (expression, first line, last line) -> the number of the last of these lines that matches, or
 #: None.
 Back = Callable[[Expression, int, int], "int | None"]
@@ -40,12 +39,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
-    """One match of a log signature: its moment, and as `place` the line as evidence (a dictionary
-    with `source`, `file`, `offset`, `line` and `text`).
-    """
+    """One match of a log signature: its moment, and as `place` the line as evidence."""
 
     moment: Moment
-    place: Place
+    place: Evidence
 
 
 class Track:
@@ -240,9 +237,9 @@ class Track:
         self._window.clear()
         self._pending.clear()
 
-    def restore(self, place: Place) -> None:
+    def restore(self, place: Evidence) -> None:
         """Mark the signature as fired by the line in `place` (the line as evidence), which an
         earlier agent saw.
         """
-        self.fired = self.first = self.latest = Sighting(Moment(int(place.get("line", 0))), place)
+        self.fired = self.first = self.latest = Sighting(Moment(place["line"]), place)
         self.hits = 1

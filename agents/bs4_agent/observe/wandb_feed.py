@@ -20,6 +20,7 @@ from bs4_agent.book import Book
 from bs4_agent.detect import wandb_files
 from bs4_agent.detect.environment import Tracked
 from bs4_agent.detect.environment_probes import wandb_roots
+from bs4_agent.detect.evidence import Evidence
 from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed_run import OnLine
@@ -123,7 +124,7 @@ class WandbFeed:
         for raw in data[:whole].splitlines(keepends=True):
             place.line += 1
             line = trainer.parse_line("wandb", raw)
-            evidence = {
+            evidence: Evidence = {
                 "source": "wandb",
                 "stream": "",
                 "cursor": "",

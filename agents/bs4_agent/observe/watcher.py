@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.detect.engine import Engine, transition_fields
+from bs4_agent.detect.evidence import Place, evidence_of
 from bs4_agent.detect.facts import Finding
 from bs4_agent.identity import Identity
 from bs4_agent.observe.alarm import Alarm
@@ -51,7 +50,7 @@ class Watcher:
                 run=view.run,
                 attempt=view.attempt,
                 summary=view.summary,
-                evidence=view.evidence,
+                evidence=[evidence_of(record) for record in view.evidence],
                 anchor="",
                 severity=view.severity,
                 role=view.role,
@@ -66,11 +65,11 @@ class Watcher:
         trainer: str,
         source: str,
         line: LogLine,
-        place: Mapping[str, Any],
+        place: Place,
     ) -> None:
         """Match one line of the log `source` of an attempt against the log signatures (the patterns
-        of known failures). `trainer` is the id of the run's trainer. `place` is the line as
-        evidence: a dictionary with `source`, `file`, `offset`, `line` and `text`. If a signature
+        of known failures). `trainer` is the id of the run's trainer. `place` is where the
+        line stands. If a signature
         fires, or the line has the level ERROR or CRITICAL, the next scan begins earlier. May be
         called from any thread.
         """

@@ -5,14 +5,16 @@ operator's side. The agent never parses YAML.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from bs4_agent.digest import sha256
 from bs4_agent.errors import UnknownPlaybook
 from bs4_agent.states import Danger, Role, Severity, Where
 
+#: The numbers of a playbook for its detector, by the detector's names for them.
+Parameters = Mapping[str, float]
 #: A word on the command line and in `applies` -> the ids of the trainers that it means.
 FAMILIES = {
     "any": ("prime-rl-2026-01", "prime-rl", "verl"),
@@ -21,6 +23,48 @@ FAMILIES = {
     "prime-rl-2026-01": ("prime-rl-2026-01",),
     "verl": ("verl",),
 }
+
+
+_For = TypedDict("_For", {"for": Sequence[str]}, total=False)
+
+
+class StepSettings(_For, total=False):
+    """What a playbook gives one step of its `fix`. Each step has its own of these, and `for` has
+    the ids of the trainers whose config has the keys of `set` and `unset`.
+    """
+
+    below_mb: int
+    """A GPU is free if it uses less than this many MB."""
+    when: Literal["nothing-saved"]
+    resume: Literal["resumable", "same", "none", "previous"]
+    set: Mapping[str, str | float | bool]
+    """Dotted keys of a config, and their values."""
+    unset: Sequence[str]
+    select: str
+    limit: int
+    """Entries to move at most."""
+    bytes: int
+    """Bytes to move at most."""
+    condition: Literal["disk-free", "port-free", "server-ready"]
+    percent: int
+    """Used space of the run's file system, 1 to 99."""
+    within: float | str
+    """Seconds, or a text such as "5m"."""
+    nofile: int
+    """Open files."""
+    what: Literal["server"]
+    text: str
+
+
+class VerifySettings(TypedDict, total=False):
+    """What a playbook gives the check that its repair worked."""
+
+    count: int
+    """Training steps."""
+    within: float
+    """Seconds."""
+    percent: int
+    """Used space of the run's file system, 1 to 99."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +90,8 @@ class Playbook:
     applies: frozenset[str]
     detect: Mapping[str, Any]
     explains: frozenset[str]
-    fix: Sequence[tuple[str, Mapping[str, Any]]]
-    verify: Mapping[str, Any]
+    fix: Sequence[tuple[str, StepSettings]]
+    verify: Mapping[str, VerifySettings]
     typed_name: bool
     automatic: bool
     sha256: str
@@ -66,11 +110,7 @@ class Playbook:
             applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
             detect=data.get("detect", {}),
             explains=frozenset(data.get("explains", ())),
-            fix=[
-                (kind, parameters or {})
-                for step in data.get("fix", ())
-                for kind, parameters in step.items()
-            ],
+            fix=_steps(data.get("fix", ())),
             verify=data.get("verify", {}),
             typed_name=bool(data.get("typed_name", False)),
             automatic=bool(data.get("automatic", True)),
@@ -89,11 +129,13 @@ class Playbook:
         return self.detect.get("detector")
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Return the parameters with which the playbook calls its detector, by name ({} if it has
-        no detector or sets none). Their names and defaults are those of the detector.
+    def parameters(self) -> Parameters:
+        """Return the numbers with which the playbook calls its detector, by name ({} if it has no
+        detector or sets none). Their names and defaults are those of the detector. The range
+        `healthy`, which is for charts and people, is left out.
         """
-        return dict(self.detect.get("with", {}))
+        given = self.detect.get("with", {})
+        return {key: value for key, value in given.items() if isinstance(value, (int, float))}
 
     @property
     def signatures(self) -> Sequence[Mapping[str, Any]]:
@@ -118,6 +160,15 @@ class Playbook:
         it was found once, even if later checks do not find the failure again.
         """
         return bool(self.detect.get("until_attempt_ends", False))
+
+
+def _steps(fix: Iterable[Mapping[str, StepSettings | None]]) -> list[tuple[str, StepSettings]]:
+    """Return the kind and the settings of each step of a fix, in order."""
+    found: list[tuple[str, StepSettings]] = []
+    for step in fix:
+        for kind, settings in step.items():
+            found.append((kind, settings or {}))
+    return found
 
 
 def canonical(value: Any) -> bytes:

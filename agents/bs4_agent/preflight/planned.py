@@ -114,9 +114,7 @@ def findings(
         for item in DETECTORS[name](seen, run, playbook.parameters):
             texts = []
             for e in item.evidence:
-                texts.append(
-                    " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
-                )
+                texts.append(" ".join(filter(None, (e["file"], e["text"]))))
             found.append(
                 {
                     "failure": item.failure,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
+from bs4_agent.detect.evidence import Evidence, Place
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
@@ -57,7 +58,7 @@ BOX = "container"
 _LOUD = frozenset({"ERROR", "CRITICAL"})
 
 #: A function that gets run, attempt, trainer id, source, line, and the line's place as evidence.
-OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
+OnLine = Callable[[str, int, str, str, LogLine, Evidence], None]
 
 
 @dataclass(kw_only=True)
@@ -375,7 +376,7 @@ class FollowedRun:
         self._brought += len(chunk.data)
         for offset, raw in _lines(chunk.data, start.offset):
             source.line += 1
-            place = {
+            place: Place = {
                 "source": source.name,
                 "stream": source.stream.name,
                 "cursor": str(Cursor(start.generation, offset)),
@@ -422,7 +423,7 @@ class FollowedRun:
         source: Source,
         attempt: Attempt,
         raw: bytes,
-        place: dict[str, Any],
+        place: Place,
         live: bool,
         on_line: OnLine | None,
     ) -> None:

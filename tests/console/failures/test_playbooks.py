@@ -118,6 +118,10 @@ def test_cases_do_not_travel_to_pods(tmp_path: Path) -> None:
         ({"explains": ["z"]}, "explains"),
         ({"leads_to": "z"}, "leads_to"),
         ({"detect": {"detector": "nobody"}}, "detect/detector"),
+        (
+            {"detect": {"detector": "disk-full", "with": {"percent": "98"}}},
+            "detect/with/percent",
+        ),
         ({"detect": {"for": "2 minutes", "logs": []}}, "detect/for"),
     ],
 )

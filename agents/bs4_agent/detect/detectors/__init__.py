@@ -5,8 +5,7 @@ was not found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bs4_agent.detect.detectors import (
     checkpoints,
@@ -26,8 +25,9 @@ from bs4_agent.detect.detectors import (
 from bs4_agent.detect.detectors.desync import step_desync
 from bs4_agent.detect.detectors.inference import inference_exited_clean, inference_silent
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
-Detector = Callable[[Facts, RunFacts, Mapping[str, Any]], Sequence[Finding]]
+Detector = Callable[[Facts, RunFacts, Parameters], Sequence[Finding]]
 
 DETECTORS: dict[str, Detector] = {
     "step-desync": step_desync,

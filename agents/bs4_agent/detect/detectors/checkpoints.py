@@ -4,11 +4,12 @@ or missing; and for logs that a start has deleted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found, live, number, quiet, setting
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
+from bs4_agent.detect.detectors.reporting import found, live, number, quiet, setting
+from bs4_agent.detect.evidence import as_evidence, file_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.trainers.base import Checkpoint
 
 Found = Sequence[Finding]
@@ -17,7 +18,7 @@ Found = Sequence[Finding]
 _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
-def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the newest checkpoint lacks a part and nothing will write that part any
     more, else an empty list. That is so if its files have not changed for `parameters["quiet_s"]`
     seconds (default 120) and the run is over or the trainer has passed that step. For verl, a
@@ -66,7 +67,7 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
     return None
 
 
-def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run resumes from a checkpoint that lacks a part (for example the
     trainer's) and the trainer has not finished a training step since, else an empty list. A run
     that resumes from "the latest" checkpoint, without a number, gives no finding. `parameters` is
@@ -87,7 +88,7 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     return found("incomplete-resume-set", run, text, evidence, f"files:step_{chosen.step}")
 
 
-def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_step(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run is to resume from a step of which no checkpoint exists and the
     trainer has not finished a training step since, else an empty list. Typically a person has read
     the number off a W&B curve. A run that resumes from "the latest" checkpoint, without a number,
@@ -118,7 +119,7 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     return found("wandb-step-as-checkpoint", run, text, evidence, f"files:step_{run.resume}")
 
 
-def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run was to resume from a checkpoint later than step 1, but the first
     training step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that this side
     has begun from the start. Else return an empty list. `parameters` is not used.
@@ -149,7 +150,7 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
     return []
 
 
-def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a run of prime-rl's version of January 2026 was started afresh in a
     directory in which an earlier run has left orchestrator checkpoints, so that the trainer waits
     for a step of that earlier run. Else return an empty list.
@@ -194,7 +195,7 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     )
 
 
-def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def logs_lost(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if checkpoints are older than this attempt but no log is, so that the start
     of the attempt has deleted the earlier logs. Else, or if there is no log at all, return an empty
     list. `parameters` is not used.
@@ -223,7 +224,7 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     )
 
 
-def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a LoRA adapter that the run's settings load lacks its config or its
     weights, else an empty list. Nothing is found while the adapters have not been scanned.
     `parameters` is not used.
@@ -243,7 +244,7 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
     return found("adapter-incomplete", run, text, evidence, f"files:{broken[0].path}")
 
 
-def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def checkpoints_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the trainer of a live run has made `parameters["steps"]` steps (default
     5), no checkpoint exists, and the run's settings turn checkpoints off. Else, or if the settings
     are unknown, return an empty list.
@@ -274,9 +275,7 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     return found("checkpoints-off", run, text, evidence, "config:ckpt")
 
 
-def resume_latest_partial(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def resume_latest_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if a run of current prime-rl (not its version of January 2026) resumed from
     its newest checkpoint, which lacks the trainer's half, and a log line reports that the trainer
     failed because of that. Else return an empty list. `parameters` is not used.

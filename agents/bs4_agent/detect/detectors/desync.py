@@ -9,13 +9,14 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
+from bs4_agent.detect.evidence import file_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 
-def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def step_desync(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the trainer of a run of prime-rl's version of January 2026 waits for the
     rollouts of a step that the orchestrator will never write, because the orchestrator began at
     another step. The step numbers of the run's checkpoint and rollout files prove that. Else, or if

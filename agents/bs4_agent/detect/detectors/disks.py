@@ -4,19 +4,20 @@ and for what fills them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found, live, number, setting, size
+from bs4_agent.detect.detectors.reporting import found, live, number, setting, size
 from bs4_agent.detect.environment import Disk
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
+from bs4_agent.detect.evidence import Evidence, as_evidence, file_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 Found = Sequence[Finding]
 #: The settings of how many checkpoints a trainer keeps.
 _KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
 
 
-def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def disk_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the filesystem that a live run writes to is at least
     `parameters["percent"]` percent full (default 98), else an empty list. The next checkpoint fails
     then, even if none has failed yet. Nothing is found if the filesystem could not be measured.
@@ -33,7 +34,7 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     )
 
 
-def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def disk_high(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the filesystem that a live run writes to is more than
     `parameters["percent"]` percent full (default 85), else an empty list. Nothing is found if the
     filesystem could not be measured.
@@ -49,7 +50,7 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     )
 
 
-def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the filesystem that a live run writes to has less free space than
     `parameters["factor"]` (default 1.5) times the size of the newest complete checkpoint, else an
     empty list. Nothing is found before the first complete checkpoint or without a measurement.
@@ -82,7 +83,7 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     return found("disk-next-checkpoint", run, text, evidence, f"disk:{disk.path}")
 
 
-def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def shm_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run lives and the pod's shared memory (/dev/shm) is at least
     `parameters["percent"]` percent full (default 95), else an empty list. Nothing is found if the
     shared memory could not be measured.
@@ -99,7 +100,7 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
     )
 
 
-def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def readonly_fs(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the filesystem that a live run writes to is mounted read-only, else an
     empty list. Nothing is found if that is unknown. `parameters` is not used.
     """
@@ -115,7 +116,7 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
     )
 
 
-def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def heaps_grow(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the files that a live run has written for steps without a checkpoint
     (weights, weights that were broadcast to the inference server, rollouts) take more space than
     all complete checkpoints together and at least `parameters["percent"]` percent of the filesystem
@@ -152,7 +153,7 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     return found("weights-broadcasts-grow", run, text, evidence, "heaps")
 
 
-def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a checkpoint directory of a live run holds more steps than its setting
     keep_last plus `parameters["slack"]` (default 1, because one may be being written), else an
     empty list. Nothing is found without that setting. The trainer's and the orchestrator's
@@ -186,7 +187,7 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
     )
 
 
-def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def keep_last_missing(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the settings of a live run do not limit how many checkpoints stay, and
     the free space does not suffice for all that are to be saved until the run's last step. Else
     return an empty list. The free space, a complete checkpoint, the save interval and the last step
@@ -230,7 +231,7 @@ def _saves(run: RunFacts) -> bool:
     return bool(run.checkpoints) or frequency > 0 or bool(run.under("ckpt"))
 
 
-def _reading(disk: Disk, limit: float) -> dict[str, Any]:
+def _reading(disk: Disk, limit: float) -> Evidence:
     """Return the filesystem's numbers as evidence."""
     text = f"{size(disk.used or 0)} used, {size(disk.free or 0)} free: {disk.share:.1f} %"
     return as_evidence("disk", f"{text}, limit {limit:g} %", disk.path)

@@ -4,16 +4,18 @@ limits of its processes, and local W&B directories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found, live, quiet
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
+from bs4_agent.detect.detectors.reporting import found, live, quiet
+from bs4_agent.detect.evidence import as_evidence, file_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 Found = Sequence[Finding]
 
 
-def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def env_version_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a training environment (the package with tasks and rewards) is installed
     in another version than the one that a comment at the top of the run's config names, else an
     empty list. An environment that is not installed at all gives no finding. `parameters` is not
@@ -37,7 +39,7 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     return found("env-version-drift", run, text, evidence, f"env:{first.name}:{first.wanted}")
 
 
-def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if no side of the run has made a step and an entry of its dataset cache was
     left half written, else an empty list. Such an entry is not marked as complete, and nothing has
     been written to it for `parameters["quiet_s"]` seconds (default 120).
@@ -64,7 +66,7 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     )
 
 
-def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def fd_limit_low(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a process of a live run may open too few files (its soft limit), else an
     empty list. A limit below `parameters["floor"]` (default 1024) is too low. A limit below
     `parameters["wanted"]` (default 65536) is too low if the process has opened more than the share
@@ -91,7 +93,7 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     return found("fd-limit-low", run, text, evidence, "limit:nofile")
 
 
-def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def host_oom_kill(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the kernel's out-of-memory killer has acted in the agent's control group
     during this attempt and a process of the run has ended, else an empty list. This works even if
     the kernel log is hidden. `parameters` is not used.
@@ -113,7 +115,7 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     return found("host-oom-kill", run, text, evidence, "memory.events:oom_kill")
 
 
-def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the trainer and the orchestrator of a live run have the same WANDB_RUN_ID
     in their environment, so that both write to one W&B run, although W&B's shared mode, which would
     allow that, is off. Else return an empty list. `parameters` is not used.
@@ -143,7 +145,7 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     )
 
 
-def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run has ended and has offline W&B runs of this attempt that nobody
     has uploaded with `wandb sync` and that are newer than everything that was uploaded. Else return
     an empty list. `parameters` is not used.
@@ -176,7 +178,7 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
     )
 
 
-def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_lag(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the newest step that W&B shows of a live run is older than the trainer's
     last step on the pod, and W&B has got no data for more than `parameters["after_s"]` seconds
     (default 1200). Else return an empty list. A run that W&B shows as finished gives no finding.
@@ -205,7 +207,7 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     return []
 
 
-def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the trainer has made `parameters["steps"]` steps (default 2) and W&B has
     no run under the name or id that is recorded for this run, else an empty list. Whether W&B has
     it is in the list `wandb` of `facts.console`; without that list nothing is found.
@@ -234,7 +236,7 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     )
 
 
-def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if another W&B run of the same project has the same name as this run's, else
     an empty list. The W&B runs are in the list `wandb` of `facts.console`; without that list
     nothing is found. `parameters` is not used.

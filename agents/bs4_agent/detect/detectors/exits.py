@@ -11,12 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.detect.detectors.reporting import found, quiet
+from bs4_agent.detect.evidence import as_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.runs.model import Exit
 
 
-def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def trainer_exited(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the driver (main process) of a verl run ended by itself before the work
     was done: by a signal, with an exit code other than 0, or without the log's final line. Else
     return an empty list. The last lines of the log may arrive up to `parameters["after"]` seconds
@@ -70,7 +72,7 @@ def _end_of_driver(run: RunFacts) -> Exit | None:
     return max(own, key=lambda end: end.m, default=None)
 
 
-def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def pod_restarted(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if this attempt ended because the pod itself was stopped or rebooted, and
     the pod is back, else an empty list. An attempt that had finished, or that a person stopped,
     gives no finding. `parameters` is not used.

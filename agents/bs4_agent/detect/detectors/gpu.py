@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.reporting import as_evidence, found, live
-from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts, process_evidence
+from bs4_agent.detect.detectors.reporting import found, live
+from bs4_agent.detect.evidence import as_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 Found = Sequence[Finding]
 GIB = 1 << 30
 _LOST = re.compile(r"is lost|fallen off|does not list", re.IGNORECASE)
 
 
-def stale_gpu_process(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if this run found too little free GPU memory while a process of no live run
     holds GPU memory, more than `parameters["min_mb"]` megabytes (10^6 bytes, default 1000) or an
     unknown amount. Else, or if the trainer has made a step, return an empty list. If only the files
@@ -105,7 +104,7 @@ def _describe(holder: Holder) -> str:
     return f"{shown_command(holder.cmdline, 120)} on GPU {holder.gpu}, {owner}"
 
 
-def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run lives and the NVIDIA driver reports that it has lost a GPU of the
     pod, else an empty list. `parameters` is not used.
     """
@@ -116,7 +115,7 @@ def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
     return _by_gpu("gpu-off-bus", run, lost, "", "GPU {} is gone: {}")
 
 
-def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run lives and the driver reports a GPU of the pod with bad memory
     rows whose replacement by spare rows is pending or has failed, else an empty list. `parameters`
     is not used.
@@ -125,7 +124,7 @@ def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     return _by_gpu("gpu-row-remap-pending", run, facts.gpus.remaps, "row remapping ", summary)
 
 
-def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run lives and the driver asks for the recovery of a GPU of the pod,
     such as a reset or a reboot, else an empty list. `parameters` is not used.
     """

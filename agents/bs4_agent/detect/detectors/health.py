@@ -9,12 +9,14 @@ finding says "for N steps and more" instead of a count that would change with ea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found
+from bs4_agent.detect.detectors.reporting import found
+from bs4_agent.detect.evidence import Evidence, as_evidence
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, every, last, mean, metric_evidence, series
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.states import Role, Severity
 
 #: The tool parsers of vLLM that fit a model family, by the word in the model's name.
@@ -28,9 +30,7 @@ PARSERS = {
 _ZERO = 5e-5
 
 
-def entropy_collapse(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the policy's entropy was below `parameters["low"]` in each of the last
     `parameters["steps"]` steps, so that it hardly explores any more. Else, or with fewer recorded
     steps, return an empty list. Both keys must be given.
@@ -47,7 +47,7 @@ def entropy_collapse(
     )
 
 
-def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def kl_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the mismatch KL (between the policy that generates and the one that is
     trained) was above `parameters["high"]` in each of the last `parameters["steps"]` steps. Else,
     or with fewer recorded steps, return an empty list. Both keys must be given.
@@ -65,7 +65,7 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     )
 
 
-def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def grad_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the gradient norm was above `parameters["high"]` in each of the last
     `parameters["steps"]` steps. Else, or with fewer recorded steps, return an empty list. Both keys
     must be given.
@@ -82,7 +82,7 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     )
 
 
-def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def reward_zero(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the mean reward, printed with four digits, was 0.0000 in each of the last
     `parameters["zero_steps"]` steps (must be given). Else, or with fewer recorded steps, return an
     empty list.
@@ -99,7 +99,7 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     )
 
 
-def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def nan_loss(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding about the first recorded step whose loss or gradient norm is NaN or
     infinite, else an empty list. With verl, a step with any metric that is NaN counts, too.
     `parameters` is not used.
@@ -123,7 +123,7 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
     return _found(run, "nan-loss", text, [evidence], "critical", "root")
 
 
-def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def few_trainable(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if almost no rollouts teach anything, because all rollouts of a group get
     the same reward, else an empty list. That is so if the share of useful rollouts was at most
     `parameters["low_percent"]` percent in each of the last `parameters["steps"]` steps (both must
@@ -158,7 +158,7 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     return []
 
 
-def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def reward_plateau(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the reward does not improve any more, else an empty list. That is so if
     the best mean reward over `window` steps in a row within the last `plateau_steps` steps is less
     than `min_gain` above the best such mean before them. After `stop_steps` steps like that it is a
@@ -188,7 +188,7 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     return _found(run, "reward-plateau", text, evidence, "info")
 
 
-def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def train_eval_gap(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the reward of each of the last `evaluations` evaluations in one training
     environment was more than `gap` below the mean training reward of the `window` steps before that
     evaluation. Else return an empty list. `parameters` must hold these three keys.
@@ -217,7 +217,7 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     return []
 
 
-def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def no_tool_calls(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if vLLM is set to a tool parser that does not fit the model, or if the model
     has called no tool in the last `parameters["steps"]` steps and their mean reward is at most
     `parameters["reward"]`. Else return an empty list. Both keys must be given.
@@ -277,7 +277,7 @@ def _persistent(
     return _found(run, failure, summary, _ends(run, side, key, recent), severity, role)
 
 
-def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
+def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[Evidence]:
     """Return evidence for the first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
     rows = []
@@ -317,7 +317,7 @@ def _found(
     run: RunFacts,
     failure: str,
     text: str,
-    evidence: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence],
     severity: Severity,
     role: Role = "warning",
     what: str = "",

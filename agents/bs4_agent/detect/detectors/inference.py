@@ -10,15 +10,14 @@ with another message. So the same failure is also read from the logs of a run th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.reporting import as_evidence, found
-from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
+from bs4_agent.detect.detectors.reporting import found
+from bs4_agent.detect.evidence import Evidence, as_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.runs.model import Member
-
-Evidence = Sequence[Mapping[str, Any]]
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
@@ -31,9 +30,7 @@ _REFUSED = "Connection error."
 _NO_UPDATE = "All connection attempts failed"
 
 
-def inference_silent(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def inference_silent(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the run's inference server has ended or hangs while the run continues,
     or, for a run that is over, if the server had ended after an error before the run did. Else
     return an empty list. A server hangs if `parameters["probes"]` requests for one token in a row
@@ -54,7 +51,7 @@ def inference_silent(
 
 
 def inference_exited_clean(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+    facts: Facts, run: RunFacts, parameters: Parameters
 ) -> Sequence[Finding]:
     """Return a finding if the inference server was told to end and did so in order (exit code 0 or
     unknown), and the launcher let the run continue without it. Else return an empty list. A server
@@ -261,7 +258,9 @@ def _gone(run: RunFacts) -> list[Finding]:
     return _silent(run, "The separately started inference server is gone.", evidence, anchor)
 
 
-def _silent(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
+def _silent(
+    run: RunFacts, summary: str, evidence: Sequence[Evidence], anchor: str
+) -> list[Finding]:
     """Return a finding of a silent death. Without a complete checkpoint, its playbook starts the
     run afresh.
     """
@@ -277,7 +276,7 @@ def _silent(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> lis
     )
 
 
-def _clean(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
+def _clean(run: RunFacts, summary: str, evidence: Sequence[Evidence], anchor: str) -> list[Finding]:
     """Return a finding of a server that has shut down in order."""
     return found(
         "inference-exited-clean",

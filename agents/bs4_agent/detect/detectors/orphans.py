@@ -4,12 +4,13 @@ behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.detect.detectors.reporting import found, quiet
+from bs4_agent.detect.evidence import as_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.runs.model import Exit
 
 Found = Sequence[Finding]
@@ -17,7 +18,7 @@ Found = Sequence[Finding]
 _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", "env-server")
 
 
-def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def launcher_orphans(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the launcher of a run has ended and left its other processes running, for
     example after SIGHUP, else an empty list. A launcher that has logged that it ends its processes,
     or that one of them failed, gives no finding. The finding's summary says if steps still come,
@@ -61,7 +62,7 @@ def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
     return last is not None and pace is not None and facts.now_m - last < steps * pace
 
 
-def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def ray_leftovers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the driver (main process) of a verl run has ended and other processes of
     that attempt still live, else an empty list. If one of these processes is a TaskRunner, the run
     still works, and nothing is found. `parameters` is not used.
@@ -87,7 +88,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     )
 
 
-def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`,
     else an empty list. verl knows none of these four values and resumes nevertheless; `disable` is
     the right value. `parameters` is not used.
@@ -120,7 +121,7 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     )
 
 
-def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def verl_overshoot(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the last step of a verl run is beyond the number of steps in the table
     `plan` of its config file (key plan.steps), and beyond trainer.total_training_steps if that is
     set. Else, or without plan.steps, return an empty list. verl counts epochs unless

@@ -9,14 +9,15 @@ finished.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.reporting import as_evidence, found
+from bs4_agent.detect.detectors.reporting import found
+from bs4_agent.detect.evidence import Evidence, as_evidence
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
@@ -60,9 +61,7 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
     return None
 
 
-def rollout_latency_bound(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def rollout_latency_bound(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if latency limits the run, else an empty list. That is so if the trainer
     spent more than `parameters["rollout_share"]` percent of the last `parameters["steps"]` steps
     waiting for rollouts, while the run's GPUs were used less than `parameters["idle_util"]` percent
@@ -97,9 +96,7 @@ def rollout_latency_bound(
     return _found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")
 
 
-def inference_bottleneck(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def inference_bottleneck(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if generation limits a running run, else an empty list. That is so if the
     trainer waited for rollouts for more than `rollout_share` percent of the last `bound_steps`
     steps, its GPUs were used less than `idle_util` percent and the inference GPUs at least
@@ -132,7 +129,7 @@ def inference_bottleneck(
     return []
 
 
-def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def tp_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if a model with fewer than `parameters["billions"]` billion parameters (must
     be given) is served with tensor parallelism, and no GPU of the pod is known to have NVLink. Else
     return an empty list. The size comes from the model's name; without a size in it nothing is
@@ -163,7 +160,7 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
     return _found(run, "tp-slow", text, evidence, "info", "warning")
 
 
-def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def offload_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if FSDP's offload of parameters or optimizer is on, although a GPU of the
     pod is of a kind with much memory (H100, H200, B200, GH200), else an empty list. Nothing is
     found if the kind of the GPUs is unknown. `parameters` is not used.
@@ -183,9 +180,7 @@ def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     return _found(run, "offload-slow", text, evidence, "info", "warning")
 
 
-def sync_blocks_training(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def sync_blocks_training(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if one of the run's own processes is an upload tool, and at least
     `parameters["occurrences"]` (default 2) unusually long gaps between two of the trainer's steps
     contain the saving of a checkpoint. Else return an empty list. A gap is unusually long if it
@@ -249,7 +244,7 @@ def _advances(facts: Facts, run: RunFacts) -> bool:
     return pace is not None and at is not None and facts.now_m - at < 3.0 * pace
 
 
-def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
+def _breakdown(run: RunFacts) -> list[Evidence]:
     """Return evidence for the parts of the last step whose times are known."""
     parts = []
     for key, word in (
@@ -267,7 +262,7 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
     return evidence
 
 
-def _config(run: RunFacts, text: str) -> dict[str, Any]:
+def _config(run: RunFacts, text: str) -> Evidence:
     """Return evidence from the run's config."""
     return as_evidence("files", text, str(run.spec.config_path))
 
@@ -276,7 +271,7 @@ def _found(
     run: RunFacts,
     failure: str,
     text: str,
-    evidence: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence],
     severity: Severity,
     role: Role,
     what: str = "",

@@ -8,11 +8,12 @@ two independent signs are needed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found
+from bs4_agent.detect.detectors.reporting import found
+from bs4_agent.detect.evidence import as_evidence
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 Found = Sequence[Finding]
 
@@ -22,7 +23,7 @@ _TOOLS = re.compile(
 )
 
 
-def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the provider's last `parameters["samples"]` answers (default 2) say that
     the run's instance was stopped, outbid or is gone, and the pod cannot be reached either, else an
     empty list. The answers are in the list `pods` of `facts.console`; without that list nothing is
@@ -52,7 +53,7 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     return []
 
 
-def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if two instances are running for the same run and one of them makes steps,
     so that the other is paid for nothing, else an empty list. The instances are in the list `pods`
     of `facts.console`; without that list nothing is found. `parameters` is not used.
@@ -74,7 +75,7 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     return found("needless-backup-pod", run, text, evidence, f"instance:{idle.get('instance')}")
 
 
-def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def no_offers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if each of the last `parameters["searches"]` searches for a new instance
     (default 2) found no offer under the price limit, else an empty list. The searches are in the
     list `searches` of `facts.console`; with fewer searches, or without that list, nothing is found.
@@ -92,7 +93,7 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     return found("no-offers", run, text, evidence, "provider:offers")
 
 
-def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if none of the last `parameters["recoveries"]` recoveries of the run
     (default 3) brought a step beyond the step at which the run stood before that recovery, else an
     empty list. The recoveries are in the list `recoveries` of `facts.console`; with fewer, or
@@ -112,7 +113,7 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     return found("recovery-never-ends", run, text, evidence, f"recovery:{last[0].get('t')}")
 
 
-def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def label_prefix_match(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a console's action on an instance of the provider would meet the wrong
     instance, because that instance's label only begins with the requested label. Else return an
     empty list. The actions are in the list `actions` of `facts.console`; without that list nothing
@@ -139,7 +140,7 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
     return []
 
 
-def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def create_left_instance(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the creation of an instance for the run ended with an error, but the
     provider lists an instance with the requested label that is none of the run's known pods, so
     that it is paid for nothing. Else return an empty list. The lists `creations`, `instances` and
@@ -168,7 +169,7 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     return []
 
 
-def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a pod of the run has been up for `parameters["after_s"]` seconds (default
     600) without a launcher and the cause is known, else an empty list. Known causes: the provider
     reports a failed installation, the start log names missing tools, or variables that the start

@@ -4,9 +4,10 @@ text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from bs4_agent.detect.evidence import Evidence, as_evidence
 from bs4_agent.detect.facts import Finding, RunFacts
 from bs4_agent.states import Role, Severity
 
@@ -17,7 +18,7 @@ def found(
     failure: str,
     run: RunFacts,
     summary: str,
-    evidence: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence],
     anchor: str,
     *,
     coverage: Sequence[str] = (),
@@ -49,23 +50,7 @@ def found(
     ]
 
 
-def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
-    """Return a fact that is no log line (a setting, a reading of the driver, a row of the
-    provider's list) in the form of evidence. `source` is where the fact comes from, for example
-    "config", `text` the fact in words, and `file` the path that holds it, or "".
-    """
-    return {
-        "source": source,
-        "stream": "",
-        "cursor": "",
-        "file": file,
-        "offset": 0,
-        "line": 0,
-        "text": text,
-    }
-
-
-def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
+def setting(run: RunFacts, key: str, text: str) -> Evidence:
     """Return the setting `key` of the run in the form of evidence. Its text is the key followed by
     `text`, which says what the value is or what is wrong with it; its file is the run's config
     file.

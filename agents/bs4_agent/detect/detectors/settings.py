@@ -5,21 +5,14 @@ colliding directories and drifting names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bs4_agent.credentials.exposed import Exposed, exposures
-from bs4_agent.detect.detectors.reporting import (
-    GIB,
-    as_evidence,
-    found,
-    live,
-    number,
-    quiet,
-    setting,
-    size,
-)
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
+from bs4_agent.detect.detectors.reporting import GIB, found, live, number, quiet, setting, size
+from bs4_agent.detect.evidence import as_evidence, file_evidence, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
@@ -33,7 +26,7 @@ _BF16, _FP32 = 2.0, 4.0
 _KEYS_TOLD = 8
 
 
-def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the settings give inference and trainer the same GPU and let inference
     take more than the share `parameters["utilization"]` (0 to 1, default 0.5) of its memory. Else,
     or if the settings are unknown, return an empty list. A run whose trainer has made two steps,
@@ -68,7 +61,7 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     return found("shared-gpu-budget", run, text, evidence, "config:shared-gpu")
 
 
-def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def model_too_big(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if inference or the trainer would need more than `parameters["percent"]`
     percent (default 90) of the memory of the pod's smallest GPU on each of its GPUs, else an empty
     list. The number of parameters comes from the model's name; without one in it, or for a
@@ -112,7 +105,7 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     )
 
 
-def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def curriculum_noop(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the last part of a key in the run's settings begins with `curriculum_`,
     else an empty list. No training environment reads keys of this form, so they have no effect.
     `parameters` is not used.
@@ -127,7 +120,7 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     return found("curriculum-noop", run, text, evidence, "config:curriculum")
 
 
-def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def run_rejected(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the trainer of a run of prime-rl's version of January 2026 has refused
     the run's config since this attempt began, and has made no step, else an empty list. The refusal
     is read from configs/error.txt, into which the trainer writes its reason. `parameters` is not
@@ -154,7 +147,7 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     )
 
 
-def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def run_dir_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if another live run of this pod writes to the same run directory as this
     live run, else an empty list. `parameters` is not used.
     """
@@ -174,7 +167,7 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     return []
 
 
-def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def secrets_exposed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return one finding if the command line of any of the run's processes shows a credential,
     because every user of the machine can read command lines, else an empty list. While the run
     lives, its ended processes count, too. The evidence names the option and the process and never
@@ -206,7 +199,7 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     return found("secrets-exposed", run, summary, evidence, "argv")
 
 
-def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run writes somewhere else than this pod's records say, else an empty
     list. That is so if the run has been running for `parameters["after_s"]` seconds (default 180)
     and none of its logs is where it should be. It is also so if steps of the run lie under two
@@ -239,7 +232,7 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     return found("path-drift", run, text, evidence, "files:logs")
 
 
-def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the run resumes, but its model, adapter or W&B run has another name in
     the settings than in the earlier attempt that last recorded these names. Else, or if either
     names are unknown, return an empty list. The adapter is then not loaded, or the curves on W&B

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from bs4_agent.detect.facts import Facts, Finding, GpuFacts, LogEvent, RunFacts, process_evidence
+from bs4_agent.detect.evidence import process_evidence
+from bs4_agent.detect.facts import Facts, Finding, GpuFacts, LogEvent, RunFacts
 from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, Activity, activities
 from bs4_agent.detect.series import gaps, pace_s
+from bs4_agent.playbooks.compiled import Parameters
 from bs4_agent.runs.model import Member
 
 #: Usual steps: 2.8, less if a scan every 2 s would come after the third step, and never so few that
@@ -58,7 +59,7 @@ class _Silent:
     stopped: Member | None = None
 
 
-def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def run_stalled(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding (role symptom) if a side of a live run (trainer or orchestrator) has been
     silent for longer than can be explained by the run's usual duration of a step and by its present
     phase (for example the saving of a checkpoint), or one of its processes is stopped by a signal.

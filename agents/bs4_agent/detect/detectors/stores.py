@@ -7,16 +7,17 @@ they find nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bs4_agent.detect.detectors.reporting import as_evidence, found, number
-from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
+from bs4_agent.detect.detectors.reporting import found, number
+from bs4_agent.detect.evidence import as_evidence, file_evidence
+from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.playbooks.compiled import Parameters
 
 Found = Sequence[Finding]
 
 
-def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a step in the store has fewer files or bytes than the complete checkpoint
     of that step on the pod and is not being uploaded now, else an empty list. The steps in the
     store are in the list `remote` of `facts.console`; without that list nothing is found.
@@ -55,7 +56,7 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
     return []
 
 
-def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the store lacks the pod's newest complete checkpoint, and either the
     process that copies checkpoints is gone or that checkpoint is older than
     `parameters["intervals"]` (default 2) times the process's interval. Else return an empty list.
@@ -83,7 +84,7 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     return []
 
 
-def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the process that copies checkpoints to the store has skipped all complete
     checkpoints as incomplete for at least `parameters["rounds"]` rounds (default 2), because it
     waits for a file that this trainer never writes. Else return an empty list. The skipped steps
@@ -110,7 +111,7 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     return []
 
 
-def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the store's pointer (the step that the store names as newest) is a step
     that the store does not have, or if the newest checkpoint was removed from the pod while an
     older one stayed. Else return an empty list. The lists `sync` and `remote` of `facts.console`
@@ -149,7 +150,7 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
     return []
 
 
-def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if a checkpoint was deleted while it was being uploaded, or if more than one
     process deletes or uploads the run's checkpoints, else an empty list. Both are read from the
     list `sync` of `facts.console`; without that list nothing is found. `parameters` is not used.
@@ -168,7 +169,7 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     return []
 
 
-def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def object_store_auth(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 1),
     failed because the store refused the key or the account has reached a limit, else an empty list.
     A person has to repair that. The failures are in the list `sync` of `facts.console`; without
@@ -183,7 +184,7 @@ def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     )
 
 
-def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def object_store_throttled(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 1),
     failed because the store answered that it is busy (429 or 503), else an empty list. Each of
     these uploads had been tried many times. The failures are in the list `sync` of `facts.console`;
@@ -194,7 +195,7 @@ def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str,
     )
 
 
-def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 2),
     failed because the store could not be reached, else an empty list. The failures are in the list
     `sync` of `facts.console`; without that list nothing is found.

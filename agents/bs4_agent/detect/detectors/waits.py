@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts
 from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, activities
 from bs4_agent.detect.series import pace_s
+from bs4_agent.playbooks.compiled import Parameters
 
 _BARRIER_LOW_S = 30.0
 
 
-def async_barrier_wait(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def async_barrier_wait(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding (role symptom) if the orchestrator of a running run has waited at its
     barrier for the trainer's next step for at least `parameters["steps"]` (must be given) times the
     usual duration of a trainer's step and at least 30 seconds. Else return an empty list. Time in
@@ -56,7 +54,7 @@ def async_barrier_wait(
     ]
 
 
-def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def packer_starved(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding (role symptom) if the trainer's packer, which waits for rollouts, has logged
     more than `parameters["times"]` timeouts (must be given) since the trainer's last step, else an
     empty list.
@@ -91,7 +89,7 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     ]
 
 
-def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+def drain_deadlock(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if the orchestrator of a run that is not over has paused until the trainer
     gives it a new policy, and the trainer has finished or is gone, so that no new policy will come.
     Else return an empty list. `parameters` is not used.
@@ -139,9 +137,7 @@ def _trainer_gone(run: RunFacts) -> bool:
     return (run.ever("rank") or run.ever("trainer")) and not run.alive("rank", "trainer")
 
 
-def nccl_startup_hang(
-    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
-) -> Sequence[Finding]:
+def nccl_startup_hang(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
     """Return a finding if a running run sends weights over NCCL, neither side has made a step, and
     the orchestrator's last sign of work is the beginning of a weight transfer. Else return an empty
     list. The transfer may take as long as the playbook's hold time, which the engine applies.
