@@ -7,11 +7,21 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.clock import boot_id
+
+
+class IdentityFields(TypedDict):
+    """An `Identity` as records have it."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pidns: int
 
 
 @dataclass(frozen=True)
@@ -37,13 +47,13 @@ class Identity:
         return cls(pid, ticks, boot_id(), own_pidns())
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Identity:
+    def from_dict(cls, data: Mapping[str, Any]) -> Identity:
         """Return the identity in a dictionary that `as_dict` has made."""
         return cls(
             int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"])
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> IdentityFields:
         """Return the identity as a dictionary for the journal."""
         return {
             "pid": self.pid,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import Refused
 from bs4_agent.ledger import Ledger, PlanView
 from bs4_agent.playbooks.compiled import Library
@@ -30,24 +31,25 @@ class Recovery(Kind[Plan]):
     def __init__(self, pod: Pod, library: Library, ledger: Ledger) -> None:
         self._pod, self._library, self._ledger = pod, library, ledger
 
-    def plan_name(self, body: Mapping[str, Any]) -> str:
+    def plan_name(self, asked: Submission) -> str:
         """Return the id of the body's playbook. Raises UnknownPlaybook."""
-        return self._library.get(str(body.get("playbook"))).id
+        return self._library.get(str(asked.body.get("playbook"))).id
 
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], Plan]]:
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], Plan]]:
         """Return the body's run, and a function that makes the plan of the body's playbook for it.
         Raises UnknownPlaybook or UnknownRun.
         """
-        playbook = self._library.get(str(body.get("playbook")))
-        run, incident = self._pod.runs.get(str(body.get("run"))).name, body.get("incident", "")
+        playbook = self._library.get(str(asked.body.get("playbook")))
+        run = self._pod.runs.get(str(asked.body.get("run"))).name
+        incident = asked.body.get("incident", "")
         return run, lambda key: make(self._pod, playbook, run, key, str(incident))
 
-    def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
-        """Raise Refused if the playbook moves all output of the run and `body["confirm_run"]` is
+    def refuse(self, asked: Submission, view: PlanView) -> None:
+        """Raise Refused if the playbook moves all output of the run and the body's `confirm_run` is
         not the run's name, or if the last recoveries of the run brought no new step.
         """
         playbook = self._library.get(view.playbook)
-        if playbook.typed_name and body.get("confirm_run") != view.run:
+        if playbook.typed_name and asked.body.get("confirm_run") != view.run:
             raise Refused(
                 f"{playbook.id} moves everything {view.run} has written; confirm it by "
                 "typing the run's name."

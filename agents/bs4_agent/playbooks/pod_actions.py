@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts
 from bs4_agent.identity import Identity
+from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.ports import PortHolder
 from bs4_agent.runs.model import Member
 from bs4_agent.trainers.base import LaunchSpec
@@ -143,6 +144,41 @@ class PodActions(Protocol):
         """Return True if the action `key` has already written the note `text` about the run."""
 
 
+class Target(TypedDict, total=False):
+    """One concrete thing that a step acts on: a file or directory, or a process by its identity."""
+
+    path: str
+    bytes: int
+    """The size of what is at `path`."""
+    file: str
+    """The path of a file that a set-up writes."""
+    directory: str
+    """The directory of the checkout that a set-up makes."""
+    way: str
+    """How a set-up brings the code to the pod."""
+    sha256: str
+    """The digest of the file's content, in hex."""
+    pid: int
+    start_ticks: int
+    """When the process started, in clock ticks since the boot."""
+    boot_id: str
+    pidns: int
+    """The inode of the process's pid namespace."""
+    component: str | None
+    """The process's part in the run, for example "trainer"."""
+    dead_run: str
+    """The run whose ended attempt has left the process."""
+
+
+class ShownProcess(TypedDict):
+    """A process as a plan shows it."""
+
+    pid: int
+    component: str | None
+    """Its part in the run, for example "trainer"."""
+    command: str
+
+
 @dataclass(frozen=True)
 class Planned:
     """One step of a plan. `targets` are the concrete things that it acts on, for example [{"path":
@@ -154,7 +190,7 @@ class Planned:
     title: str
     command: str
     parameters: Mapping[str, Any]
-    targets: Sequence[Mapping[str, Any]]
+    targets: Sequence[Target]
     shown: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
@@ -210,7 +246,7 @@ class Step(Protocol):
     order.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return what the step would do to the run now, or None if the run does not need the step.
         `parameters` are those that the playbook gives this step in its `fix`, by name. Raises
         NotApplicable if the step cannot be done for this run.
@@ -221,7 +257,7 @@ class Step(Protocol):
         step is then skipped.
         """
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the concrete targets of the planned step as they are now, for example [{"path":
         text}] or the identities of processes, within the limits that a person confirmed with the
         plan. Raises PlanChanged if the state of the run does not fit the plan any more.
@@ -231,7 +267,7 @@ class Step(Protocol):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Carry out the step on `targets`, the result of `check`, and return a sentence about the
@@ -245,7 +281,7 @@ class Stepping:
     the step is needed at all.
     """
 
-    def check(self, context: Any, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Any, planned: Planned) -> Sequence[Target]:
         """Return the targets of the plan, unchecked."""
         return planned.targets
 
@@ -255,11 +291,11 @@ def living(facts: RunFacts) -> list[Member]:
     return [member for member in facts.members if member.alive]
 
 
-def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
+def shown_processes(members: Sequence[Member]) -> list[ShownProcess]:
     """Return the pid, component (for example "trainer" or "inference") and command of each process,
     as a plan shows them.
     """
-    found = []
+    found: list[ShownProcess] = []
     for m in members:
         found.append(
             {
@@ -271,7 +307,17 @@ def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
     return found
 
 
-def targets_at(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
+def process_target(identity: Identity) -> Target:
+    """Return a process in the form in which a step has its targets."""
+    return {
+        "pid": identity.pid,
+        "start_ticks": identity.start_ticks,
+        "boot_id": identity.boot_id,
+        "pidns": identity.pidns,
+    }
+
+
+def targets_at(paths: Iterable[Path | str]) -> list[Target]:
     """Return [{"path": text}] for the paths, the form in which a step has its targets."""
     return [{"path": str(path)} for path in paths]
 

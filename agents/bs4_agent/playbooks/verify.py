@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts
+from bs4_agent.playbooks.compiled import VerifySettings
 from bs4_agent.playbooks.pod_actions import PodActions
 from bs4_agent.playbooks.steps.waits import used_percent
 
@@ -35,7 +36,7 @@ def steps_advance(
     pod_actions: PodActions,
     run: str,
     attempt: int,
-    parameters: Mapping[str, Any],
+    parameters: VerifySettings,
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
@@ -79,7 +80,7 @@ def steps_continue(
     pod_actions: PodActions,
     run: str,
     attempt: int,
-    parameters: Mapping[str, Any],
+    parameters: VerifySettings,
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
@@ -121,7 +122,7 @@ def disk_below(
     pod_actions: PodActions,
     run: str,
     attempt: int,
-    parameters: Mapping[str, Any],
+    parameters: VerifySettings,
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:

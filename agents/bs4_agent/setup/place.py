@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from bs4_agent.jobs import Jobs
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.pod_actions import Planned
+from bs4_agent.playbooks.pod_actions import Planned, Target
 from bs4_agent.setup.credentials import Incoming
 from bs4_agent.setup.recipe import Recipe
 
@@ -156,7 +156,7 @@ class SetupStep(Protocol):
         step is then skipped.
         """
 
-    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: SetupContext, planned: Planned) -> Sequence[Target]:
         """Return the concrete targets to act on, for example files. Raises PlanChanged if the pod
         has changed since the plan was made.
         """
@@ -165,7 +165,7 @@ class SetupStep(Protocol):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Carry out the step on `targets`, the result of `check`, and return a sentence about the

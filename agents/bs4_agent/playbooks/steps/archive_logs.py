@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
 
 
 class ArchiveLogs(Stepping):
@@ -13,7 +13,7 @@ class ArchiveLogs(Stepping):
     starts. See `playbooks.pod_actions.Step` for the methods.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned step. It is planned for every run."""
         return Planned(
             "archive_logs",
@@ -34,7 +34,7 @@ class ArchiveLogs(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Archive the logs on the pod and return a sentence about the result."""

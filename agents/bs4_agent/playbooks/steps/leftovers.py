@@ -13,7 +13,15 @@ from bs4_agent.detect.facts import Holder
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.identity import Identity
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions, shown_processes
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import (
+    Context,
+    Planned,
+    PodActions,
+    Target,
+    process_target,
+    shown_processes,
+)
 from bs4_agent.runs.model import Member
 
 
@@ -24,18 +32,18 @@ class EndLeftovers:
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if all planned processes have ended."""
-        return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
+        return not any(Identity.from_dict(t).alive() for t in planned.targets)
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the planned processes that are still alive. Raises PlanChanged if one of them does
         not belong to an ended attempt of its `dead_run` any more.
         """
-        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
+        alive = [t for t in planned.targets if Identity.from_dict(t).alive()]
         left: set[Identity] = set()
         for run in {t["dead_run"] for t in alive}:
             left.update(member.identity for member in context.pod_actions.leftovers(run))
         for target in alive:
-            if Identity.from_dict(dict(target)) not in left:
+            if Identity.from_dict(target) not in left:
                 raise PlanChanged(
                     f"pid {target['pid']} is no leftover of {target['dead_run']} any more; "
                     "make a new plan."
@@ -46,13 +54,13 @@ class EndLeftovers:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """End the processes in `targets` and return a sentence about the result. Raises StepFailed
         if one survives SIGKILL.
         """
-        return context.pod_actions.end([Identity.from_dict(dict(t)) for t in targets], say)
+        return context.pod_actions.end([Identity.from_dict(t) for t in targets], say)
 
 
 class EndPortHolder(EndLeftovers):
@@ -64,7 +72,7 @@ class EndPortHolder(EndLeftovers):
     port.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned step with the processes to end, or None if no other process holds a
         port of this run. Raises NotApplicable if a port is held by a process that is not proved to
         be left over from an ended attempt of a run of this agent.
@@ -100,7 +108,7 @@ class EndProcesses(EndLeftovers):
     that holds memory is named in the plan and left alone.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned step with the processes to end. Raises NotApplicable if no process
         that holds GPU memory is proved to be left over from an ended attempt of a run of this
         agent.
@@ -131,11 +139,13 @@ def _ending(
 ) -> Planned:
     """Return the planned end of the living processes of the dead runs. `holding` ends its title."""
     members: list[Member] = []
-    targets = []
+    targets: list[Target] = []
     for run in dead:
         for member in pod_actions.leftovers(run):
             members.append(member)
-            targets.append({**member.identity.as_dict(), "dead_run": run})
+            target = process_target(member.identity)
+            target["dead_run"] = run
+            targets.append(target)
     return Planned(
         kind,
         f"End {words.processes(len(members))} left of {', '.join(dead)}{holding}",

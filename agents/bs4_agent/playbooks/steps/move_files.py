@@ -10,7 +10,8 @@ from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_direct
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
-from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
 
 #: The most entries, if the playbook names no limit.
 _LIMIT = 64
@@ -37,7 +38,7 @@ class MoveFiles:
       system, so the bytes are copied and compared before they are deleted.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned move, or None if the selector finds no file. In `parameters`, `select`
         is the selector's name, `limit` the most files and directories to move (default 64), and
         `bytes` the most bytes of all together (default: no limit). Raises NotApplicable if it is
@@ -68,7 +69,7 @@ class MoveFiles:
         """Return True if the selector of the planned step finds no file any more."""
         return not _find(context, planned.parameters)
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the files that the planned selector finds now. Raises PlanChanged if there are
         more than the confirmed limits allow.
         """
@@ -80,7 +81,7 @@ class MoveFiles:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Move the files and return a sentence with their number."""

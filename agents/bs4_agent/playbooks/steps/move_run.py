@@ -4,12 +4,12 @@ The trash keeps every byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 
@@ -22,7 +22,7 @@ class MoveRun:
     directory then has only the configs and logs of the failed attempt.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned move of all directories that the run has written. Return None if
         `parameters["when"]` is "nothing-saved" and this run has a checkpoint, or its trainer starts
         in a directory that is not empty too.
@@ -48,7 +48,7 @@ class MoveRun:
         """Return True if all planned directories are gone."""
         return not _existing(planned.parameters["roots"])
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return those of the planned directories that still exist."""
         return targets_at(_existing(planned.parameters["roots"]))
 
@@ -56,7 +56,7 @@ class MoveRun:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Move the directories and return a sentence with their number."""

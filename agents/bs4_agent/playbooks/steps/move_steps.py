@@ -11,7 +11,8 @@ from typing import Any
 from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 #: The resume step of a run that has saved nothing.
@@ -34,7 +35,7 @@ class MoveSteps:
     a new start, the playbook's step `move_run` does the work instead.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned move. Return None if the run has saved nothing and its trainer needs
         an empty directory, because the playbook's step `move_run` does the work then. Raises
         NotApplicable if the run has checkpoints but no complete one.
@@ -72,7 +73,7 @@ class MoveSteps:
         """Return True if the selector finds no directory any more."""
         return not in_the_way(planned.parameters, _kept(context))
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the directories to move now. Raises PlanChanged if the newest complete checkpoint
         is not the one of the plan any more, or if there are more directories than were confirmed.
         """
@@ -94,7 +95,7 @@ class MoveSteps:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Move the directories and return a sentence with their number."""

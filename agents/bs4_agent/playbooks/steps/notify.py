@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
 
 
 class Notify(Stepping):
@@ -14,7 +14,7 @@ class Notify(Stepping):
     for the methods.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned step. Its text is the parameter `text` of the playbook."""
         return Planned(
             "notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {}
@@ -28,7 +28,7 @@ class Notify(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Write the note and return the word "noted"."""

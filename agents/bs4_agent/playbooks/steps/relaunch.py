@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Target, living, shown_processes
 from bs4_agent.trainers.base import LaunchSpec
 
 
@@ -27,7 +27,7 @@ class Relaunch:
     * "none": from none, so the run starts afresh, after everything was moved to the trash.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
         "none" and says from which checkpoint the attempt starts (see the class). Raises
         NotApplicable if the run has no such checkpoint, or if another run that is alive holds a
@@ -56,7 +56,7 @@ class Relaunch:
         """Return True if this action has started an attempt already."""
         return context.pod_actions.launched(context.run, context.action) is not None
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return an empty list. Raises PlanChanged if the run is running again, and NotApplicable
         if another run that is alive holds a port or a GPU that this one needs.
         """
@@ -72,7 +72,7 @@ class Relaunch:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Start the attempt and return a sentence with its number."""
@@ -151,7 +151,7 @@ class RelaunchCompanion:
     start of the training run, which waits for the server.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned launch, or None if the server is alive or the run has no separate
         server. Raises NotApplicable if the run used a server that the agent has never seen.
         """
@@ -186,7 +186,7 @@ class RelaunchCompanion:
         """Return True if this action has already started an attempt of the server."""
         return context.pod_actions.launched(planned.parameters["run"], context.action) is not None
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return an empty list. Raises PlanChanged if the server is alive again, or has had another
         attempt since the plan.
         """
@@ -206,7 +206,7 @@ class RelaunchCompanion:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """End the processes that are left of the server, start it, and return a sentence with the

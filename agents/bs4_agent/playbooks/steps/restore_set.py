@@ -4,11 +4,11 @@ pod any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Target, living, picked
 
 
 class RestoreSet:
@@ -17,7 +17,7 @@ class RestoreSet:
     restored for a run that has a complete checkpoint on its own disk.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned restore of the newest checkpoint in the run's store, or None if the
         pod has a complete checkpoint of the run. `parameters` is not used. Raises NotApplicable if
         the run has no known store, or if its store has no complete checkpoint.
@@ -46,7 +46,7 @@ class RestoreSet:
         """Return True if the planned checkpoint is complete on the pod."""
         return context.pod_actions.restored(context.run, planned.parameters)
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return an empty list. Raises PlanChanged if the run is running again."""
         if living(context.facts()):
             raise PlanChanged(
@@ -59,7 +59,7 @@ class RestoreSet:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Restore the checkpoint and return a sentence about the result. Raises an AgentError if

@@ -5,14 +5,15 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import configfile
-from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
@@ -24,7 +25,7 @@ class EditConfig:
     another trainer, the step is not planned.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned change of the run's config file. In `parameters`, `set` maps dotted
         keys to values, `unset` lists dotted keys to remove, and `for` lists the ids of the trainers
         that have these keys (all if absent).
@@ -68,7 +69,7 @@ class EditConfig:
         """Return True if the config has the planned values already."""
         return not _changes(planned)[1]
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return one target: the config file with its digest. Raises PlanChanged if the file has
         changed since the plan.
         """
@@ -83,7 +84,7 @@ class EditConfig:
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Change the config file and return a sentence with the number of changed keys. The file's
@@ -132,7 +133,7 @@ class SetLimit(Stepping):
     agent. The limit is at most the pod's hard limit, which a tenant cannot raise.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned limit, or None if the run's next attempt would have at least this
         limit already. `parameters["nofile"]` is the wanted number of open files; the pod's hard
         limit is planned if it is lower. Raises NotApplicable if that is below 4096, which is too
@@ -165,7 +166,7 @@ class SetLimit(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Save the order on the pod and return a sentence about it. It takes effect at the next

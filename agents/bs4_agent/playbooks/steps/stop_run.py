@@ -4,12 +4,19 @@ descent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from bs4_agent.errors import PlanChanged
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import (
+    Context,
+    Planned,
+    Target,
+    living,
+    process_target,
+    shown_processes,
+)
 
 
 class StopRun:
@@ -19,7 +26,7 @@ class StopRun:
     plan invalid.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned stop, with the processes that are alive now."""
         facts = context.facts()
         members = living(facts)
@@ -41,7 +48,7 @@ class StopRun:
         """Return True if no process of the run is alive."""
         return not living(context.facts())
 
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the processes of the run that are alive. Raises PlanChanged if the run is in
         another attempt, or has far more processes than were shown.
         """
@@ -57,16 +64,18 @@ class StopRun:
                 f"{context.run} has {len(alive)} processes by now, far more than were shown; "
                 "make a new plan."
             )
-        found = []
+        found: list[Target] = []
         for m in alive:
-            found.append({**m.identity.as_dict(), "component": m.component})
+            target = process_target(m.identity)
+            target["component"] = m.component
+            found.append(target)
         return found
 
     def act(
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Stop the run and return a sentence about the result. Raises StepFailed if a process or

@@ -12,7 +12,8 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
+from bs4_agent.playbooks.compiled import StepSettings
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
 
 #: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
 #: longer needs a reset, which a tenant cannot do.
@@ -24,7 +25,7 @@ _POLL_S = 0.5
 class WaitGpuFree(Stepping):
     """The step that waits, at most 60 seconds, until all GPUs that no living run uses are free."""
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned wait. `parameters["below_mb"]` is the memory in MB (default 1000)
         below which a GPU counts as free.
         """
@@ -57,7 +58,7 @@ class WaitGpuFree(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Poll the GPUs until they are free, and return a sentence about it. Raises StepFailed if
@@ -90,7 +91,7 @@ class WaitUntil(Stepping):
     port of the run. `server-ready`: the run's inference server answers GET /health with 200.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned wait. In `parameters`, `condition` is "disk-free", "port-free" or
         "server-ready", `within` is the longest wait (seconds, or a text like the default "5m"), and
         `percent` (default 85) is the limit for "disk-free".
@@ -117,7 +118,7 @@ class WaitUntil(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Poll until the condition holds, and return a sentence about it. Raises StepFailed if it
@@ -177,7 +178,7 @@ class Probe(Stepping):
     proves nothing about the present.
     """
 
-    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+    def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned probe; every run gets it. In `parameters`, `what` is the component to
         check ("server"), and `within` the longest time to poll (seconds, or a text like the default
         "60s").
@@ -199,7 +200,7 @@ class Probe(Stepping):
         self,
         context: Context,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Poll the server until it answers, and return "it answers". Raises StepFailed if it does

@@ -5,12 +5,11 @@ is complete, so that half a clone is never used.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.trainers.launcher import by_entry_point
 from bs4_agent.tree.changes import remove
@@ -44,7 +43,7 @@ class Checkout(Stepping):
             "none": f"git -C {directory} checkout --detach {recipe.revision}",
         }[way]
         parameters = {"repository": recipe.repository, "revision": recipe.revision}
-        target = {"directory": str(recipe.directory)}
+        target: Target = {"directory": str(recipe.directory)}
         if way != "none":
             target["way"] = way
         return [
@@ -64,7 +63,7 @@ class Checkout(Stepping):
         """
         return _way(context)[0] == "none"
 
-    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: SetupContext, planned: Planned) -> Sequence[Target]:
         """Return the targets of the plan. Raises PlanChanged if the directory has changed since the
         plan was made, for example so that it would have to be cloned instead of switched.
         """
@@ -83,7 +82,7 @@ class Checkout(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Clone prime-rl or switch the clone to the revision, with its submodules, and return a

@@ -5,12 +5,11 @@ owner only.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
 
@@ -72,7 +71,7 @@ class Credential(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Store the secret if the plan has one, make its file private, and return a text that says

@@ -5,12 +5,11 @@ by importing it there.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.probes import imports
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.recipe import Environment, environment
@@ -51,7 +50,7 @@ class Environments(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Install the training environment into the `.venv` and return a sentence with its version.

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.setup.credentials import write_private
 from bs4_agent.setup.place import Say, SetupContext
@@ -47,7 +46,7 @@ class Limits(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Save the ordered limit in the agent's home and return a sentence about it."""
@@ -98,7 +97,7 @@ class Variables(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Write the variables' file, readable by its owner only, and return the word "written"."""
@@ -155,7 +154,7 @@ class Profile(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Write the block into every planned file and return the word "written"."""

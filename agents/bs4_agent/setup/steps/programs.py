@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from bs4_agent import digest
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.setup.place import Say, SetupContext
 
 #: Where a wheel of uv holds the program.
@@ -61,7 +60,7 @@ class Tools(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Install the packages and return the word "installed". Raises StepFailed if the pod has no
@@ -139,7 +138,7 @@ class Uv(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Fetch the archive, compare its SHA-256, put its program uv in place, and return the

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.steps.checkout import in_image
 
@@ -55,7 +54,7 @@ class Sync(Stepping):
         self,
         context: SetupContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Say,
     ) -> str:
         """Run `uv sync` and return a sentence about the result. Raises StepFailed if it fails, or
