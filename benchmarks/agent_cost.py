@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.telemetry.records import Telemetry
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "agent_cost.json"
 GPUS, PROCESSES_A_GPU = 8, 3
@@ -51,7 +53,7 @@ def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
     runs = [RunMembers("bench", 1, members)]
     with open(records, "a", encoding="utf-8") as file:
 
-        def append(record: dict[str, Any]) -> None:
+        def append(record: Telemetry) -> None:
             file.write(json.dumps(record, separators=(",", ":")) + "\n")
             file.flush()
 

@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
@@ -45,6 +45,7 @@ from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.load import GpuLoad
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
+from bs4_agent.telemetry.records import Device
 from bs4_agent.telemetry.sampler import RunMembers
 from bs4_agent.trainers.base import LaunchSpec
 
@@ -754,7 +755,7 @@ def _no_restoring() -> Restoring:
     )
 
 
-def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
+def _words(devices: Sequence[Device], key: Literal["error", "remap", "recovery"]) -> dict[int, str]:
     """Return what the driver reports of its devices under `key`, by device index. Devices without a
     report are left out.
     """
@@ -765,6 +766,10 @@ def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
     return found
 
 
-def _numbers(devices: Sequence[dict[str, Any]], key: str) -> dict[int, int]:
+def _numbers(devices: Sequence[Device], key: Literal["mem_used", "mem_total"]) -> dict[int, int]:
     """Return the devices' numbers under `key`, by device index. Unknown numbers are left out."""
-    return {d["index"]: d[key] for d in devices if d.get(key) is not None}
+    found = {}
+    for device in devices:
+        if (number := device.get(key)) is not None:
+            found[device["index"]] = number
+    return found

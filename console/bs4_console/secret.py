@@ -14,7 +14,6 @@ from bs4_agent.credentials import redaction
 from bs4_agent.credentials.forms import is_secret
 from bs4_agent.credentials.known import KnownValues
 from bs4_agent.credentials.redaction import LOOK_BACK_BYTES as LOOK_BACK_BYTES
-from bs4_agent.credentials.redaction import Redactor
 
 #: The values that this process was given and that must not leave it.
 _REGISTRY = KnownValues("a key of this console")
@@ -38,11 +37,11 @@ def know_words(words: Sequence[str]) -> None:
         know(value)
 
 
-def redactor() -> Redactor:
+def redactor() -> redaction.Redactor:
     """Return a new redactor for a text that comes in pieces. It replaces the secrets that this
     process was given, and everything that has the form of a credential.
     """
-    return Redactor(_REGISTRY.replace)
+    return redaction.Redactor(_REGISTRY.replace)
 
 
 def redacted(text: str) -> str:
@@ -66,7 +65,7 @@ def _redacted_short(text: str, _version: int) -> str:
 
 def redacted_bytes(data: bytes) -> bytes:
     """Return a copy of a part of a log, as long as it is, without secrets."""
-    return redaction.redacted_bytes(data, Redactor(_REGISTRY.replace, same_length=True))
+    return redaction.redacted_bytes(data, redaction.Redactor(_REGISTRY.replace, same_length=True))
 
 
 def redacted_values(value: Any) -> Any:

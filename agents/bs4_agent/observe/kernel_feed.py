@@ -16,14 +16,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.detect.environment_probes import oom_kills
+from bs4_agent.detect.evidence import Evidence
 from bs4_agent.identity import own_pidns
 from bs4_agent.runs.followed_run import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
+from bs4_agent.telemetry.records import Xid
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
 
@@ -74,7 +75,7 @@ class KernelFeed:
         self._gpus, self._kills = gpus, kills
         self._killed = kills()
         self._number = 0
-        self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
+        self._events: deque[Xid] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
         """Return phrases that say what the kernel log does not show on this pod; verdicts list them
@@ -86,7 +87,7 @@ class KernelFeed:
             return []
         return ["kernel log is the whole machine's: whose processes it names is not known"]
 
-    def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
+    def driver_events(self, events: Sequence[Xid]) -> None:
         """Take Xid errors that the NVIDIA driver has reported. Each has the `index` of the GPU, the
         error's number `xid`, and its time `t` in wall seconds since 1970. The next `poll` passes
         them to the live runs if the kernel log is hidden, and drops them otherwise. An event
@@ -171,7 +172,7 @@ class KernelFeed:
         before, self._killed = self._killed, self._kills()
         return before is not None and self._killed is not None and self._killed > before
 
-    def _place(self, file: str, offset: int, text: str) -> dict[str, Any]:
+    def _place(self, file: str, offset: int, text: str) -> Evidence:
         """Return the present line as evidence."""
         return {
             "source": "kernel",

@@ -7,9 +7,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from bs4_agent.telemetry.gpus import GpuSource, empty
+from bs4_agent.telemetry.records import Gpus, Xid
 
 T = TypeVar("T")
 
@@ -98,7 +99,7 @@ class GuardedGpus:
         """
         return self._background.wait_first(timeout)
 
-    def latest(self) -> dict[str, Any]:
+    def latest(self) -> Gpus:
         """Return the newest GPU sample (the value of `gpus` in a telemetry record), with `age_s`,
         its age in seconds, which is None before the first sample. If the newest sample is more than
         5 s old, `state` is "stale", and `detail` names the driver call that hangs, if one does. If
@@ -107,15 +108,16 @@ class GuardedGpus:
         `xids` in the sample is always empty; `take_xids` returns the Xid events.
         """
         sample, age = self._background.newest()
-        result = dict(sample or empty("stale", "waiting for the first sample"))
+        result = (sample or empty("stale", "waiting for the first sample")).copy()
         result["age_s"] = None if age is None else round(age, 2)
         if not self._background.alive:
-            result.update(state="error", detail="the GPU thread has ended; restart the agent.")
+            result["state"] = "error"
+            result["detail"] = "the GPU thread has ended; restart the agent."
         elif self._background.waiting_s > STALE_S:
-            result.update(state="stale", detail=self._why_stale())
+            result["state"], result["detail"] = "stale", self._why_stale()
         return result
 
-    def take_xids(self) -> list[dict[str, Any]]:
+    def take_xids(self) -> list[Xid]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
         the Unix time. The list is empty if there are none.

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from bs4_agent.scope import Scope
+from bs4_agent.states import GpuState
+from bs4_agent.telemetry.records import Device, GpuProcess, Gpus, Xid
 
 SOURCE_VARIABLE = "BS4_GPU_SOURCE"
 
 #: One device of a sample before anything was read. Unknown is null, never 0. `minor` is N of
 #: /dev/nvidiaN; it serves ownership and is removed afterwards. `pcie` and `nvlink` (see nvml_calls)
 #: are read seldom and are in the samples only just after that.
-BLANK_DEVICE: Mapping[str, Any] = {
-    "index": None,
+BLANK_DEVICE: Device = {
     "minor": None,
     "uuid": None,
     "name": None,
@@ -45,7 +45,7 @@ class GpuSource(Protocol):
     def call(self) -> str:
         """Return the name of the driver call that runs now, or "" if none runs."""
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Gpus:
         """Return the value of `gpus` in a telemetry record, for this moment. `pids` in it is
         "unknown", because a GPU source does not find out which run each process belongs to, and
         `xids` is empty, because `take_xids` returns these events.
@@ -54,7 +54,7 @@ class GpuSource(Protocol):
         it fails, "error"; `detail` says why, and there are no devices.
         """
 
-    def take_xids(self) -> list[dict[str, Any]]:
+    def take_xids(self) -> list[Xid]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
         the Unix time. The list is empty if there are none. May be called from any thread, also
@@ -72,20 +72,20 @@ class XidQueue:
     """
 
     def __init__(self) -> None:
-        self._events: deque[dict[str, Any]] = deque(maxlen=1000)
+        self._events: deque[Xid] = deque(maxlen=1000)
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: Xid) -> None:
         """Add one event, `{"index", "xid", "t"}`: the GPU's index (or None), the number of the
         fault and the Unix time.
         """
         self._events.append(event)
 
-    def take(self) -> list[dict[str, Any]]:
+    def take(self) -> list[Xid]:
         """Return all events, oldest first, and remove them. The list is empty if there are none."""
         return [self._events.popleft() for _ in range(len(self._events))]
 
 
-def empty(state: str, detail: str) -> dict[str, Any]:
+def empty(state: GpuState, detail: str) -> Gpus:
     """Return a GPU sample without devices. `state` is "ok", "absent", "error" or "stale", and
     `detail` is a text for a person that says why, or "".
     """
@@ -110,11 +110,11 @@ class AbsentGpus:
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Gpus:
         """Return a sample without devices, with state "absent" and the reason as its `detail`."""
         return empty("absent", self._reason)
 
-    def take_xids(self) -> list[dict[str, Any]]:
+    def take_xids(self) -> list[Xid]:
         """Return an empty list, because nothing can report events."""
         return []
 
@@ -142,14 +142,14 @@ class RecordedGpus:
         self._xid_t = 0.0
         self._xids = XidQueue()
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Gpus:
         """Return a sample with the devices in the file. If the file cannot be used, return a sample
         without devices, with state "error" and with the reason in `detail`.
         """
         try:
             self._load()
             devices = enumerate(self._content.get("devices", []))
-            sample = {
+            sample: Gpus = {
                 **empty("ok", ""),
                 "driver": self._content.get("driver"),
                 "devices": [self._device(index, device) for index, device in devices],
@@ -171,7 +171,7 @@ class RecordedGpus:
                 f"{SOURCE_VARIABLE} at a valid one.",
             )
 
-    def take_xids(self) -> list[dict[str, Any]]:
+    def take_xids(self) -> list[Xid]:
         """Return the Xid events that were added to the file since the last call, oldest first, as
         `{"index", "xid", "t"}`: the GPU's index, the number of the fault and the Unix time. The
         list is empty if there are none.
@@ -191,13 +191,13 @@ class RecordedGpus:
         self._content = json.loads(self._path.read_text("utf-8"))
         self._stamp = stamp
 
-    def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
+    def _device(self, index: int, device: Any) -> Device:
         """Return one device of the file with all keys of a telemetry record."""
         listed = device.get("procs", ())
-        procs = []
+        procs: list[GpuProcess] = []
         for proc in listed:
             procs.append({"pid": proc["pid"], "mem": proc.get("mem")})
-        return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
+        return {"index": index, **BLANK_DEVICE, "minor": index, **device, "procs": procs}
 
     def _note_xids(self) -> None:
         """Queue the events that are newer than the last one."""

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from bs4_agent.telemetry.background import Background
 from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_agent.telemetry.records import DiskUsage, Host, Net
 
 # The kernel's shared memory mount is measured; nothing is written.
 _SHM = Path("/dev/shm")  # noqa: S108
@@ -38,7 +38,7 @@ class HostSampler:
             "disks", lambda: [disk_usage(path) for path in one_per_device(self._wanted)], _DISKS_S
         )
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Host:
         """Return the value of `host` for this moment. Sizes of memory and disks are in bytes, `cpu`
         is in percent of all cores (0 to 100), and the rates in `net` are in bytes per second. A
         value that is not known is None.
@@ -84,7 +84,7 @@ class HostSampler:
             min(max(100.0 * (1 - (idle - before[1]) / (total - before[0])), 0.0), 100.0), 1
         )
 
-    def _net(self) -> dict[str, int | None]:
+    def _net(self) -> Net:
         """Return the bytes per second of all interfaces but loopback. They are null if a counter
         went back, because an interface was removed.
         """
@@ -98,7 +98,7 @@ class HostSampler:
             "tx": int((now[2] - before[2]) / elapsed),
         }
 
-    def _disks_now(self) -> list[dict[str, Any]]:
+    def _disks_now(self) -> list[DiskUsage]:
         """Return the disks of the last reading. If it is too old, a disk keeps its place with null
         numbers instead of old ones.
         """
@@ -142,7 +142,7 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def disk_usage(path: Path) -> dict[str, Any]:
+def disk_usage(path: Path) -> DiskUsage:
     """Return `{"path", "used", "total", "free", "read_only"}` of the filesystem on which `path`
     lies or would lie. Sizes are in bytes. All but the path are None if the filesystem reports an
     error.
@@ -168,6 +168,6 @@ def disk_usage(path: Path) -> dict[str, Any]:
     return _unknown_disk(str(path))
 
 
-def _unknown_disk(path: str) -> dict[str, Any]:
+def _unknown_disk(path: str) -> DiskUsage:
     """Return a disk with null numbers."""
     return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from bs4_agent.telemetry.records import Device
 
 #: Seconds of the mean. One batch has idle and busy phases of minutes, so only a mean over several
 #: steps shows that a GPU is idle.
@@ -21,7 +23,7 @@ class GpuLoad:
     def __init__(self) -> None:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
-    def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
+    def of(self, devices: Sequence[Device], now_m: float) -> dict[str, dict[int, Any]]:
         """Add one sample: `devices` are the GPUs of a telemetry record that was made at second
         `now_m` of the monotonic clock. Return a dictionary with the fields `names`, `util`, `power`
         and `mean_util` of GpuFacts, each of which maps GPU indexes to values.
@@ -32,13 +34,14 @@ class GpuLoad:
         """
         facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
         for device in devices:
-            index = device["index"]
-            if device.get("name"):
-                facts["names"][index] = device["name"]
-            if device.get("util") is not None:
-                facts["util"][index] = float(device["util"])
-            if device.get("power") is not None and device.get("power_limit"):
-                facts["power"][index] = device["power"] / device["power_limit"]
+            index, name, util = device["index"], device.get("name"), device.get("util")
+            power, limit = device.get("power"), device.get("power_limit")
+            if name:
+                facts["names"][index] = name
+            if util is not None:
+                facts["util"][index] = float(util)
+            if power is not None and limit:
+                facts["power"][index] = power / limit
         for index, value in facts["util"].items():
             self._take(index, value, now_m)
             if (mean := self._mean(index, now_m)) is not None:

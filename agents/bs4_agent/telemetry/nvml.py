@@ -10,6 +10,7 @@ from typing import Any
 
 import pynvml
 
+from bs4_agent.states import GpuState
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, XidQueue, empty
 from bs4_agent.telemetry.nvml_calls import (
     DRIVER_GONE,
@@ -20,6 +21,7 @@ from bs4_agent.telemetry.nvml_calls import (
     NvmlCalls,
     text,
 )
+from bs4_agent.telemetry.records import Device, Gpus, Xid
 from bs4_agent.telemetry.xids import XidWatch
 
 _ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
@@ -46,9 +48,9 @@ class _Device:
         self.minor: int | None = None
         self.name: str | None = None
         self.uuid: str | None = None
-        self.slow: dict[str, Any] = {}
+        self.slow: Device = {}
         self.slow_m = float("-inf")
-        self.seldom: dict[str, Any] = {}
+        self.seldom: Device = {}
         self.read_m: dict[Any, float] = {}
         """The monotonic second at which each reading of SELDOM was made."""
         self.seldom_m = float("-inf")
@@ -90,7 +92,7 @@ class NvmlGpus:
         watch = self._watch
         return watch is not None and watch.listening
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Gpus:
         """Return the GPUs of this moment as the value of `gpus` in a telemetry record. If the
         driver is missing or fails, return a sample without devices, with state "absent" or "error"
         and the reason in `detail`; a later call tries to open the driver again. Never raises an
@@ -113,7 +115,7 @@ class NvmlGpus:
         self._plan_reopening(rows, now)
         return {**empty("ok", ""), "driver": self._driver, "devices": rows}
 
-    def take_xids(self) -> list[dict[str, Any]]:
+    def take_xids(self) -> list[Xid]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, and forget them. Each is `{"index", "xid", "t"}`: the GPU's index (None if the event
         names no known GPU), the number of the fault, and the Unix time at which the agent fetched
@@ -154,12 +156,12 @@ class NvmlGpus:
 
     def _back_off(self, error: Any, now: float) -> None:
         """Note why NVML is not available, and when to try again."""
-        state = "absent" if error.value in _ABSENT else "error"
+        state: GpuState = "absent" if error.value in _ABSENT else "error"
         self._unavailable = empty(state, f"NVML: {error}")
         self._retry_m = now + self._retry_s
         self._retry_s = min(self._retry_s * 2, _RETRY_LAST_S)
 
-    def _plan_reopening(self, rows: Sequence[dict[str, Any]], now: float) -> None:
+    def _plan_reopening(self, rows: Sequence[Device], now: float) -> None:
         """Plan to open NVML again if a GPU has an error. A GPU that was lost answers again only
         through a new handle.
         """
@@ -217,16 +219,17 @@ class NvmlGpus:
             device.minor = index
         return device
 
-    def _row(self, device: _Device, now: float) -> dict[str, Any]:
+    def _row(self, device: _Device, now: float) -> Device:
         """Return the values of one GPU."""
-        row = {
-            **BLANK_DEVICE,
+        row: Device = {
             "index": device.index,
+            **BLANK_DEVICE,
             "minor": device.minor,
             "uuid": device.uuid,
             "name": device.name,
+            "procs": [],
+            "error": device.error,
         }
-        row.update(procs=[], error=device.error)
         if device.handle is None:
             return row
         self._calls.where = f" of GPU {device.index}"
@@ -240,7 +243,7 @@ class NvmlGpus:
         row.update(device.slow)
         return row
 
-    def _read_seldom(self, rows: Sequence[dict[str, Any]], now: float) -> None:
+    def _read_seldom(self, rows: Sequence[Device], now: float) -> None:
         """Read the slow counters of one GPU at most, the one that has waited longest. Its counters
         block, and no sample may wait for those of all GPUs.
 
@@ -271,7 +274,7 @@ class NvmlGpus:
             if now - device.seldom_m < _TOLD_S:
                 row.update(device.seldom)
 
-    def _read(self, readings: Sequence[Any], device: _Device, row: dict[str, Any]) -> None:
+    def _read(self, readings: Sequence[Any], device: _Device, row: Device) -> None:
         """Fill `row` with these readings. The first error is kept under "error". The other fields
         are still read, unless the GPU itself is gone.
         """

@@ -11,6 +11,8 @@ from typing import Any
 
 import pynvml
 
+from bs4_agent.telemetry.records import Device, Pcie
+
 # This GPU, driver or container has no such field. The value is null, and that is no error.
 _NO_SUCH_FIELD = frozenset(
     (
@@ -50,12 +52,6 @@ _THROTTLE = (
     (0x100, "display_clock_setting"),
 )
 
-_PCIE_LINK = (
-    ("gen", "nvmlDeviceGetCurrPcieLinkGeneration"),
-    ("gen_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
-    ("width", "nvmlDeviceGetCurrPcieLinkWidth"),
-    ("width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
-)
 # Totals over all links: flow control and data CRC, replays, recoveries.
 _LINK_ERRORS = [
     pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
@@ -106,7 +102,7 @@ class NvmlCalls:
             raise
 
 
-def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def utilization(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `util` and `mem_util` of the GPU `handle` into `row`, its part of a GPU sample. They
     are the percent of the time in which the GPU computed and in which its memory was read or
     written. Both stay as they are in `row` if the GPU does not report them.
@@ -116,7 +112,7 @@ def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         row["util"], row["mem_util"] = rates.gpu, rates.memory
 
 
-def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def memory(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `mem_used` and `mem_total` of the GPU `handle`, in bytes, into `row`, its part of a GPU
     sample. Both stay as they are in `row` if the GPU does not report them.
 
@@ -130,21 +126,21 @@ def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         row["mem_used"], row["mem_total"] = info.used, info.total
 
 
-def temperature(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def temperature(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `temp` of the GPU `handle` into `row`, its part of a GPU sample: degrees Celsius, or
     None if the GPU does not report its temperature.
     """
     row["temp"] = nvml.field("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
 
 
-def power(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def power(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `power` of the GPU `handle` into `row`, its part of a GPU sample: the watts that the
     GPU draws now, or None if it does not report them.
     """
     row["power"] = _watts(nvml.field("nvmlDeviceGetPowerUsage", handle))
 
 
-def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def clocks(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `sm_clock` and `mem_clock` of the GPU `handle`, in MHz, into `row`, its part of a GPU
     sample. Each is None if the GPU does not report it.
     """
@@ -152,7 +148,7 @@ def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     row["mem_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)
 
 
-def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def throttle(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `throttle` of the GPU `handle` into `row`, its part of a GPU sample: the list of the
     reasons why its clocks are lowered now, as names such as "hw_slowdown". The list is empty if
     they are not lowered. It is None if the GPU does not report the reasons.
@@ -165,7 +161,7 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         row["throttle"] = [name for bit, name in _THROTTLE if reasons & bit]
 
 
-def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def processes(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `procs` of the GPU `handle` into `row`, its part of a GPU sample: a list of `{"pid",
     "mem"}`, one for each process that computes or draws on the GPU. `mem` is the GPU memory of the
     process in bytes, or None if the driver does not report it, as with MIG and in some containers.
@@ -181,14 +177,14 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     row["procs"] = [{"pid": pid, "mem": mem} for pid, mem in used.items()]
 
 
-def power_limit(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def power_limit(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `power_limit` of the GPU `handle` into `row`, its part of a GPU sample: the watts that
     the GPU may draw at most, or None if it does not report them.
     """
     row["power_limit"] = _watts(nvml.field("nvmlDeviceGetEnforcedPowerLimit", handle))
 
 
-def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def ecc(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `ecc` of the GPU `handle` into `row`, its part of a GPU sample: the number of memory
     errors since the driver was loaded that could not be corrected, or None if the GPU does not
     count them.
@@ -197,7 +193,7 @@ def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
 
 
-def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def remapping(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `remap` of the GPU `handle` into `row`, its part of a GPU sample, but only if the GPU
     has broken memory rows: "pending" if spare rows will replace them at the next reset, "failed" if
     they cannot be replaced.
@@ -211,7 +207,7 @@ def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
         row["remap"] = "pending"
 
 
-def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def recovery(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `recovery` of the GPU `handle` into `row`, its part of a GPU sample, but only if the
     driver (version 570 or later) says that a person must do something about the GPU: "reset",
     "reboot", "drain" or "drain and reset".
@@ -241,7 +237,7 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
         return None
 
 
-def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def pcie(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `pcie` of the GPU `handle` into `row`, its part of a GPU sample: {"gen", "gen_max",
     "width", "width_max", "tx", "rx"}, or None if none of these values is known.
 
@@ -250,16 +246,19 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
     receives, measured for 20 ms each. An idle GPU lowers its generation to save power and keeps its
     width.
     """
-    found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
-    for key, counter in (
-        ("tx", pynvml.NVML_PCIE_UTIL_TX_BYTES),
-        ("rx", pynvml.NVML_PCIE_UTIL_RX_BYTES),
-    ):
-        found[key] = _optional(nvml, "nvmlDeviceGetPcieThroughput", handle, counter)
+    rate = "nvmlDeviceGetPcieThroughput"
+    found: Pcie = {
+        "gen": _optional(nvml, "nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        "gen_max": _optional(nvml, "nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        "width": _optional(nvml, "nvmlDeviceGetCurrPcieLinkWidth", handle),
+        "width_max": _optional(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle),
+        "tx": _optional(nvml, rate, handle, pynvml.NVML_PCIE_UTIL_TX_BYTES),
+        "rx": _optional(nvml, rate, handle, pynvml.NVML_PCIE_UTIL_RX_BYTES),
+    }
     row["pcie"] = found if set(found.values()) != {None} else None
 
 
-def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
+def nvlink(nvml: NvmlCalls, handle: Any, row: Device) -> None:
     """Write `nvlink` of the GPU `handle` into `row`, its part of a GPU sample: {"active", "links",
     "errors"}, or None if the GPU has no NVLink or does not report it.
 

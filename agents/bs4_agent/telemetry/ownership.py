@@ -8,17 +8,17 @@ number of exactly one holder of that device in its container.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Set
-from typing import Any
 
 from bs4_agent.identity import Identity
 from bs4_agent.telemetry.processes import Snapshot
+from bs4_agent.telemetry.records import Device, GpuProcess, Gpus
 
 #: A function that returns the run and the component of a process, or None if it belongs to no known
 #: run.
 OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 
-def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
+def nvml_pids(gpus: Gpus) -> set[int]:
     """Return every pid that `gpus`, a GPU sample as the driver made it, lists. In a container these
     may be pids of the host, so they need not be those of processes that the agent sees.
     """
@@ -26,13 +26,13 @@ def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
 
 
 def attribute(
-    gpus: Mapping[str, Any],
+    gpus: Gpus,
     snapshot: Snapshot,
     holders: Mapping[int, Set[int]],
     owner_of: OwnerOf,
     monitors: Collection[int] = (),
     inner: Mapping[int, Collection[int]] | None = None,
-) -> dict[str, Any]:
+) -> Gpus:
     """Return a copy of the GPU sample `gpus` in which each process has `visible`, `run` and
     `component`, and each device has `unaccounted`: the used bytes that no listed process has, or
     None if that is not known. `snapshot` has the pod's processes.
@@ -61,7 +61,7 @@ def attribute(
         if translated is not None:
             gpus, pids = translated, "local"
 
-    def row(pid: int, mem: int | None, visible: bool) -> dict[str, Any]:
+    def row(pid: int, mem: int | None, visible: bool) -> GpuProcess:
         run, component = (owner_of(snapshot[pid].identity) if visible else None) or (None, None)
         return {"pid": pid, "mem": mem, "visible": visible, "run": run, "component": component}
 
@@ -79,7 +79,7 @@ def attribute(
             procs = []
             for proc in listed:
                 procs.append(row(proc["pid"], proc["mem"], proc["pid"] in computing))
-        filled = {
+        filled: Device = {
             **device,
             "procs": procs,
             "unaccounted": _unaccounted(device, procs) if pids == "local" else None,
@@ -89,7 +89,7 @@ def attribute(
     return {**gpus, "pids": pids, "devices": devices}
 
 
-def _numbering(gpus: Mapping[str, Any], snapshot: Snapshot, computing: Set[int]) -> str:
+def _numbering(gpus: Gpus, snapshot: Snapshot, computing: Set[int]) -> str:
     """Return whose numbers NVML's pids are: "local", "foreign" or "unknown". One match may be
     chance, because one host pid among many equals a holder's, so at least half of them must match.
     """
@@ -106,16 +106,16 @@ def _numbering(gpus: Mapping[str, Any], snapshot: Snapshot, computing: Set[int])
 
 
 def _translated(
-    gpus: Mapping[str, Any], holders: Mapping[int, Set[int]], inner: Mapping[int, Collection[int]]
-) -> dict[str, Any] | None:
+    gpus: Gpus, holders: Mapping[int, Set[int]], inner: Mapping[int, Collection[int]]
+) -> Gpus | None:
     """Return the sample with local pids. None if it has no pids, or if a pid is not the number, in
     its container, of exactly one holder of that device.
     """
-    devices = []
+    devices: list[Device] = []
     if not nvml_pids(gpus):
         return None
     for device in gpus["devices"]:
-        procs = []
+        procs: list[GpuProcess] = []
         for proc in device.get("procs", ()):
             minor = device.get("minor", device["index"])
             named = []
@@ -129,11 +129,15 @@ def _translated(
     return {**gpus, "devices": devices}
 
 
-def _unaccounted(device: Mapping[str, Any], procs: Collection[Mapping[str, Any]]) -> int | None:
+def _unaccounted(device: Device, procs: Collection[GpuProcess]) -> int | None:
     """Return the bytes in use that no listed process accounts for: the driver's own, or a leak.
     None if a part is not known.
     """
-    used = device.get("mem_used")
-    if used is None or any(proc["mem"] is None for proc in procs):
+    left = device.get("mem_used")
+    for proc in procs:
+        if left is None or proc["mem"] is None:
+            return None
+        left -= int(proc["mem"])
+    if left is None:
         return None
-    return max(int(used) - sum(int(proc["mem"]) for proc in procs), 0)
+    return max(int(left), 0)

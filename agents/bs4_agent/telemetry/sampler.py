@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.clock import stamp
 from bs4_agent.errors import SpoolFull
@@ -19,6 +18,7 @@ from bs4_agent.telemetry.host import HostSampler
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
+from bs4_agent.telemetry.records import Gpus, Process, Telemetry, WatchedRun
 
 _INTERVAL_S = 1.0
 # Processes are scanned at every third tick. A cold pass over 60 of them is 1.6 ms, twice the rest
@@ -53,7 +53,7 @@ class Sampler:
         scope: Scope,
         gpus: GuardedGpus,
         table: ProcessTable,
-        streams_append: Callable[[dict[str, Any]], object],
+        streams_append: Callable[[Telemetry], object],
         runs: Callable[[], Sequence[RunMembers]],
         paths: Callable[[], Sequence[Path]],
     ) -> None:
@@ -76,7 +76,7 @@ class Sampler:
         self._kernel_log = kernel.state
         kernel.close()
 
-    def tick(self) -> dict[str, Any]:
+    def tick(self) -> Telemetry:
         """Make one telemetry record of this moment and return it, in the form that docs/wire.md
         describes. It is not written.
         """
@@ -117,7 +117,7 @@ class Sampler:
         """
         self._host.close()
 
-    def _attributed(self, snapshot: Snapshot, runs: Sequence[RunMembers]) -> dict[str, Any]:
+    def _attributed(self, snapshot: Snapshot, runs: Sequence[RunMembers]) -> Gpus:
         """Return the newest GPU sample with its processes attributed to runs."""
         gpus = self._gpus.latest()
         gpus["xids"] = self._gpus.take_xids()
@@ -150,7 +150,7 @@ class Sampler:
             self._hidden_files = self._table.unreadable(self._scope.dev) > 0
             self._holders_m = snapshot.m
 
-    def _coverage(self, gpus: Mapping[str, Any]) -> dict[str, str]:
+    def _coverage(self, gpus: Gpus) -> dict[str, str]:
         """Return what cannot be seen here, so that nobody takes silence for health."""
         return {
             "kernel_log": self._kernel_log,
@@ -162,11 +162,11 @@ class Sampler:
         }
 
 
-def _run_row(run: RunMembers, snapshot: Snapshot) -> dict[str, Any]:
+def _run_row(run: RunMembers, snapshot: Snapshot) -> WatchedRun:
     """Return the processes of a run that the snapshot still has. A zombie is listed with its state
     and counts as dead.
     """
-    components = []
+    components: list[Process] = []
     alive = False
     for identity, component in run.members:
         proc = snapshot.find(identity)

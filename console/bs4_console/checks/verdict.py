@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from bs4_console.checks.outside import Outside, beside_the_pod
 from bs4_console.pods.observer import without_the_pod
+from bs4_console.pods.samples import Device, DiskUsage
 from bs4_console.pods.state import STALE_S, PodState, RunState, disk_percent
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
@@ -309,13 +310,12 @@ def _disks(pod: PodState) -> list[Reason]:
     return found
 
 
-def _devices(pod: PodState) -> list[dict[str, Any]]:
+def _devices(pod: PodState) -> Sequence[Device]:
     """Return the GPUs of the newest telemetry."""
-    devices: list[dict[str, Any]] = (pod.latest.get("gpus") or {}).get("devices") or []
-    return devices
+    return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
-def _measured_disks(pod: PodState) -> list[dict[str, Any]]:
+def _measured_disks(pod: PodState) -> list[DiskUsage]:
     """Return the disks of the newest telemetry whose size is known. An agent writes null where a
     filesystem does not answer.
     """

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_console.pods.samples import Process
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PodState, RunState
 
@@ -38,9 +39,9 @@ def subject(live: PodSession, run: RunState) -> dict[str, Any]:
     }
 
 
-def processes(run: RunState) -> list[dict[str, Any]]:
-    """Return the run's living processes, each as a dictionary (component, pid, ...) from the newest
-    telemetry. The list is empty if the run is not alive.
+def processes(run: RunState) -> list[Process]:
+    """Return the run's living processes from the newest telemetry. The list is empty if the run
+    is not alive.
     """
     return list(run.components) if run.alive else []
 
@@ -95,7 +96,7 @@ def steps(run: RunState) -> list[StopStep]:
     ]
 
 
-def _kill(signal: str, targets: Sequence[dict[str, Any]]) -> str:
+def _kill(signal: str, targets: Sequence[Process]) -> str:
     return (
         f"kill -{signal.removeprefix('SIG')} "
         f"{' '.join(str(target.get('pid')) for target in targets)}"

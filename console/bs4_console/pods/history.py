@@ -12,10 +12,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.streams.segments import parse, record_time
+from bs4_console.pods.gate import records
 from bs4_console.pods.links import KEPT_S, Links
+from bs4_console.pods.samples import Telemetry
 from bs4_console.pods.state import STALE_S
 
 #: The beginning of a record's line (every record begins with its time stamp): at the start of a
@@ -39,7 +40,7 @@ class History:
         self._directory = directory
         self._begins: dict[Path, float] = {}
 
-    def near(self, t: float) -> dict[str, Any] | None:
+    def near(self, t: float) -> Telemetry | None:
         """Return the telemetry record nearest to the time `t` (wall seconds of the pod), or None if
         none lies within 5 seconds (STALE_S) of it. PCIe and NVLink readings that the record leaves
         out are filled in from the last record before it that has them, if that is recent enough.
@@ -47,7 +48,7 @@ class History:
         files = self._files()
         at = bisect_right([begin for begin, _ in files], t) - 1
         links = Links()
-        best: dict[str, Any] | None = None
+        best: Telemetry | None = None
         for _, path in files[max(0, at) : at + 2]:
             for record in _records(path, t - max(KEPT_S.values()), t + STALE_S):
                 links.fill(record)
@@ -57,7 +58,7 @@ class History:
                     best = record
         return best
 
-    def between(self, begin: float, end: float, most: int) -> list[dict[str, Any]]:
+    def between(self, begin: float, end: float, most: int) -> list[Telemetry]:
         """Return at most `most` telemetry records from `begin` to `end` (wall seconds), oldest
         first. If more are held, they are thinned out evenly over the bytes of the files. The list
         is empty if none is held.
@@ -90,7 +91,7 @@ class History:
         return sorted(found)
 
 
-def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
+def _records(path: Path, begin: float, end: float) -> Iterator[Telemetry]:
     """Yield the records of one file in a time range. Of the other records only the time stamps are
     read. A file that was deleted for newer ones yields nothing.
     """
@@ -102,12 +103,10 @@ def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
         stop = data.find(b"\n", match.start())
         t = record_time(data[match.start() : match.start() + 48])
         if stop >= 0 and t is not None and begin <= t <= end:
-            record = parse(data[match.start() : stop])
-            if record is not None:
-                yield record
+            yield from _checked(data[match.start() : stop])
 
 
-def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:
+def _spread(path: Path, count: int) -> Iterator[Telemetry]:
     """Yield about `count` records at even distances of the file's bytes, the first record among
     them, and none twice.
     """
@@ -124,10 +123,15 @@ def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:
                 return
             begin, line = place
             behind = begin + len(line)
-            if (record := parse(line)) is not None and isinstance(record.get("t"), (int, float)):
-                yield record
+            yield from _checked(line)
     finally:
         os.close(fd)
+
+
+def _checked(line: bytes) -> Iterator[Telemetry]:
+    """Yield the record in a line, or nothing if an agent would not write such a record."""
+    with contextlib.suppress(records.RecordRefused):
+        yield records.telemetry(parse(line))
 
 
 def _record_at(fd: int, offset: int) -> tuple[int, bytes] | None:

@@ -4,11 +4,14 @@ so the last reading is carried on.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from bs4_console.pods.samples import Telemetry
 
 #: Seconds for which a reading counts, by key of a device: six readings of PCIe (every ten seconds),
 #: three of NVLink (every minute).
-KEPT_S = {"pcie": 60.0, "nvlink": 180.0}
+KEPT_S: Mapping[Literal["pcie", "nvlink"], float] = {"pcie": 60.0, "nvlink": 180.0}
 
 
 class Links:
@@ -17,9 +20,9 @@ class Links:
     """
 
     def __init__(self) -> None:
-        self._told: dict[tuple[int, str], tuple[float, Any]] = {}
+        self._told: dict[tuple[int | None, str], tuple[float, Any]] = {}
 
-    def fill(self, record: dict[str, Any]) -> None:
+    def fill(self, record: Telemetry) -> None:
         """Add to a telemetry record, in place, the last PCIe and NVLink readings of each GPU for
         which it has none. A reading is added only for 60 seconds (PCIe) or 180 seconds (NVLink)
         after it was sent. Readings that the record itself holds are remembered for later records.

@@ -46,7 +46,8 @@ _REASON_LENGTH = 160
 #: Seconds between two requests for the list of streams (new runs, new logs).
 LIST_S = 2.0
 
-Apply = Callable[[dict[str, Any]], None]
+#: Checks a record and takes it into the state.
+Apply = Callable[[Any], None]
 
 
 def _shared(stream: str) -> bool:
@@ -106,14 +107,12 @@ class PodReader:
             return
         self._replayed = True
         for record in self.mirror.records("journal"):
-            self._apply("journal", self.state.apply_journal, record)
+            self._apply("journal", self._put_journal, record)
         for run in list(self.state.runs):
             for record in self.mirror.records(f"steps/{run}"):
-                self._apply(f"steps/{run}", functools.partial(self.state.apply_step, run), record)
+                self._apply(f"steps/{run}", functools.partial(self._put_step, run), record)
         for record in self.mirror.tail("telemetry", FIRST_SAMPLES):
-            self._apply(
-                "telemetry", functools.partial(self.state.apply_telemetry, kept=True), record
-            )
+            self._apply("telemetry", functools.partial(self._put_telemetry, kept=True), record)
 
     def begin_anew(self) -> None:
         """Clear the pod's state and fill it again from the mirror, the copy of the pod's data on
@@ -228,12 +227,12 @@ class PodReader:
                     raise
             await asyncio.sleep(SHARED_S)
 
-    def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
+    def _apply(self, stream: str, apply: Apply, record: Any) -> None:
         """Put one record into the state. A pod can send anything: a record that is not understood
         is counted and left out, and the watch goes on.
         """
         try:
-            apply(records.check(stream, record))
+            apply(record)
         except records.RecordRefused as error:
             self._refuse(stream, str(error))
         except NOT_FOLDED as error:
@@ -258,9 +257,12 @@ class PodReader:
 
     # -- the journal
 
-    def _apply_journal(self, record: dict[str, Any]) -> None:
+    def _put_journal(self, record: Any) -> None:
+        self.state.apply_journal(records.check("journal", record))
+
+    def _apply_journal(self, record: Any) -> None:
         known = len(self.state.runs)
-        self.state.apply_journal(record)
+        self._put_journal(record)
         if len(self.state.runs) > known:
             self._look.set()
 
@@ -300,8 +302,11 @@ class PodReader:
             self.mirror.append("telemetry", begin, begin, b"")
         await self._follow(channel, "telemetry", self._apply_telemetry, begin)
 
-    def _apply_telemetry(self, record: dict[str, Any]) -> None:
-        self.state.apply_telemetry(record)
+    def _put_telemetry(self, record: Any, *, kept: bool = False) -> None:
+        self.state.apply_telemetry(records.telemetry(record), kept=kept)
+
+    def _apply_telemetry(self, record: Any) -> None:
+        self._put_telemetry(record)
         self.sampled.set()
 
     async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
@@ -324,6 +329,9 @@ class PodReader:
             cursor = chunk.next
             await asyncio.sleep(BACKFILL_PAUSE_S)
         self._backfilled = self.mirror.keeps_telemetry
+
+    def _put_step(self, run: str, record: Any) -> None:
+        self.state.apply_step(run, records.check(f"steps/{run}", record))
 
     # -- which streams there are
 
@@ -356,7 +364,7 @@ class PodReader:
             await self._follow(
                 channel,
                 stream,
-                functools.partial(self.state.apply_step, stream.removeprefix("steps/")),
+                functools.partial(self._put_step, stream.removeprefix("steps/")),
             )
         except RemoteError as error:
             if error.type != "unknown-stream":

@@ -14,7 +14,7 @@ from bs4_agent.errors import AgentError, BadCursor, UnknownStream
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.segments import record_time
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, Stat
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.mirror import Mirror
@@ -88,7 +88,7 @@ class MirroredStream:
             more=end < Cursor(pieces[-1].generation, pieces[-1].size),
         )
 
-    def stat(self) -> dict[str, Any]:
+    def stat(self) -> Stat:
         """Return a dictionary with the stream's `kind` ("log" or "records"), its first cursor
         `start`, its last cursor `end`, and its size in `bytes`.
         """
@@ -239,7 +239,8 @@ class RecordedSession(PodSession):
             }
         self._stream(stream)
         try:
-            return await asyncio.to_thread(self._queries[stream].run, op, parameters)
+            run = self._queries[stream].run
+            return dict(await asyncio.to_thread(run, op, parameters))
         except AgentError as error:
             raise RemoteError(error.type, error.message) from None
 

@@ -8,10 +8,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_console.logs.merge import DAY, keyed, rows_of
 from bs4_console.logs.text import clean, clock_of
+from bs4_console.pods.samples import Telemetry
 from bs4_console.pods.state import RunState
 
 #: The trail of a log: (wall seconds, generation, offset) of the first line of each second, oldest
@@ -98,7 +98,7 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
     return math.floor(attempt.started_t) - float(first)
 
 
-def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
+def span_of(run: RunState, latest: Telemetry) -> tuple[float, float]:
     """Return the times in wall seconds at which a recorded run began and last wrote, as far as the
     recording shows. `latest` is the newest telemetry record, whose time also counts.
     """

@@ -10,12 +10,32 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from bs4_agent.telemetry.records import (
+    Device,
+    DiskUsage,
+    GpuProcess,
+    Gpus,
+    Host,
+    Process,
+    Telemetry,
+    Xid,
+)
+
+__all__ = [
+    "Device",
+    "DiskUsage",
+    "GpuProcess",
+    "Gpus",
+    "Host",
+    "Process",
+    "Samples",
+    "Telemetry",
+    "Xid",
+]
 
 #: Records of one pack. The newest records stay unpacked, at most twice as many.
 PACKED = 60
-
-Sample = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -26,7 +46,7 @@ class _Pack:
     end: float
     data: bytes
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[Telemetry]:
         """Return the records of the pack."""
         return _unpacked(self.data)
 
@@ -40,17 +60,17 @@ class Samples:
 
     def __init__(self, most: int) -> None:
         self._packs: deque[_Pack] = deque(maxlen=max(1, most // PACKED - 1))
-        self._newest: list[Sample] = []
+        self._newest: list[Telemetry] = []
 
     def __len__(self) -> int:
         return len(self._packs) * PACKED + len(self._newest)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[Telemetry]:
         for pack in self._packs:
             yield from pack.samples()
         yield from self._newest
 
-    def append(self, record: Sample) -> None:
+    def append(self, record: Telemetry) -> None:
         """Add a telemetry record, which becomes the newest. If too many are held, the oldest are
         dropped.
         """
@@ -72,7 +92,7 @@ class Samples:
         self._newest.clear()
 
     @property
-    def newest(self) -> Sample | None:
+    def newest(self) -> Telemetry | None:
         """Return the record that was added last, or None if there is none yet."""
         return self._newest[-1] if self._newest else None
 
@@ -87,11 +107,11 @@ class Samples:
             return float(self._newest[0]["t"])
         return None
 
-    def between(self, begin: float, end: float) -> list[Sample]:
+    def between(self, begin: float, end: float) -> list[Telemetry]:
         """Return the records with begin <= t <= end, where all times are wall seconds. The list is
         empty if none fits.
         """
-        held: list[Sample] = []
+        held: list[Telemetry] = []
         for pack in self._packs:
             if pack.begin <= end and begin <= pack.end:
                 held += pack.samples()
@@ -101,7 +121,7 @@ class Samples:
                 found.append(one)
         return found
 
-    def near(self, t: float, within: float) -> Sample | None:
+    def near(self, t: float, within: float) -> Telemetry | None:
         """Return the record whose time is nearest to `t` (wall seconds), or None if none lies
         within `within` seconds of it.
         """
@@ -111,6 +131,6 @@ class Samples:
 
 
 @functools.lru_cache(maxsize=12)  # of the one pod whose curves are on the screen
-def _unpacked(data: bytes) -> list[Sample]:
-    unpacked: list[Sample] = json.loads(zlib.decompress(data))
+def _unpacked(data: bytes) -> list[Telemetry]:
+    unpacked: list[Telemetry] = json.loads(zlib.decompress(data))
     return unpacked

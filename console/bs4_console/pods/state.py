@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from bs4_console.errors import LinkState
 from bs4_console.pods.gate.records import RecordRefused
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
-from bs4_console.pods.samples import Samples
+from bs4_console.pods.samples import DiskUsage, Process, Samples, Telemetry
 
 if TYPE_CHECKING:
     from bs4_console.pods.liveness import Verdict
@@ -89,7 +89,7 @@ class Link:
         self.state, self.detail, self.next_step = state, detail, next_step
 
 
-def disk_percent(disk: Mapping[str, Any]) -> float | None:
+def disk_percent(disk: DiskUsage) -> float | None:
     """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
     what is reserved for root counts as used up. Returns None if the filesystem does not answer.
     """
@@ -116,7 +116,7 @@ class RunState:
     """Points of the run's validations and evaluations. `side` is `eval:` and the name, `val` the
     value.
     """
-    components: list[dict[str, Any]] = field(default_factory=list)
+    components: Sequence[Process] = ()
     alive: bool = False
     stopped: bool = False
     """True if the newest attempt ended because a person submitted its stop. That is no failure,
@@ -241,7 +241,7 @@ class PodState:
             listener(self)
 
     @property
-    def latest(self) -> dict[str, Any]:
+    def latest(self) -> Telemetry:
         """Return the newest telemetry record, or {} if there is none."""
         return self.telemetry.newest or {}
 
@@ -314,14 +314,14 @@ class PodState:
                 return True
         return False
 
-    def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
+    def apply_telemetry(self, record: Telemetry, *, kept: bool = False) -> None:
         """Apply one telemetry record, which was checked before, to the state. `kept` is True if the
         record was read from what is saved on this machine; its age is then computed from the time
         in the record. Otherwise its age counts from now, when it arrived.
         """
         self.links.fill(record)
         self.telemetry.append(record)
-        self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
+        self.telemetry_seen = self._recorded(record["t"]) if kept else time.monotonic()
         for entry in record.get("runs") or ():
             if run := self.runs.get(entry["run"]):
                 run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
@@ -334,19 +334,19 @@ class PodState:
             return
         # All keys are read before anything changes: a record without one of them must not be
         # applied in part.
-        side, _, seen = record["side"], record["step"], self._recorded(record)
+        side, _, seen = record["side"], record["step"], self._recorded(record["t"])
         if side.startswith(EVAL):
             state.eval_points.append(record)
             return
         (state.trainer_steps if side == "trainer" else state.orchestrator_steps).append(record)
         state.step_seen = seen
 
-    def _recorded(self, record: dict[str, Any]) -> float:
-        """Return the console's monotonic time at which the pod wrote `record`, by the pod's clock
+    def _recorded(self, t: float) -> float:
+        """Return the console's monotonic time of the wall second `t` of the pod, by the pod's clock
         as it is now.
         """
         return time.monotonic() - max(
-            0.0, time.time() - (float(record["t"]) - (self.link.clock_offset or 0.0))
+            0.0, time.time() - (float(t) - (self.link.clock_offset or 0.0))
         )
 
     def worst(self) -> tuple[int, str]:

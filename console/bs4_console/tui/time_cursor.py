@@ -8,13 +8,14 @@ import asyncio
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.pods.state import STALE_S
 from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
     from bs4_console.pods.history import History
+    from bs4_console.pods.samples import Telemetry
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
@@ -26,8 +27,6 @@ HELD, AGAIN_S = 512, 10.0
 #: A stretch is read again when its end has moved by this many seconds. The last minutes are in
 #: memory anyway.
 _GRAIN_S = 300
-
-Sample = dict[str, Any]
 
 
 class TimeCursor:
@@ -42,8 +41,8 @@ class TimeCursor:
         self._offsets: dict[str, float] = {}
         self._app = app
         self._histories: dict[Path, History] = {}
-        self._moments: dict[tuple[str, int], tuple[float, Sample | None]] = {}
-        self._stretches: dict[str, tuple[tuple[int, int], list[Sample]]] = {}
+        self._moments: dict[tuple[str, int], tuple[float, Telemetry | None]] = {}
+        self._stretches: dict[str, tuple[tuple[int, int], list[Telemetry]]] = {}
         self._wanted: dict[str, float] = {}
         self._wanted_stretches: dict[str, tuple[int, int]] = {}
         self.reading = False
@@ -79,7 +78,7 @@ class TimeCursor:
             return None
         return self._at + self.offset(pod)
 
-    def sample(self, pod: PodState) -> Sample | None:
+    def sample(self, pod: PodState) -> Telemetry | None:
         """Return the pod's telemetry record nearest to the moment of the cursor, or the newest one
         if the screens show the present. Returns None if the pod has no record within STALE_S (5)
         seconds of the moment, or if the record is being read from a file; `waits` is True in the
@@ -102,7 +101,7 @@ class TimeCursor:
         """
         return pod.name in self._wanted
 
-    def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
+    def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Telemetry]:
         """Return the pod's telemetry records from `begin` to `end`, both in seconds since the epoch
         by the pod's clock. Records that are too old to be in memory come from files, and only some
         of them, evenly spread. Those not read yet are missing from the answer and begin to be read;
@@ -172,7 +171,7 @@ class TimeCursor:
         finally:
             self.reading = False
 
-    def _keep(self, name: str, t: float, found: Sample | None) -> None:
+    def _keep(self, name: str, t: float, found: Telemetry | None) -> None:
         self._moments[name, round(t)] = (self._app.clock.mono(), found)
         while len(self._moments) > HELD:
             del self._moments[next(iter(self._moments))]

@@ -26,7 +26,7 @@ from tests.agent.telemetry.fake_nvml import GIB, State
 
 Make = Callable[..., Sampler]
 
-DEVICE_KEYS = {*BLANK_DEVICE, "procs", "unaccounted"} - {"minor"}
+DEVICE_KEYS = {"index", *BLANK_DEVICE, "procs", "unaccounted"} - {"minor"}
 
 
 @pytest.fixture

@@ -120,3 +120,14 @@ def test_a_file_that_went_for_newer_ones_is_no_fault(mirror: Mirror) -> None:
     then._files = lambda: listed  # type: ignore[method-assign]
     assert then.near(T + 10) is None
     assert then.between(T, T + 255, 500)[0]["t"] - T == 250
+
+
+def test_a_record_that_no_agent_writes_is_passed_over(tmp_path: Path) -> None:
+    made = Mirror(tmp_path / "m")
+    made.use("home1")
+    odd = b'{"t":%d,"m":1.0,"b":"x","gpus":{"devices":["none"]}}\n' % (T + 1)
+    made.keep("telemetry", "1:0", line(T) + odd + line(T + 2))
+    assert [record["t"] - T for record in history(made).between(T, T + 2, 100)] == [0, 2]
+    found = history(made).near(T + 1.2)
+    assert found is not None
+    assert found["t"] == T + 2

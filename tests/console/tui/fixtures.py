@@ -127,7 +127,8 @@ class RecordedSession:
                 "next": None,
             }
         if op != "seek-line" or parameters["line"] >= 0:
-            return Queries(InMemory(data)).run(op, parameters)  # type: ignore[arg-type]
+            answer: Any = Queries(InMemory(data)).run(op, parameters)  # type: ignore[arg-type]
+            return dict(answer)
         end = int(parameters["cursor"].split(":")[1]) if "cursor" in parameters else len(data)
         position = end
         for _ in range(-parameters["line"] + (data[end - 1 : end] == b"\n")):
@@ -405,48 +406,47 @@ def telemetry(
     kernel_log: str = "visible",
     **gpus: Any,
 ) -> None:
-    pod.apply_telemetry(
-        {
-            "t": NOW - ago,
-            "m": POD_M - ago,
-            "b": BOOT,
-            "gpus": {
-                "state": "ok",
-                "detail": "",
-                "age_s": 0.3,
-                "driver": "570.124.06",
-                "pids": "local",
-                "devices": devices or [],
-                "xids": [],
-                **gpus,
-            },
-            "host": {
-                "cpu": 23.0,
-                "cores": 96,
-                "load1": 21.4,
-                "mem_used": 212 * GIB,
-                "mem_total": 960 * GIB,
-                "shm_used": 1.4 * GIB,
-                "shm_total": 64 * GIB,
-                "disks": [
-                    {
-                        "path": "/data",
-                        "used": disk * 2000 * GIB,
-                        "total": 2000 * GIB,
-                        "free": (1 - disk) * 2000 * GIB,
-                        "read_only": False,
-                    }
-                ],
-                "net": {"rx": 1.2e6, "tx": 3.4e5},
-            },
-            "runs": runs or [],
-            "coverage": {
-                "kernel_log": kernel_log,
-                "xid_events": "visible",
-                "gpu_processes": "by-pid",
-            },
-        }
-    )
+    record: Any = {
+        "t": NOW - ago,
+        "m": POD_M - ago,
+        "b": BOOT,
+        "gpus": {
+            "state": "ok",
+            "detail": "",
+            "age_s": 0.3,
+            "driver": "570.124.06",
+            "pids": "local",
+            "devices": devices or [],
+            "xids": [],
+            **gpus,
+        },
+        "host": {
+            "cpu": 23.0,
+            "cores": 96,
+            "load1": 21.4,
+            "mem_used": 212 * GIB,
+            "mem_total": 960 * GIB,
+            "shm_used": 1.4 * GIB,
+            "shm_total": 64 * GIB,
+            "disks": [
+                {
+                    "path": "/data",
+                    "used": disk * 2000 * GIB,
+                    "total": 2000 * GIB,
+                    "free": (1 - disk) * 2000 * GIB,
+                    "read_only": False,
+                }
+            ],
+            "net": {"rx": 1.2e6, "tx": 3.4e5},
+        },
+        "runs": runs or [],
+        "coverage": {
+            "kernel_log": kernel_log,
+            "xid_events": "visible",
+            "gpu_processes": "by-pid",
+        },
+    }
+    pod.apply_telemetry(record)
     pod.telemetry_seen = MONO - ago
 
 

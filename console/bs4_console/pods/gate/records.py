@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.foreign_json import EXACT_INTEGER, TIME_MOST
+from bs4_console.pods.samples import Telemetry
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]
@@ -412,12 +413,23 @@ _COMPONENT = Shape(
 _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, "at": mapping})
 
 
+def telemetry(record: Any) -> Telemetry:
+    """Check a record of the telemetry stream as `check` does, and return it."""
+    checked: Telemetry = _checked("telemetry", record)
+    return checked
+
+
 def check(stream: str, record: Any) -> Record:
     """Check a record that was read from a pod's stream: "journal", "telemetry", or "steps/RUN" for
     the training steps of a run. Return the record with each text on one line and without characters
     that a terminal acts on; what a person wrote in a note may have several lines. Raises
     RecordRefused if an agent would not write such a record to that stream.
     """
+    checked: Record = _checked(stream, record)
+    return checked
+
+
+def _checked(stream: str, record: Any) -> Any:
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
     _STAMP.check(record)
@@ -428,7 +440,7 @@ def check(stream: str, record: Any) -> Record:
     else:
         _check_step(record)
     prose = record.get("text")
-    harmless: Record = one_line_each(record)
+    harmless = one_line_each(record)
     if isinstance(prose, str):
         # What a person wrote in a note may have lines.
         harmless["text"] = printable(prose)

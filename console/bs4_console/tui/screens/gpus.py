@@ -132,5 +132,6 @@ def _holders(seen: view.Seen, index: str, pid: str) -> Iterator[str]:
     for device in seen.devices:
         if index in ("", str(device.get("index"))):
             for proc in device.get("procs") or []:
-                if proc.get("run") and pid in ("", str(proc.get("pid"))):
-                    yield proc["run"]
+                run = proc.get("run")
+                if run and pid in ("", str(proc.get("pid"))):
+                    yield run

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, joined, text_of, width_of
 
 if TYPE_CHECKING:
+    from bs4_console.pods.samples import Device
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
+#: The numbers of a GPU that are added up over several.
+Reading = Literal["util", "temp", "power", "mem_used", "mem_total"]
 #: A run that ended longer ago than this is hidden until `a` is pressed.
 OLD_S = 24 * 3600.0
 
@@ -401,18 +404,19 @@ def _fullest(pod: PodState) -> float | None:
     return found
 
 
-def _devices(pod: PodState) -> list[dict[str, Any]]:
+def _devices(pod: PodState) -> Sequence[Device]:
     return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
-def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
+def known(devices: Iterable[Device], key: Reading) -> list[float]:
     """Return the value under `key`, for example "util", of each of `devices` (the records of GPUs
     in telemetry) that has one. GPUs without a value are left out.
     """
-    return [device[key] for device in devices if device.get(key) is not None]
+    values = [device.get(key) for device in devices]
+    return [value for value in values if value is not None]
 
 
-def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
+def mean(devices: Iterable[Device], key: Reading) -> float | None:
     """Return the mean of the values under `key`, for example "util", over `devices` (the records of
     GPUs in telemetry). GPUs without a value do not count; None if no GPU has one.
     """

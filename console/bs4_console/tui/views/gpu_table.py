@@ -4,14 +4,14 @@ all its GPUs in one strip.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, joined, text_of
-from bs4_console.tui.views.fleet import Column, Row, known, mean, worst
+from bs4_console.tui.views.fleet import Column, Reading, Row, known, mean, worst
 from bs4_console.tui.views.gpus import (
     marks,
     nvlink_line,
@@ -24,6 +24,7 @@ from bs4_console.tui.views.gpus import (
 from bs4_console.tui.views.run import bar, faded, is_old
 
 if TYPE_CHECKING:
+    from bs4_console.pods.samples import Device, GpuProcess, Gpus, Telemetry, Xid
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
@@ -55,23 +56,23 @@ class Seen:
     """
 
     pod: PodState
-    sample: Mapping[str, Any]
+    sample: Telemetry
     t: float
     trouble: Line
     old: bool
 
     @property
-    def gpus(self) -> dict[str, Any]:
+    def gpus(self) -> Gpus:
         """Return the part "gpus" of the telemetry record, or {} if there is none."""
         return self.sample.get("gpus") or {}
 
     @property
-    def devices(self) -> list[dict[str, Any]]:
+    def devices(self) -> Sequence[Device]:
         """Return the record of each GPU from the telemetry record, or [] if no GPU is known."""
         return self.gpus.get("devices") or []
 
     @property
-    def xids(self) -> list[dict[str, Any]]:
+    def xids(self) -> list[Xid]:
         """Return the records of the Xid errors (errors of a GPU that the NVIDIA driver numbers)
         that the driver reported in the hour before the moment that is shown.
         """
@@ -86,7 +87,7 @@ def now(pod: PodState, clock: Clock) -> Seen:
     return Seen(pod, pod.latest, clock.wall(), trouble, old)
 
 
-def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
+def then(pod: PodState, sample: Telemetry | None, *, reading: bool) -> Seen:
     """Return the pod's telemetry at the time cursor (a past moment) as a Seen. `sample` is the
     telemetry record of that moment, or None if this console has none. `reading` is True while it is
     still being read from a file; the `trouble` of the result then says so.
@@ -129,7 +130,7 @@ def summary(seen: Iterable[Seen]) -> Line:
     of each pod; pods whose data is old do not count.
     """
     fresh = [one for one in seen if not one.old]
-    devices: list[dict[str, Any]] = []
+    devices: list[Device] = []
     held = 0
     for one in fresh:
         devices += one.devices
@@ -148,7 +149,7 @@ def summary(seen: Iterable[Seen]) -> Line:
     ]
 
 
-def _trouble(gpus: Mapping[str, Any]) -> Line:
+def _trouble(gpus: Gpus) -> Line:
     """Return what the source of the GPU data says is wrong with it."""
     state, detail = gpus.get("state"), gpus.get("detail")
     if state is None:
@@ -202,10 +203,12 @@ def _rank(wrong: Line) -> int:
     return 0
 
 
-def _cells(device: dict[str, Any]) -> dict[str, Line]:
+def _cells(device: Device) -> dict[str, Line]:
     util, limit = device.get("util"), device.get("power_limit")
     used, total = formatting.gib(device.get("mem_used")), formatting.gib(device.get("mem_total"))
-    clocks = [formatting.whole(device.get(name)) for name in ("sm_clock", "mem_clock")]
+    clocks = (
+        f"{formatting.whole(device.get('sm_clock'))}/{formatting.whole(device.get('mem_clock'))}"
+    )
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
         "model": [(_model(device), "dim")],
@@ -216,17 +219,17 @@ def _cells(device: dict[str, Any]) -> dict[str, Line]:
             (f"/{formatting.whole(limit)}W" if limit else "W", "dim"),
         ],
         "temp": temperature(device.get("temp"), ""),
-        "clock": [("/".join(clocks), "dim")],
+        "clock": [(clocks, "dim")],
         "pcie": pcie_line(device),
         "nvlink": nvlink_line(device),
     }
 
 
-def _model(device: dict[str, Any]) -> str:
+def _model(device: Device) -> str:
     return str(device.get("name") or "").removeprefix("NVIDIA ")
 
 
-def _named(device: dict[str, Any]) -> Line:
+def _named(device: Device) -> Line:
     """Return the only process with its pid and memory, or why there is none."""
     procs = device.get("procs") or []
     line = owners(device)
@@ -239,7 +242,7 @@ def _named(device: dict[str, Any]) -> Line:
     return line
 
 
-def _process(device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool) -> Row:
+def _process(device: Device, proc: GpuProcess, pod: PodState, old: bool) -> Row:
     pid = proc.get("pid")
     cells: dict[str, Line] = {
         "pod": [(pod.name, "dim")],
@@ -290,5 +293,5 @@ def _pod_row(seen: Seen) -> list[Row]:
     return [_row((pod.name, ""), cells, [*wrong, *trouble], old=bool(trouble))]
 
 
-def _sum(devices: Iterable[dict[str, Any]], key: str) -> float:
+def _sum(devices: Iterable[Device], key: Reading) -> float:
     return float(sum(known(devices, key)))

@@ -5,15 +5,16 @@ driver.
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, cut, fitted, joined, pad
 from bs4_console.tui.views.run import bar, is_old
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
+    from bs4_console.pods.samples import Device, Gpus, Telemetry, Xid
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
@@ -36,7 +37,7 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
     a line for every two GPUs. The lines have at most `width` cells. The heading says if the GPU
     data is absent, stale or an error, or if it cannot be told which run holds a GPU.
     """
-    gpus: dict[str, Any] = pod.latest.get("gpus") or {}
+    gpus: Gpus = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
     head = _heading(gpus)
     if old and gpus.get("devices"):
@@ -45,7 +46,7 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
 
 
 def lines_then(
-    sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
+    sample: Telemetry | None, width: int, *, compact: bool, reading: bool = False
 ) -> list[Line]:
     """Return a heading and the lines about a pod's GPUs at the time cursor (a past moment), in at
     most `width` cells. `sample` is the telemetry record of that moment. With None a single line
@@ -57,14 +58,14 @@ def lines_then(
         if reading:
             why = "reading what was kept of that moment…"
         return [[(" gpus", "head"), (f"  {why}", "dim")]]
-    gpus: dict[str, Any] = sample.get("gpus") or {}
+    gpus: Gpus = sample.get("gpus") or {}
     t = float(sample["t"])
     head = [*_heading(gpus), ("  ", ""), (f" at {formatting.of_day(t, seconds=True)} ", "caution")]
     return _lines(gpus, head, t, width, compact, stale=gpus.get("state") != "ok")
 
 
 def _lines(
-    gpus: dict[str, Any], head: Line, now: float, width: int, compact: bool, *, stale: bool
+    gpus: Gpus, head: Line, now: float, width: int, compact: bool, *, stale: bool
 ) -> list[Line]:
     devices = gpus.get("devices") or []
     if not devices:
@@ -75,7 +76,7 @@ def _lines(
     return fitted([head, *(_device(device, xids, width, stale) for device in devices)], width)
 
 
-def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
+def recent_xids(gpus: Gpus, now: float) -> list[Xid]:
     """Return the records of the Xid errors that the NVIDIA driver reported later than one hour
     before `now`, which is in seconds since the epoch. `gpus` is the part of a telemetry record that
     is about the GPUs.
@@ -87,7 +88,7 @@ def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
     return found
 
 
-def stale_words(gpus: Mapping[str, Any]) -> str:
+def stale_words(gpus: Gpus) -> str:
     """Return for how long the GPU data has been stale and why, for example "STALE 1m12s: the driver
     does not answer". `gpus` is the part of a telemetry record that is about the GPUs.
     """
@@ -104,7 +105,7 @@ def temperature(celsius: float | None, role: str) -> Line:
     return [(f"{formatting.whole(celsius)}°C", role)]
 
 
-def _heading(gpus: dict[str, Any]) -> Line:
+def _heading(gpus: Gpus) -> Line:
     state, detail = gpus.get("state"), gpus.get("detail")
     line: Line = [(" gpus", "head")]
     if state is None:
@@ -127,7 +128,7 @@ def _heading(gpus: dict[str, Any]) -> Line:
     return line
 
 
-def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stale: bool) -> Line:
+def _device(device: Device, xids: Sequence[Xid], width: int, stale: bool) -> Line:
     util, used, total = device.get("util"), device.get("mem_used"), device.get("mem_total")
     faded = "dim" if stale else ""
     blocks = 12 if width >= 100 else 6
@@ -148,9 +149,7 @@ def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stal
     return [*line, ("  ", ""), *marks(device, xids), *owners(device)]
 
 
-def _compact(
-    devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool
-) -> list[Line]:
+def _compact(devices: Sequence[Device], xids: Sequence[Xid], width: int, stale: bool) -> list[Line]:
     """Return the GPUs two to a line, the second half of them on the right: eight fit in four lines
     of 80 cells.
     """
@@ -162,7 +161,7 @@ def _compact(
     return [[*left, ("  ", ""), *right] for left, right in pairs]
 
 
-def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> Line:
+def _small(device: Device, xids: Sequence[Xid], stale: bool) -> Line:
     util, used, total = device.get("util"), device.get("mem_used"), device.get("mem_total")
     faded = "dim" if stale else ""
     line: Line = [(f" {device.get('index', '?'):>2} ", faded or "bold")]
@@ -174,7 +173,7 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
     return [*line, *marks(device, xids), *owners(device)]
 
 
-def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
+def marks(device: Device, xids: Sequence[Xid]) -> Line:
     """Return what is wrong with one GPU as a styled line: Xid errors, other complaints of the
     driver, bad links, and throttling that is not normal under load. `device` is the GPU's record in
     telemetry; `xids` are the records of the Xid errors of all GPUs of the pod. Empty if nothing is
@@ -185,8 +184,8 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
         if xid.get("index") == device.get("index"):
             line.append((f"Xid {xid.get('xid')} ", "bad bold"))
     for key, what in _COMPLAINTS.items():
-        if device.get(key):
-            line.append((f"{what}{device[key]} ", "bad bold"))
+        if complaint := device.get(key):
+            line.append((f"{what}{complaint} ", "bad bold"))
     line += link_marks(device)
     reasons = device.get("throttle") or []
     if isinstance(reasons, str):
@@ -200,7 +199,7 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
     return line
 
 
-def link_marks(device: dict[str, Any]) -> Line:
+def link_marks(device: Device) -> Line:
     """Return what is wrong with the links of one GPU as a styled line: PCIe with fewer lanes than
     possible, or only some of its NVLinks up. `device` is the GPU's record in telemetry. Empty if
     nothing is wrong. It is not wrong that the PCIe generation is low, because an idle GPU lowers
@@ -208,8 +207,9 @@ def link_marks(device: dict[str, Any]) -> Line:
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
-    if pcie.get("width") and pcie.get("width_max") and pcie["width"] < pcie["width_max"]:
-        line.append((f"PCIe x{pcie['width']} of x{pcie['width_max']} ", "warn bold"))
+    width, most = pcie.get("width"), pcie.get("width_max")
+    if width and most and width < most:
+        line.append((f"PCIe x{width} of x{most} ", "warn bold"))
     # If all links are down, the GPU has no partner on this machine (PCIe cards without a bridge).
     # That is how it was built.
     if nvlink.get("links") and 0 < nvlink.get("active", 0) < nvlink["links"]:
@@ -217,7 +217,7 @@ def link_marks(device: dict[str, Any]) -> Line:
     return line
 
 
-def pcie_line(device: dict[str, Any]) -> Line:
+def pcie_line(device: Device) -> Line:
     """Return the PCIe link of one GPU as a styled line, for example "5x16 ↓812M ↑96M": its
     generation, its lanes, and the bytes per second to (↓) and from (↑) the GPU. `device` is the
     GPU's record in telemetry. Returns "–" if the record has no PCIe readings.
@@ -232,7 +232,7 @@ def pcie_line(device: dict[str, Any]) -> Line:
     ]
 
 
-def nvlink_line(device: dict[str, Any]) -> Line:
+def nvlink_line(device: Device) -> Line:
     """Return how many NVLinks of one GPU are active and how many it has, for example "18/18", as a
     styled line, with the number of errors if there are any. `device` is the GPU's record in
     telemetry. Returns "–" if the record has no NVLink readings.
@@ -246,7 +246,7 @@ def nvlink_line(device: dict[str, Any]) -> Line:
     return line
 
 
-def owners(device: dict[str, Any]) -> Line:
+def owners(device: Device) -> Line:
     """Return who holds a GPU, as a styled line: the run and component of each process on it, such
     as "math-7b trainer"; equal names stand there once. `device` is the GPU's record in telemetry. A
     process that belongs to no run is named by its pid. Without processes the line says "free", or
@@ -254,7 +254,8 @@ def owners(device: dict[str, Any]) -> Line:
     """
     procs = device.get("procs") or []
     if not procs:
-        if device.get("mem_used") is not None and device["mem_used"] < 1e9:
+        used = device.get("mem_used")
+        if used is not None and used < 1e9:
             return [("free", "dim")]
         return [("no process visible", "warn")]
     roles: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting, status
@@ -12,6 +12,7 @@ from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, whole,
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
+    from bs4_console.pods.samples import Host, Process, Telemetry
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -99,7 +100,7 @@ def host_line(pod: PodState, clock: Clock, width: int) -> Line:
     return cut(faded(line) if is_old(pod, clock) else line, width)
 
 
-def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
+def host_line_then(sample: Telemetry | None, width: int) -> Line:
     """Return one line of at most `width` cells about the pod's host at the time cursor (a past
     moment): CPU, memory, /dev/shm and disks. `sample` is the telemetry record of that moment; with
     None the line says that it is not known.
@@ -109,8 +110,8 @@ def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
     return cut(_host(sample, width), width)
 
 
-def _host(record: dict[str, Any], width: int) -> Line:
-    host: dict[str, Any] = record.get("host") or {}
+def _host(record: Telemetry, width: int) -> Line:
+    host: Host = record.get("host") or {}
     if not host:
         return [(" host ", "head"), ("nothing received", "dim")]
     line: Line = [
@@ -205,7 +206,7 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
     return [*line, (why, "dim")]
 
 
-def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
+def components_then(sample: Telemetry | None, run: RunState, width: int) -> Line:
     """Return one line of at most `width` cells with the processes that the run had at the time
     cursor (a past moment), by component; dead and stopped ones are marked. `sample` is the
     telemetry record of that moment; with None the line says that it is not known.
@@ -221,8 +222,8 @@ def components_then(sample: dict[str, Any] | None, run: RunState, width: int) ->
     return cut([*line, *_components(entry["components"], width, old=False)], width)
 
 
-def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) -> Line:
-    grouped: dict[str, list[dict[str, Any]]] = {}
+def _components(components: Sequence[Process], width: int, *, old: bool) -> Line:
+    grouped: dict[str, list[Process]] = {}
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
     # Dead and stopped components come first, so that they are not cut off at the right.
@@ -234,7 +235,7 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
     return faded(line) if old else line
 
 
-def _count(found: Iterable[dict[str, Any]]) -> tuple[int, int]:
+def _count(found: Iterable[Process]) -> tuple[int, int]:
     """Return how many of the processes are dead, and how many are stopped."""
     dead = stopped = 0
     for component in found:
@@ -248,7 +249,7 @@ def _placed(name: str, order: Sequence[str]) -> tuple[int, str]:
     return order.index(name) if name in order else len(order), name
 
 
-def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
+def _component(name: str, found: Sequence[Process], pids: bool) -> Line:
     dead, stopped = _count(found)
     sign, role, count, word = "●", "good", 0, ""
     if dead:

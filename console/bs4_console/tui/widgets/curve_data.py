@@ -8,13 +8,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bs4_console.tui import formatting
 from bs4_console.tui.widgets.braille import Overlay
 from bs4_console.tui.widgets.curve_view import Point
 
 if TYPE_CHECKING:
+    from bs4_console.pods.samples import Telemetry
     from bs4_console.pods.state import RunState
 
 #: (key, title, True if the orchestrator reports it).
@@ -228,38 +229,40 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
 # -- telemetry on the axis of steps
 
 
-def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
-    def mean(sample: Mapping[str, Any]) -> float | None:
+def _of_devices(key: Literal["util", "power"]) -> Callable[[Telemetry], float | None]:
+    def mean(sample: Telemetry) -> float | None:
         devices = (sample.get("gpus") or {}).get("devices") or []
-        here = [d[key] for d in devices if isinstance(d.get(key), (int, float))]
+        values = [d.get(key) for d in devices]
+        here = [value for value in values if isinstance(value, (int, float))]
         return sum(here) / len(here) if here else None
 
     return mean
 
 
-def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
+def _memory_of_devices(sample: Telemetry) -> float | None:
     used = total = 0.0
     for d in (sample.get("gpus") or {}).get("devices") or []:
-        if d.get("mem_used") is not None and d.get("mem_total"):
-            used += d["mem_used"]
-            total += d["mem_total"]
+        here, most = d.get("mem_used"), d.get("mem_total")
+        if here is not None and most:
+            used += here
+            total += most
     return formatting.percent(used, total)
 
 
-def _cpu(sample: Mapping[str, Any]) -> float | None:
+def _cpu(sample: Telemetry) -> float | None:
     value = (sample.get("host") or {}).get("cpu")
     if isinstance(value, (int, float)):
         return float(value)
     return None
 
 
-def _host_memory(sample: Mapping[str, Any]) -> float | None:
+def _host_memory(sample: Telemetry) -> float | None:
     host = sample.get("host") or {}
     return formatting.percent(host.get("mem_used"), host.get("mem_total"))
 
 
 #: (title, function that returns the value in a sample). GPU values are the mean over the GPUs.
-MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
+MACHINE: tuple[tuple[str, Callable[[Telemetry], float | None]], ...] = (
     ("GPU %", _of_devices("util")),
     ("GPU W", _of_devices("power")),
     ("GPU memory %", _memory_of_devices),
@@ -279,7 +282,7 @@ def step_ends(run: RunState) -> list[tuple[float, int]]:
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
 
 
-def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
+def machine_curves(run: RunState, telemetry: Iterable[Telemetry]) -> list[Curve]:
     """Return the curves of the pod's GPUs and host, such as their utilisation, over the run's
     training steps. `telemetry` are the pod's telemetry records. The value at a step is the mean of
     the records from the time of that step. Records from after the end of the newest step count for

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, Span, cut, joined, pad, spread, width_of
@@ -25,6 +25,7 @@ from bs4_console.tui.widgets.curve_data import (
 from bs4_console.tui.widgets.curve_view import CurveView, Point, smoothed
 
 if TYPE_CHECKING:
+    from bs4_console.pods.samples import Telemetry
     from bs4_console.pods.state import RunState
 
 __all__ = [
@@ -270,7 +271,7 @@ def charts(
 
 def large(
     run: RunState,
-    telemetry: Iterable[Mapping[str, Any]],
+    telemetry: Iterable[Telemetry],
     width: int,
     height: int,
     at: int | None,
