@@ -9,9 +9,9 @@ will come is known: sets of this size, one every so many steps, and the rules th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TypedDict
 
 from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
@@ -56,6 +56,20 @@ class Limits:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
+class ForecastRow(TypedDict):
+    """A `Forecast` as reports have it."""
+
+    set_bytes: int | None
+    every_steps: int | None
+    every_s: float | None
+    next_t: float | None
+    room: int | None
+    to_come: int | None
+    full_t: float | None
+    full_step: int | None
+    lasts: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
     """A prediction of when checkpoints will fill the disk of one run. None means that a value is
@@ -78,9 +92,19 @@ class Forecast:
     full_step: int | None = None
     lasts: bool = False
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ForecastRow:
         """Return the forecast as a dictionary of its fields."""
-        return asdict(self)
+        return {
+            "set_bytes": self.set_bytes,
+            "every_steps": self.every_steps,
+            "every_s": self.every_s,
+            "next_t": self.next_t,
+            "room": self.room,
+            "to_come": self.to_come,
+            "full_t": self.full_t,
+            "full_step": self.full_step,
+            "lasts": self.lasts,
+        }
 
 
 def forecast(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from bs4_agent.checkpoints.forecast import Limits, forecast
+from bs4_agent.checkpoints.forecast import ForecastRow, Limits, forecast
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
 from bs4_agent.detect import environment_probes
 from bs4_agent.errors import BadRequest
 from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.telemetry.records import DiskUsage
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 
@@ -22,6 +23,108 @@ if TYPE_CHECKING:
 #: The most sets in one answer: a frame's header holds 64 KiB, and a set with four parts takes about
 #: 1 KiB.
 _PAGE = 40
+
+
+class PartRow(TypedDict):
+    """One part of a checkpoint, such as the trainer's."""
+
+    name: str
+    path: str
+    bytes: int
+    complete: bool
+    why: str
+    """Why the part is not complete, or ""."""
+
+
+class CheckpointRow(TypedDict):
+    """The checkpoint of one step with all its parts."""
+
+    step: int
+    complete: bool
+    missing: Mapping[str, str]
+    """By part: what is missing."""
+    parts: Sequence[PartRow]
+    bytes: int
+    t: float | None
+    """Wall-clock seconds since 1970 at which it was written."""
+    age_s: float | None
+
+
+class LooseRow(TypedDict):
+    """The steps of which only weights are on the disk."""
+
+    steps: int
+    """How many steps."""
+    bytes: int
+
+
+class OrderRow(TypedDict):
+    """A retention order."""
+
+    last: int
+    """How many of the newest complete checkpoints stay."""
+    at_least: int
+    """How many stay while the disk cannot take the next."""
+    milestones: int
+    """Steps that are multiples of this number stay, or 0."""
+    synced: bool
+    """True if only that is deleted which is verified in the store."""
+    best: str
+    """The metric by which the best checkpoint stays, or ""."""
+
+
+class GuardRow(TypedDict):
+    """What became of a retention order last."""
+
+    event: str
+    detail: str | None
+    t: float | None
+    """Wall-clock seconds since 1970."""
+
+
+class ConfigRow(TypedDict):
+    """A config without which nobody knows what to resume."""
+
+    path: str
+    present: bool
+
+
+class NextPage(TypedDict):
+    """The arguments with which a console asks for the next page."""
+
+    run: str
+    after: int
+    """The step after which the page begins."""
+
+
+class _Report(TypedDict):
+    run: str
+    trainer: str
+    output_dir: str
+    live: bool
+    checkpoints: list[CheckpointRow]
+    """The newest last."""
+    emptied: int
+    """How many older steps the trainer's own rotation has emptied."""
+    resumable: int | None
+    """The newest complete step."""
+    loose: LooseRow
+    disk: DiskUsage
+    forecast: ForecastRow
+    order: OrderRow | None
+    trainer_keeps: int | None
+    """How many steps the trainer itself keeps."""
+    config: Sequence[ConfigRow]
+
+
+class CheckpointReport(_Report, total=False):
+    """The checkpoints of a run. Only an answer to a console has `guard` and `next`, and only what a
+    console shows of several pods has `pod`.
+    """
+
+    guard: GuardRow | None
+    next: NextPage | None
+    pod: str
 
 
 @dataclass(frozen=True)
@@ -86,16 +189,12 @@ def report(
     order: Order | None = None,
     live: bool = False,
     step_s: float | None = None,
-) -> dict[str, Any]:
+) -> CheckpointReport:
     """Return the checkpoints of a run with its disk, forecast and retention order. `argv` is the
     launcher's command line, () if unknown. `order` is the run's retention order. `live` is True
     while the run is running, and `step_s` the median seconds of a training step.
 
-    The keys of the result are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last),
-    `emptied` (the number of older steps that the trainer's own rotation has emptied),
-    `resumable` (the newest complete step), `loose` (number and bytes of the steps of which only
-    weights are on the disk), `disk`, `forecast`, `order`, `trainer_keeps` and `config`. Sizes are
-    in bytes, times are wall-clock seconds since 1970, and None means unknown.
+    Sizes are in bytes, times are wall-clock seconds since 1970, and None means unknown.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)
@@ -140,7 +239,7 @@ def report(
     }
 
 
-def as_dict(one: StepSet) -> dict[str, Any]:
+def as_dict(one: StepSet) -> CheckpointRow:
     """Return the checkpoint set as a dictionary for the console, with all its parts, its size in
     bytes and its age in seconds.
     """
@@ -164,7 +263,7 @@ def as_dict(one: StepSet) -> dict[str, Any]:
     }
 
 
-def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> CheckpointReport:
     """Answer a console's query `checkpoints`. The only value of `op` is "list". `arguments` has the
     keys `run` (a name) and `after` (a step number; the answer begins with the next newer step).
     Return one page of `report`, in which `next` has the arguments for the next page, or None.
@@ -187,21 +286,21 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         step_s=pod.follower.recent(run.name).median_step_s(),
     )
     rest = [one for one in found["checkpoints"] if one["step"] > after]
-    found |= {"guard": None, "checkpoints": rest[:_PAGE], "next": None}
+    found["guard"], found["checkpoints"], found["next"] = None, rest[:_PAGE], None
     if (said := view.guard.get(run.name)) is not None:
-        found["guard"] = {key: said.get(key) for key in ("event", "detail", "t")}
+        found["guard"] = {"event": said["event"], "detail": said.get("detail"), "t": said.get("t")}
     if len(rest) > _PAGE:
         found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]}
     return found
 
 
-def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
+def _config(spec: LaunchSpec, layout: RunLayout) -> list[ConfigRow]:
     """Return the configs without which nobody knows what to resume: as given, and as the launcher
     resolved them.
     """
     places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
     places += resolved_configs(layout)
-    found = []
+    found: list[ConfigRow] = []
     for path in places:
         found.append({"path": str(path), "present": path.is_file()})
     return found

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from bs4_agent.checkpoints.best import best_first, worth
 from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.report import report
+from bs4_agent.checkpoints.report import CheckpointReport, CheckpointRow, OrderRow, report
 from bs4_agent.detect.detectors.reporting import size as bytes_text
 from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
@@ -18,6 +17,8 @@ from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.eta import describe
+
+__all__ = ["CheckpointReport", "CheckpointRow"]
 
 #: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
@@ -34,25 +35,32 @@ class Asks(Protocol):
         """
 
 
-async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
+async def of_pod(asks: Asks, run: str) -> CheckpointReport:
     """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
     checkpoints, the training step from which it can be resumed, and the forecast of when the disk
     is full (see bs4_agent.checkpoints.report). The agent sends a long report in pages, which are
     put together; after `ceilings.PAGES` pages the rest is left out.
     """
-    found = await asks.query("checkpoints", "list", run=run)
+    found = _report_of(await asks.query("checkpoints", "list", run=run))
     rest = found
     for _ in range(ceilings.PAGES):
-        if not rest.get("next"):
+        page = rest.get("next")
+        if not page:
             break
-        after = rest["next"].get("after")
-        rest = await asks.query("checkpoints", "list", run=run, after=after)
+        after = page.get("after")
+        rest = _report_of(await asks.query("checkpoints", "list", run=run, after=after))
         found["checkpoints"] += rest["checkpoints"]
     found.pop("next", None)
     return found
 
 
-def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]:
+def _report_of(answer: Any) -> CheckpointReport:
+    """Return a pod's answer as a report. Its channel has checked it (pods/gate/replies.py)."""
+    report: CheckpointReport = answer
+    return report
+
+
+def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:
     """Return a checkpoint report for each run in `path`, a directory on this machine: a run's own
     directory, or an output directory with several runs. Without `trainer`, the trainer's generation
     is found out from the files. Raises UsageError if `path` is no directory or has no run.
@@ -86,7 +94,7 @@ def _generation(directory: Path) -> str | None:
     return "prime-rl"
 
 
-def _read(directory: Path, generation: str) -> dict[str, Any]:
+def _read(directory: Path, generation: str) -> CheckpointReport:
     """Return the report of one directory. It counts as live if the newest checkpoint is younger
     than _LIVE_S seconds.
     """
@@ -98,18 +106,18 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
     return found
 
 
-def aged(found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def aged(found: CheckpointReport, seconds: float) -> CheckpointReport:
     """Return the checkpoint report `found` as it is `seconds` after it was made: every checkpoint
     is so much older, and all else is the same.
     """
-    older = []
+    older: list[CheckpointRow] = []
     for one in found["checkpoints"]:
         age_s = one["age_s"]
         older.append({**one, "age_s": None if age_s is None else age_s + max(0.0, seconds)})
     return {**found, "checkpoints": older}
 
 
-def line(found: Mapping[str, Any]) -> str:
+def line(found: CheckpointReport) -> str:
     """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
     of 1.2 GiB; full in 3h 20m (step 160)`. A set is the checkpoint of one step with all its parts.
     `found` is a checkpoint report, as `of_pod` and `of_directory` return it.
@@ -129,7 +137,7 @@ def line(found: Mapping[str, Any]) -> str:
     return f"{text}; {full}" if full else text
 
 
-def outlook(found: Mapping[str, Any]) -> str:
+def outlook(found: CheckpointReport) -> str:
     """Return a phrase about the disk of a pod: when it will be full of checkpoints, for how many
     more there is room, or that all will fit. Returns "" if none of these is known. `found` is a
     checkpoint report, the result of `of_pod`.
@@ -178,7 +186,7 @@ def standing(state: PodState, run: str) -> str:
     return f"{text}; the last rotation failed: {last.detail}"
 
 
-def order_text(order: Mapping[str, Any]) -> str:
+def order_text(order: OrderRow) -> str:
     """Return in words which checkpoints stay under the retention order `order`, such as `the 3
     newest complete checkpoints stay, and every 50th step`. The words have no capital and no full
     stop, because they become part of a sentence.
@@ -195,7 +203,7 @@ def order_text(order: Mapping[str, Any]) -> str:
     return text
 
 
-def best_step(run: RunState, metric: str, found: Mapping[str, Any]) -> int | None:
+def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None:
     """Return the step of the run's best complete checkpoint by a metric, or None if no complete
     checkpoint has a value of it. `found` is the run's checkpoint report. Raises UsageError, which
     names the metrics that are known, if nothing is recorded by that name.
@@ -226,7 +234,7 @@ def protects(state: PodState, run: str, metric: str) -> bool:
     return order is not None and order.best == metric
 
 
-def foresight(found: Mapping[str, Any], last: int, milestones: int, best: int | None = None) -> str:
+def foresight(found: CheckpointReport, last: int, milestones: int, best: int | None = None) -> str:
     """Return a sentence that says which of the run's checkpoints a new retention order would delete
     at once. `found` is the run's checkpoint report, the result of `of_pod`. `last` is how many of
     the newest complete checkpoints stay. Steps that are multiples of `milestones` stay too (0:
@@ -264,7 +272,7 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int, best: int | 
     )
 
 
-def remarks(found: Mapping[str, Any]) -> list[str]:
+def remarks(found: CheckpointReport) -> list[str]:
     """Return the lines below the table of a run's checkpoints: weights of other steps, free disk
     space, what the trainer itself keeps, the retention order, and what came of the order. `found`
     is a checkpoint report, the result of `of_pod`.
@@ -312,7 +320,7 @@ def age(seconds: float | None) -> str:
     return describe(seconds)
 
 
-def _old(one: Mapping[str, Any]) -> str:
+def _old(one: CheckpointRow) -> str:
     """Return ", 12m old" for a checkpoint, or "" if its age is not known."""
     if one["age_s"] is None:
         return ""

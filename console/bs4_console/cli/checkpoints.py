@@ -161,7 +161,7 @@ def _names(live: PodSession, name: str | None) -> list[str]:
     return [run_of(live, name).name]
 
 
-def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, found: checkpoints.CheckpointReport) -> None:
     """Print the checkpoint report of one run."""
     if options.json:
         emit("checkpoints", **found)
@@ -175,7 +175,7 @@ def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
         print(text)
 
 
-def _row(one: dict[str, Any]) -> list[str]:
+def _row(one: checkpoints.CheckpointRow) -> list[str]:
     """Return the row of one checkpoint."""
     return [
         str(one["step"]),

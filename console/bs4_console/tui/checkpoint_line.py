@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.errors import ConsoleError
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line
 
 if TYPE_CHECKING:
+    from bs4_console.checkpoints.listing import CheckpointReport
     from bs4_console.pods.session import PodSession
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
@@ -51,7 +52,7 @@ class CheckpointLine:
         self._every_s = every_s
         self._app, self._pod, self._run = app, pod, run
         self._answered = answered
-        self._found: dict[str, Any] | None = None
+        self._found: CheckpointReport | None = None
         self._found_at = 0.0
         self.trouble = ""
         """Why the pod's last answer was no report, or ""."""
@@ -75,7 +76,7 @@ class CheckpointLine:
             told += f"; seen {formatting.age(self.age)} ago"
         return _told(told, order, found, self._app.clock.wall())
 
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> CheckpointReport | None:
         """Return the checkpoint report of the pod's last answer with the ages of now, or None if
         there is none. Also query the pod in the background if the answer is older than LOOK_S (60)
         seconds, or FIRST_S (10) while no checkpoint can be resumed or one is being written, if the
@@ -138,7 +139,7 @@ class CheckpointLine:
                 self._answered()
 
 
-def _writes(found: dict[str, Any]) -> bool:
+def _writes(found: CheckpointReport) -> bool:
     """Return True if the newest checkpoint is young and not complete: it is being written."""
     newest = max(found["checkpoints"], key=lambda one: int(one["step"]), default=None)
     if newest is None or newest["complete"] or not found["live"]:
@@ -146,15 +147,16 @@ def _writes(found: dict[str, Any]) -> bool:
     return newest["age_s"] is not None and newest["age_s"] < WRITTEN_S
 
 
-def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
+def _told(text: str, order: str, found: CheckpointReport, now: float) -> Line:
     full, sets = found["forecast"]["full_t"], found["checkpoints"]
     wrong = full is not None and full - now < SOON_S
     if sets and not any(one["complete"] for one in sets):
         # Every first checkpoint is incomplete while it is being written.
         ages = [one["age_s"] for one in sets]
-        if None not in ages and max(ages) < WRITTEN_S:
+        old = [age for age in ages if age is not None and age >= WRITTEN_S]
+        if None not in ages and not old:
             text = "the first checkpoint is being written"
-        wrong = wrong or any(age is not None and age >= WRITTEN_S for age in ages)
+        wrong = wrong or bool(old)
     line: Line = [(" ckpts  ", "head")]
     line += [("▲ ", "warn bold"), (text, "warn bold")] if wrong else [(text, "")]
     if order:

@@ -4,8 +4,8 @@ merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import VerticalScroll
 from textual.widget import Widget
@@ -21,6 +21,9 @@ from bs4_console.tui.views import checkpoints as view
 from bs4_console.tui.views import store
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
+
+if TYPE_CHECKING:
+    from bs4_console.checkpoints.listing import CheckpointRow
 
 #: Seconds between two looks of the pod at its disk while this screen is shown.
 LOOK_S = 10.0
@@ -107,15 +110,14 @@ class CheckpointsScreen(TableScreen):
         self.draw_bars()
         self._show_parts()
 
-    def _one(self) -> Mapping[str, Any] | None:
+    def _one(self) -> CheckpointRow | None:
         """Return the checkpoint under the cursor, or None if it is not on the pod's disk."""
         found, row = self._report.report(), self.row()
         if found is None or row is None:
             return None
         for one in found["checkpoints"]:
             if str(one["step"]) == row.key[1]:
-                checkpoint: Mapping[str, Any] = one
-                return checkpoint
+                return one
         return None
 
     def _show_parts(self) -> None:

@@ -4,14 +4,14 @@ checkpoint with its parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, cut, fold, hanging
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
+    from bs4_console.checkpoints.listing import CheckpointReport, CheckpointRow
     from bs4_console.pods.state import PodState
 
 COLUMNS = (
@@ -27,7 +27,7 @@ COLUMNS = (
 WRITTEN_S = 900.0
 
 
-def rows(found: Mapping[str, Any], pod: PodState, run: str) -> list[Row]:
+def rows(found: CheckpointReport, pod: PodState, run: str) -> list[Row]:
     """Return a row for each checkpoint, the newest first. `found` is the run's checkpoint report
     (the result of `checkpoints.listing.of_pod`). A step that is only in the store has a row too. A
     row's key is (pod's name, step as text).
@@ -69,9 +69,9 @@ def copies(pod: PodState, run: str) -> dict[int, tuple[str, str]]:
 def _row(
     pod: str,
     step: int,
-    one: Mapping[str, Any] | None,
+    one: CheckpointRow | None,
     stored: tuple[str, str] | None,
-    found: Mapping[str, Any],
+    found: CheckpointReport,
     newest: bool,
 ) -> Row:
     from bs4_console.checkpoints import listing  # its import takes as long as ten paints
@@ -97,7 +97,7 @@ def _row(
     return Row(key=(pod, str(step)), rank=0, cells=cells, values={"step": step})
 
 
-def _state(one: Mapping[str, Any], found: Mapping[str, Any], newest: bool) -> tuple[str, str]:
+def _state(one: CheckpointRow, found: CheckpointReport, newest: bool) -> tuple[str, str]:
     """Return the state of a checkpoint on the pod as (words, role)."""
     if one["step"] == found["resumable"]:
         return "▸ resumes here", "good bold"
@@ -109,12 +109,12 @@ def _state(one: Mapping[str, Any], found: Mapping[str, Any], newest: bool) -> tu
     return "✖ incomplete", "warn bold"
 
 
-def missing(one: Mapping[str, Any]) -> str:
+def missing(one: CheckpointRow) -> str:
     """Return what a checkpoint lacks, for example "orchestrator: no such directory", or ""."""
     return "; ".join(f"{name}: {why}" for name, why in (one.get("missing") or {}).items())
 
 
-def heading(found: Mapping[str, Any], told: str, order: str, width: int) -> list[Line]:
+def heading(found: CheckpointReport, told: str, order: str, width: int) -> list[Line]:
     """Return the lines above the table, of at most `width` cells: what would be resumed and what
     the disk still takes (`told`, the result of `checkpoints.listing.line`), and the retention order
     in words, or that there is none. `found` is the run's checkpoint report.
@@ -125,7 +125,7 @@ def heading(found: Mapping[str, Any], told: str, order: str, width: int) -> list
     return lines
 
 
-def detail(one: Mapping[str, Any], width: int) -> list[Line]:
+def detail(one: CheckpointRow, width: int) -> list[Line]:
     """Return one checkpoint in full, in lines of at most `width` cells: each part with its size and
     path, why a part is not complete, and what is missing.
     """
