@@ -7,14 +7,12 @@ directory of finished segments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
-from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_agent.checkpoints.sync_view import SyncRecord, SyncView
 from bs4_agent.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
-
-Record = dict[str, Any]
 
 #: Types of records that are folded; each has a method of its own.
 FOLDED = frozenset(
@@ -52,6 +50,95 @@ _STEP_STATES: dict[str, StepState] = {
 ACTION_ENDS: frozenset[ActionState] = frozenset(
     {"done", "failed", "plan-changed", "busy", "interrupted", "refused"}
 )
+
+
+class TrackedRow(TypedDict, total=False):
+    """Where W&B shows one side of a run."""
+
+    side: str
+    id: str
+    project: str
+    entity: str
+    server: str
+
+
+class StepRow(TypedDict, total=False):
+    """One step of an action, as it is accepted."""
+
+    title: str
+    command: str
+
+
+class JournalRecord(SyncRecord, total=False):
+    """A record of the journal. Each type of record has its own of these fields; docs/wire.md lists
+    them, and an older or newer agent may have others.
+    """
+
+    m: float
+    """Seconds of the monotonic clock of the boot `b`."""
+    b: str
+    seq: int
+    type: str
+    # Runs and their attempts.
+    trainer: str
+    output_dir: str
+    cwd: str
+    config: str
+    argv: list[str]
+    max_steps: int | None
+    attempt: int
+    started_t: float
+    """Wall seconds since 1970."""
+    resume: int | None
+    overrides: list[str]
+    container: str
+    runs: Sequence[TrackedRow]
+    code: int | None
+    signal: int | None
+    good: bool | None
+    # Incidents.
+    incident: str
+    failure: str
+    title: str
+    role: Role
+    severity: Severity
+    summary: str
+    playbook: Any
+    """A text. An incident has None if no playbook repairs it."""
+    where: Where
+    evidence: list[dict[str, Any]]
+    coverage: list[str]
+    # Plans and actions.
+    action: str
+    kind: str
+    plan_hash: str
+    expires_m: float
+    """Seconds of the monotonic clock."""
+    expires_t: float
+    """Wall seconds since 1970."""
+    plan: dict[str, Any]
+    refused: str
+    home: str
+    body: dict[str, Any]
+    command: str
+    result: dict[str, Any]
+    # Orders, modes, notes, reports and the agent itself.
+    mode: str
+    text: str
+    last: int | None
+    at_least: int
+    synced: bool
+    best: str | None
+    report: str
+    sha256: str
+    missing: Sequence[str]
+    version: str
+    bundle: str
+    pid: int
+    thread: str
+    gap_s: float
+    stream: str
+    reason: str
 
 
 @dataclass(kw_only=True)
@@ -95,8 +182,8 @@ class RunView:
     registered_t: float = 0.0
     max_steps: int | None = None
     attempts: dict[int, AttemptView] = field(default_factory=dict)
-    notes: list[Record] = field(default_factory=list)
-    tracked: list[Record] = field(default_factory=list)
+    notes: list[JournalRecord] = field(default_factory=list)
+    tracked: list[TrackedRow] = field(default_factory=list)
     """Where W&B shows each side: {side, id, project, entity, server}, as the client printed it in
     attempt `tracked_attempt`.
     """
@@ -130,7 +217,7 @@ class IncidentView:
     opened_t: float
     updated_t: float
     state: IncidentState = "open"
-    evidence: list[Record] = field(default_factory=list)
+    evidence: list[dict[str, Any]] = field(default_factory=list)
     coverage: list[str] = field(default_factory=list)
     playbook: str | None = None
     where: Where = "pod"
@@ -170,13 +257,13 @@ class ActionView:
     playbook: str = ""
     plan_hash: str = ""
     incident: str = ""
-    body: Record = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
     """The submission, and the confirmed plan under "plan": enough to continue after the agent was
     killed.
     """
     steps: list[StepView] = field(default_factory=list)
     detail: str = ""
-    result: Record = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
     cancelled_by: str = ""
     """Who submitted the stop that ends this action early, or ""."""
 
@@ -212,7 +299,7 @@ class PlanView:
     expires_t: float
     boot: str
     t: float
-    plan: Record
+    plan: dict[str, Any]
     refused: str = ""
     home: str = ""
 
@@ -222,7 +309,7 @@ class Ledger:
     order; then read the attributes, for example `runs` or `incidents`.
     """
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
         self.runs: dict[str, RunView] = {}
         self.incidents: dict[str, IncidentView] = {}
         self._incident_records = 0
@@ -231,31 +318,31 @@ class Ledger:
         self.actions: dict[str, ActionView] = {}
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
-        self.orders: dict[str, Record] = {}
+        self.orders: dict[str, JournalRecord] = {}
         """By run: its order for checkpoints (keep-last). `last` is None once it was withdrawn."""
-        self.guard: dict[str, Record] = {}
+        self.guard: dict[str, JournalRecord] = {}
         """By run: the last record of its retention: refused, emergency or relieved."""
         self.syncs: dict[str, SyncView] = {}
         """By run: its sync to an object store, from the first order on."""
-        self.agent: Record = {}
-        self.watch_gaps: list[Record] = []
-        self.faults: list[Record] = []
+        self.agent: JournalRecord = {}
+        self.watch_gaps: list[JournalRecord] = []
+        self.faults: list[JournalRecord] = []
         """Defects of the agent itself, each in a thread that had to be started again."""
-        self.gaps: list[Record] = []
+        self.gaps: list[JournalRecord] = []
         self.last_seq = -1
-        self.reports: dict[tuple[str, int], Record] = {}
+        self.reports: dict[tuple[str, int], JournalRecord] = {}
         """The newest crash report of each attempt."""
         self.last_t = 0.0
         """Wall second of the newest record."""
         for record in records:
             self.apply(record)
 
-    def apply(self, record: Record) -> None:
-        """Update the state by one journal record. A record of an unknown type is ignored, so that
-        an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
+    def apply(self, raw: Mapping[str, Any]) -> None:
+        """Update the state by the journal record `raw`. A record of an unknown type is ignored, so
+        that an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
         record that no agent writes.
         """
-        _refuse_odd(record)
+        record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
         kind = record.get("type")
@@ -303,7 +390,7 @@ class Ledger:
         """
         return self.modes.get((run, playbook), "observe")
 
-    def _agent(self, record: Record) -> None:
+    def _agent(self, record: JournalRecord) -> None:
         if record["event"] == "watch-gap":
             self.watch_gaps.append(record)
         elif record["event"] == "fault":
@@ -311,31 +398,31 @@ class Ledger:
         else:
             self.agent = record
 
-    def _gap(self, record: Record) -> None:
+    def _gap(self, record: JournalRecord) -> None:
         self.gaps.append(record)
 
-    def _mode(self, record: Record) -> None:
+    def _mode(self, record: JournalRecord) -> None:
         self.modes[(record["run"], record["playbook"])] = record["mode"]
 
-    def _order(self, record: Record) -> None:
+    def _order(self, record: JournalRecord) -> None:
         self.orders[record["run"]] = record
         self.guard.pop(record["run"], None)
 
-    def _guard(self, record: Record) -> None:
+    def _guard(self, record: JournalRecord) -> None:
         self.guard[record["run"]] = record
 
-    def _sync(self, record: Record) -> None:
+    def _sync(self, record: JournalRecord) -> None:
         self.syncs.setdefault(record["run"], SyncView()).apply(record)
 
-    def _report(self, record: Record) -> None:
+    def _report(self, record: JournalRecord) -> None:
         if record["event"] == "written":
             self.reports[record["run"], record["attempt"]] = record
 
-    def _note(self, record: Record) -> None:
+    def _note(self, record: JournalRecord) -> None:
         if run := self.runs.get(record["run"]):
             run.notes.append(record)
 
-    def _run(self, record: Record) -> None:
+    def _run(self, record: JournalRecord) -> None:
         """Apply a record of a run."""
         name, event = record["run"], record["event"]
         if event == "removed":
@@ -343,8 +430,8 @@ class Ledger:
             return
         run = self.runs.setdefault(name, RunView(name=name, registered_t=record["t"]))
         for key in ("trainer", "output_dir", "cwd", "config", "argv", "max_steps"):
-            if record.get(key) is not None:
-                setattr(run, key, record[key])
+            if (value := record.get(key)) is not None:
+                setattr(run, key, value)
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
@@ -359,7 +446,7 @@ class Ledger:
                 container=str(record.get("container") or ""),
             )
         elif event == "tracked" and number is not None:
-            run.tracked = [dict(entry) for entry in record.get("runs") or ()]
+            run.tracked = [entry.copy() for entry in record.get("runs") or ()]
             run.tracked_attempt = number
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(
@@ -369,14 +456,14 @@ class Ledger:
             attempt.code, attempt.signal = record.get("code"), record.get("signal")
             attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
 
-    def _incident(self, record: Record) -> None:
+    def _incident(self, record: JournalRecord) -> None:
         """Apply a record of an incident."""
         try:
             self._apply_incident(record)
         finally:
             self._incident_records += 1
 
-    def _apply_incident(self, record: Record) -> None:
+    def _apply_incident(self, record: JournalRecord) -> None:
         event, key = record["event"], record["incident"]
         known = self.incidents.get(key)
         if event in ("cleared", "resolved"):
@@ -400,10 +487,10 @@ class Ledger:
             )
         known.state, known.updated_t = "open", record["t"]
         for name in ("role", "severity", "summary", "evidence", "coverage"):
-            if record.get(name) is not None:
-                setattr(known, name, record[name])
+            if (value := record.get(name)) is not None:
+                setattr(known, name, value)
 
-    def _plan(self, record: Record) -> None:
+    def _plan(self, record: JournalRecord) -> None:
         """Apply a record of a plan."""
         self.plans[record.get("plan_hash") or record["action"]] = PlanView(
             action=record["action"],
@@ -420,7 +507,7 @@ class Ledger:
             home=record.get("home", ""),
         )
 
-    def _action(self, record: Record) -> None:
+    def _action(self, record: JournalRecord) -> None:
         """Apply a record of an action."""
         key, event = record["action"], record["event"]
         action = self.actions.get(key)
@@ -435,11 +522,12 @@ class Ledger:
                 updated_t=record["t"],
             )
         for name in ("playbook", "plan_hash", "incident", "body"):
-            if record.get(name):
-                setattr(action, name, record[name])
+            if value := record.get(name):
+                setattr(action, name, value)
         action.updated_t = record["t"]
         if event == "accepted" and "steps" in record:
-            action.steps = [StepView(s["title"], s.get("command", "")) for s in record["steps"]]
+            steps: Sequence[StepRow] = record["steps"]
+            action.steps = [StepView(s["title"], s.get("command", "")) for s in steps]
         if event in _STEP_STATES:
             self._action_step(action, record, event)
             return
@@ -463,7 +551,7 @@ class Ledger:
             del self.actions[key]
 
     @staticmethod
-    def _action_step(action: ActionView, record: Record, event: str) -> None:
+    def _action_step(action: ActionView, record: JournalRecord, event: str) -> None:
         """Apply a record of one step of an action."""
         index = record["step"]
         if not 0 <= index < ACTION_STEPS_MOST:
@@ -482,11 +570,15 @@ class Ledger:
         action.state = "running"
 
 
-def _refuse_odd(record: Record) -> None:
-    """Raise TypeError if a name in a record is no text, or its time or number is no number."""
+def _checked(record: Any) -> JournalRecord:
+    """Return a record of the journal. Raises TypeError if a name in it is no text, or its time or
+    number is no number.
+    """
     for name in _NAMES:
         if not isinstance(record.get(name), str | None):
             raise TypeError(f"{name!r} of a record is no text")
     for name in ("t", "seq"):
         if not isinstance(record.get(name, 0), (int, float)):
             raise TypeError(f"{name!r} of a record is no number")
+    checked: JournalRecord = record
+    return checked

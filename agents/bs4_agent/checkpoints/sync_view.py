@@ -4,10 +4,9 @@ how the last upload went.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-Record = dict[str, Any]
+from typing import Any, TypedDict
 
 #: The most uploaded steps that are remembered; the pointer and the milestones are in the store
 #: itself.
@@ -31,6 +30,85 @@ FOLDED = frozenset(
 )
 
 
+class ListedStep(TypedDict, total=False):
+    """What is wrong with a step in the store. A complete step has none of these."""
+
+    step: int
+    files: int
+    """Files in the store."""
+    of: int
+    """Files of the step on the pod."""
+    missing: str
+    """What is missing, as a phrase."""
+
+
+class SyncRecord(TypedDict, total=False):
+    """A record of type `sync`. Each event has its own of these fields, and `ordered` also those of
+    the order.
+    """
+
+    t: float
+    """Wall seconds since 1970."""
+    event: Any
+    """One of states.JournalEvent; a newer agent may have others."""
+    run: str
+    to: str | None
+    """A place in an object store, or None if the order is taken back."""
+    once: bool
+    every: int | None
+    milestones: int
+    keep_remote: int | None
+    limit_mib: float | None
+    weights: bool
+    who: str
+    step: int
+    bytes: int
+    done: int
+    """Bytes that are sent."""
+    total: int
+    """Bytes to send."""
+    rate: float
+    """Bytes per second."""
+    set_t: float
+    """Wall seconds since 1970 of the set that was verified."""
+    held: str
+    pointed: bool
+    steps: Sequence[Any]
+    """Numbers of training steps. A record of an action has its steps here."""
+    torn: Sequence[ListedStep]
+    pointer: int | None
+    names: Sequence[str]
+    detail: str
+    error: str
+
+
+class SyncFacts(TypedDict, total=False):
+    """What the detectors read of a run's uploads; see `SyncView.told`."""
+
+    run: str
+    removed: Sequence[int]
+    detail: str
+    error: str
+    failures: int
+    skipped: Sequence[int]
+    why: str
+    rounds: int
+    vanished: Sequence[int]
+    listed: bool
+
+
+class RemoteRow(TypedDict):
+    """One step in the last listing of the store; see `SyncView.remote`."""
+
+    run: str
+    prefix: str
+    step: int
+    files: int | None
+    local_files: int | None
+    missing: str
+    uploading: bool
+
+
 @dataclass(kw_only=True)
 class SyncView:
     """The state of one run's uploads, as the journal tells it.
@@ -44,7 +122,7 @@ class SyncView:
     and crash reports that were uploaded.
     """
 
-    order: Record = field(default_factory=dict)
+    order: SyncRecord = field(default_factory=SyncRecord)
     place: str = ""
     """The place in the store to which this view belongs: that of the last order with a place."""
     done: dict[int, float] = field(default_factory=dict)
@@ -55,8 +133,8 @@ class SyncView:
     sent: int = 0
     total: int = 0
     rate: float | None = None
-    last: Record = field(default_factory=dict)
-    failed: Record | None = None
+    last: SyncRecord = field(default_factory=SyncRecord)
+    failed: SyncRecord | None = None
     failures: int = 0
     logs: set[str] = field(default_factory=set)
     uploads: int = 0
@@ -71,13 +149,13 @@ class SyncView:
     rounds: int = 0
     vanished: list[int] = field(default_factory=list)
     """Steps that were removed during their upload since the last success."""
-    listed: dict[int, Record] | None = None
+    listed: dict[int, ListedStep] | None = None
     """The last listing of the store: {step: what is wrong with it}, with {} for a complete step.
     None before the first listing. `listed_t` is the wall-clock time of the listing.
     """
     listed_t: float = 0.0
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: SyncRecord) -> None:
         """Update the state by one journal record about this run's sync. A record whose event is
         unknown changes nothing but the attribute `last`, which is then this record.
         """
@@ -86,7 +164,7 @@ class SyncView:
         if event in FOLDED:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
-    def told(self) -> Record:
+    def told(self) -> SyncFacts:
         """Return the fields about this run's uploads for the detectors: the last failure (`detail`,
         `error`, `failures`), the steps that were `skipped` with the reason `why`, the steps that
         `vanished` during an upload or were `removed` from the store, and `listed` (True if the
@@ -105,13 +183,13 @@ class SyncView:
             "listed": self.listed is not None,
         }
 
-    def remote(self, run: str) -> list[Record]:
+    def remote(self, run: str) -> list[RemoteRow]:
         """Return one row for each step in the last listing of the store: `run`, `prefix`, `step`,
         `files` (their number in the store), `local_files` (their number on the pod), `missing` (a
         phrase, "" if the step is complete) and `uploading` (True while it is uploaded). Empty
         before the first listing.
         """
-        found = []
+        found: list[RemoteRow] = []
         for step, row in (self.listed or {}).items():
             found.append(
                 {
@@ -126,7 +204,7 @@ class SyncView:
             )
         return found
 
-    def _ordered(self, record: Record) -> None:
+    def _ordered(self, record: SyncRecord) -> None:
         if record.get("to") and record["to"] != self.place:
             # Nothing is known yet about another place.
             self.done, self.pointer, self.pointed_t = {}, None, None
@@ -136,20 +214,20 @@ class SyncView:
         self.failed, self.failures, self.held = None, 0, ""
         self.skipped, self.rounds, self.vanished = {}, 0, []
 
-    def _finished(self, record: Record) -> None:
+    def _finished(self, record: SyncRecord) -> None:
         if self.order.get("once"):
             self.order = {**self.order, "to": None}
 
-    def _started(self, record: Record) -> None:
+    def _started(self, record: SyncRecord) -> None:
         self.step, self.sent, self.total, self.rate = record["step"], 0, record["bytes"], None
 
-    def _progress(self, record: Record) -> None:
+    def _progress(self, record: SyncRecord) -> None:
         self.sent, self.total, self.rate = record["done"], record["total"], record["rate"]
 
-    def _pointed(self, record: Record) -> None:
+    def _pointed(self, record: SyncRecord) -> None:
         self.pointer, self.pointed_t = record["step"], record["t"]
 
-    def _step_done(self, record: Record) -> None:
+    def _step_done(self, record: SyncRecord) -> None:
         self.step, self.rate = None, record["rate"]
         self.done[record["step"]] = record["set_t"]
         for step in sorted(self.done)[:-_STEPS_KEPT]:
@@ -162,7 +240,7 @@ class SyncView:
         if record.get("pointed") and self.pointer != record["step"]:
             self.pointer, self.pointed_t = record["step"], record["t"]
 
-    def _pruned(self, record: Record) -> None:
+    def _pruned(self, record: SyncRecord) -> None:
         self.removed = [*self.removed, *record["steps"]][-_STEPS_KEPT:]
         listed = dict(self.listed or {})
         for step in record["steps"]:
@@ -171,14 +249,14 @@ class SyncView:
         if self.listed is not None:
             self.listed = listed
 
-    def _skipped(self, record: Record) -> None:
+    def _skipped(self, record: SyncRecord) -> None:
         self.skipped = {**self.skipped, record["step"]: str(record["detail"])}
         self.rounds += 1
 
-    def _vanished(self, record: Record) -> None:
+    def _vanished(self, record: SyncRecord) -> None:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
 
-    def _listed(self, record: Record) -> None:
+    def _listed(self, record: SyncRecord) -> None:
         """Take the listing of the store over. A step that is not complete there counts as never
         uploaded, so that it is uploaded again if it is wanted.
         """
@@ -189,11 +267,11 @@ class SyncView:
         if record["pointer"] is not None:
             self.pointer = record["pointer"]
 
-    def _unlisted(self, record: Record) -> None:
+    def _unlisted(self, record: SyncRecord) -> None:
         self.listed_t = record["t"]
 
-    def _others(self, record: Record) -> None:
+    def _others(self, record: SyncRecord) -> None:
         self.logs.update(record["names"])
 
-    def _failed(self, record: Record) -> None:
+    def _failed(self, record: SyncRecord) -> None:
         self.step, self.failed, self.failures = None, record, self.failures + 1
