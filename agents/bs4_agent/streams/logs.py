@@ -17,7 +17,7 @@ from bs4_agent.streams.chain import Chain
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.generations import Generation
 from bs4_agent.streams.lines import line_start
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import GenerationRow, Piece, Stat
 from bs4_agent.wire import PAYLOAD_LIMIT
 
 #: Seconds after which an unfinished last line is shown, and between two deliveries of the same line
@@ -110,7 +110,7 @@ class LogStream:
                 return Cursor(self._chain.next, 0)
             return Cursor(watch.generation.number, watch.noticed)
 
-    def stat(self) -> dict[str, Any]:
+    def stat(self) -> Stat:
         """Return the state of the stream as a dictionary: `kind` "log", the cursors `start` and
         `end`, `bytes` (the size of all files that can be read), the `path` and the `attempt` number
         of the log, `problem` (a sentence that says why a file cannot be read, or ""), and
@@ -351,7 +351,7 @@ def _size(generation: Generation) -> int:
     return generation.end
 
 
-def _describe(generation: Generation) -> dict[str, Any]:
+def _describe(generation: Generation) -> GenerationRow:
     """Return a generation in the form of `stat`."""
     return {
         "generation": generation.number,

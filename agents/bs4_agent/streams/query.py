@@ -5,15 +5,16 @@ limited in time and size, and can be cancelled.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from bs4_agent.errors import BadRequest
 from bs4_agent.streams import seek
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import END, START, Cursor
 from bs4_agent.streams.lines import LineIndex
-from bs4_agent.streams.stream import Stream
+from bs4_agent.streams.stream import Stat, Stream
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000
@@ -22,6 +23,46 @@ TERMS = 16
 #: Seconds of one answer to a count or a search for a text. Other threads run during most of it, and
 #: over a link with a round trip of 150 ms the number of answers makes a count long.
 TEXT_SLICE_S = 0.25
+
+
+class Hit(TypedDict):
+    """One line that a search has found."""
+
+    cursor: str
+    text: str
+    at: int
+    """Bytes into the line at which the match begins."""
+
+
+class StatAnswer(Stat):
+    """The answer to the query `stat`."""
+
+    next: None
+
+
+class QueryAnswer(TypedDict, total=False):
+    """The answer to any other query; see `Queries.run` for the fields of each kind."""
+
+    cursor: str | None
+    cut: bool
+    within: bool
+    t: float | None
+    """Wall seconds since 1970."""
+    exact: bool
+    line: int | None
+    lines: int | Sequence[Sequence[str | int]] | None
+    hits: Sequence[Hit]
+    stretches: Sequence[Sequence[int]]
+    next: Mapping[str, Any] | None
+    """The arguments of the query that continues this one, or None if the answer is complete."""
+
+
+@dataclass(frozen=True)
+class _Query:
+    """The arguments of one query, as a console has sent them, and the time for its answer."""
+
+    arguments: Mapping[str, Any]
+    budget: Budget
 
 
 class Queries:
@@ -40,8 +81,8 @@ class Queries:
 
     def run(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
-    ) -> dict[str, Any]:
-        """Answer query `op` and return the answer as a dictionary. Setting `stop` cancels it.
+    ) -> StatAnswer | QueryAnswer:
+        """Answer query `op` and return the answer. Setting `stop` cancels it.
         Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
 
         * `stat`: the answer is that of the stream's `stat`.
@@ -68,7 +109,7 @@ class Queries:
           text, bytes]], which match every term and none with `out`, and `cursor`, the place up to
           which lines were tested.
         """
-        answers = {
+        answers: Mapping[str, Callable[[_Query], StatAnswer | QueryAnswer]] = {
             "stat": self._stat,
             "seek-line": self._seek_line,
             "seek-time": self._seek_time,
@@ -83,37 +124,37 @@ class Queries:
                 f"{op[:40]!r} is no query; use list, stat, seek-line, seek-time, seek-clock, "
                 "where, search, count or sift."
             )
-        return answers[op](arguments, Budget(stop))
+        return answers[op](_Query(arguments, Budget(stop)))
 
-    def _stat(self, _arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
+    def _stat(self, asked: _Query) -> StatAnswer:
         """Answer `stat`."""
         return {**self._stream.stat(), "next": None}
 
-    def _seek_line(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _seek_line(self, asked: _Query) -> QueryAnswer:
         """Answer `seek-line`."""
-        line = arguments.get("line")
+        line = asked.arguments.get("line")
         if type(line) is not int:
             raise BadRequest(
                 "seek-line needs `line`, an integer; 0 is the first line, -1 the last."
             )
         if line < 0:
-            end, room = self._place(arguments.get("cursor", END)), arguments.get("room")
+            end, room = self._place(asked.arguments.get("cursor", END)), asked.arguments.get("room")
             if room is not None and (type(room) is not int or room < 1):
                 raise BadRequest("seek-line needs `room` to be a positive integer, bytes.")
-            found = seek.line_from_end(self._stream.pieces(), end, -line, budget, room)
+            found = seek.line_from_end(self._stream.pieces(), end, -line, asked.budget, room)
         else:
             # An index is extended by one query at a time. A second query waits for at most one
             # slice.
             with self._lock:
-                found = seek.line_from_start(self._stream.pieces(), self._index, line, budget)
-        answer: dict[str, Any] = {"cursor": str(found.place), "next": found.ask_again}
+                found = seek.line_from_start(self._stream.pieces(), self._index, line, asked.budget)
+        answer: QueryAnswer = {"cursor": str(found.place), "next": found.ask_again}
         if found.cut:
             return {**answer, "cut": True, "within": found.within}
         return answer
 
-    def _seek_time(self, arguments: Mapping[str, Any], _budget: Budget) -> dict[str, Any]:
+    def _seek_time(self, asked: _Query) -> QueryAnswer:
         """Answer `seek-time`."""
-        t = arguments.get("t")
+        t = asked.arguments.get("t")
         if isinstance(t, bool) or not isinstance(t, (int, float)):
             raise BadRequest("seek-time needs `t`, wall seconds since 1970.")
         timestamp = self._stream.timestamp
@@ -122,11 +163,11 @@ class Queries:
         place = self._stream.place_at(float(t)) or str(self._stream.stat()["end"])
         return {"cursor": place, "t": None, "exact": False, "next": None}
 
-    def _seek_clock(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _seek_clock(self, asked: _Query) -> QueryAnswer:
         """Answer `seek-clock`."""
         from bs4_agent.streams import clockseek
 
-        seconds = arguments.get("seconds")
+        seconds = asked.arguments.get("seconds")
         if (
             isinstance(seconds, bool)
             or not isinstance(seconds, (int, float))
@@ -134,67 +175,81 @@ class Queries:
         ):
             raise BadRequest("seek-clock needs `seconds`, a number of at most a year.")
         place = clockseek.shift(
-            self._stream.pieces(), self._place(arguments.get("cursor", END)), int(seconds), budget
+            self._stream.pieces(),
+            self._place(asked.arguments.get("cursor", END)),
+            int(seconds),
+            asked.budget,
         )
         return {"cursor": str(place) if place else None, "next": None}
 
-    def _where(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _where(self, asked: _Query) -> QueryAnswer:
         """Answer `where`."""
-        place = self._place(arguments.get("cursor", END))
+        place = self._place(asked.arguments.get("cursor", END))
         with self._lock:
-            found = seek.count_lines(self._stream.pieces(), self._index, place, budget)
+            found = seek.count_lines(self._stream.pieces(), self._index, place, asked.budget)
         if found is None:
             return {"line": None, "lines": None, "next": {"cursor": str(place)}}
         return {"line": found[0], "lines": found[1], "next": None}
 
-    def _search(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _search(self, asked: _Query) -> QueryAnswer:
         """Answer `search`."""
         from bs4_agent.streams import search
 
         pattern, ignore_case, backwards = (
-            _pattern(arguments),
-            bool(arguments.get("ignore_case")),
-            bool(arguments.get("backwards")),
+            _pattern(asked.arguments),
+            bool(asked.arguments.get("ignore_case")),
+            bool(asked.arguments.get("backwards")),
         )
-        pieces, limit = self._stream.pieces(), min(_limit(arguments), search.MAX_HITS)
-        start = self._place(arguments.get("cursor", END if backwards else START))
-        if arguments.get("regex"):
+        pieces, limit = self._stream.pieces(), min(_limit(asked.arguments), search.MAX_HITS)
+        start = self._place(asked.arguments.get("cursor", END if backwards else START))
+        if asked.arguments.get("regex"):
             hits, place = search.regex(
-                pieces, start, pattern, limit, budget, ignore_case=ignore_case, backwards=backwards
+                pieces,
+                start,
+                pattern,
+                limit,
+                asked.budget,
+                ignore_case=ignore_case,
+                backwards=backwards,
             )
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
             hits, place = search.literal(
-                pieces, start, needle, limit, Budget(budget.stop, TEXT_SLICE_S), backwards=backwards
+                pieces,
+                start,
+                needle,
+                limit,
+                Budget(asked.budget.stop, TEXT_SLICE_S),
+                backwards=backwards,
             )
         return {
             "hits": [{"cursor": str(cursor), "text": text, "at": at} for cursor, text, at in hits],
             "next": _next(place),
         }
 
-    def _count(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _count(self, asked: _Query) -> QueryAnswer:
         """Answer `count`."""
         from bs4_agent.streams import search
 
-        pattern, ignore_case = _pattern(arguments), bool(arguments.get("ignore_case"))
+        pattern, ignore_case = _pattern(asked.arguments), bool(asked.arguments.get("ignore_case"))
         pieces, start = (
             search.whole_lines(self._stream.pieces()),
-            self._place(arguments.get("cursor", START)),
+            self._place(asked.arguments.get("cursor", START)),
         )
-        if arguments.get("regex"):
+        if asked.arguments.get("regex"):
             request = {
                 "op": "count",
                 "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
                 "limit": search.STRETCHES,
             }
-            answer, following = search.scan(pieces, start, request, budget)
+            answer, following = search.scan(pieces, start, request, asked.budget)
             stretches, finished = answer["stretches"], following is None
             reached = Cursor(*answer["reached"]) if answer.get("reached") else start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
             stretches, place, finished = search.count(
-                pieces, start, needle, Budget(budget.stop, TEXT_SLICE_S)
+                pieces, start, needle, Budget(asked.budget.stop, TEXT_SLICE_S)
             )
         return {
             "stretches": stretches,
@@ -202,14 +257,14 @@ class Queries:
             "next": _next(None if finished else place),
         }
 
-    def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    def _sift(self, asked: _Query) -> QueryAnswer:
         """Answer `sift`."""
         from bs4_agent.streams import search
 
         terms, floor, backwards = (
-            arguments.get("terms", []),
-            arguments.get("floor", 0),
-            bool(arguments.get("backwards")),
+            asked.arguments.get("terms", []),
+            asked.arguments.get("floor", 0),
+            bool(asked.arguments.get("backwards")),
         )
         if (
             not isinstance(terms, list)
@@ -230,14 +285,14 @@ class Queries:
                 }
             )
         pieces = search.whole_lines(self._stream.pieces())
-        start = self._place(arguments.get("cursor", END if backwards else START))
+        start = self._place(asked.arguments.get("cursor", END if backwards else START))
         request = {
             "op": "sift",
             "terms": checked,
             "floor": floor,
-            "limit": min(_limit(arguments), search.MAX_HITS),
+            "limit": min(_limit(asked.arguments), search.MAX_HITS),
         }
-        answer, place = search.scan(pieces, start, request, budget, backwards=backwards)
+        answer, place = search.scan(pieces, start, request, asked.budget, backwards=backwards)
         lines = []
         for generation, offset, text, size in answer["hits"]:
             lines.append([str(Cursor(generation, offset)), text, size])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.errors import BadRequest, UnknownStream
 from bs4_agent.streams.cursor import Chunk, Cursor
@@ -31,6 +31,16 @@ LISTED = 200
 #: The most streams that are opened on request at a time, and the seconds that each stays open after
 #: its last use.
 OPENED, OPENED_S = 16, 600.0
+
+
+class StreamRow(TypedDict):
+    """One stream in the answer to `list`, with the fields of its `Stat`."""
+
+    name: str
+    kind: str
+    start: str
+    end: str
+    bytes: int
 
 
 #: A function `ask(op, arguments, stop)` that answers a query about the pod and not about a stream.
@@ -197,7 +207,7 @@ class Streams:
             return self._list(arguments.get("after", ""))
         if (ask := self._answers.get(name)) is not None:
             return ask(op, arguments, stop)
-        return self._entry(name).queries.run(op, arguments, stop)
+        return dict(self._entry(name).queries.run(op, arguments, stop))
 
     def close(self) -> None:
         """Stop the thread that polls logs, and close all streams. Nothing may be read from them
@@ -343,10 +353,16 @@ class Streams:
         entry.look_at = _tick(now, WAITED_S if entry.waiting else QUIET_S if quiet else UNWAITED_S)
 
 
-def _described(name: str, entry: _Entry) -> dict[str, Any]:
+def _described(name: str, entry: _Entry) -> StreamRow:
     """Return one stream in the form of `list`."""
     stat = entry.stream.stat()
-    return {"name": name, **{key: stat[key] for key in ("kind", "start", "end", "bytes")}}
+    return {
+        "name": name,
+        "kind": stat["kind"],
+        "start": stat["start"],
+        "end": stat["end"],
+        "bytes": stat["bytes"],
+    }
 
 
 def _tick(now: float, every: float) -> float:

@@ -19,7 +19,7 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.runs.files import sync_directory
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.lines import line_start
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, Stat
 from bs4_agent.wire import PAYLOAD_LIMIT
 
 #: The most bytes of a record. It has to fit into one frame's payload, because a reader gets whole
@@ -218,7 +218,7 @@ class SegmentStream:
                     os.close(fd)
         return None
 
-    def stat(self) -> dict[str, Any]:
+    def stat(self) -> Stat:
         """Return the state of the stream as a dictionary: `kind` "records", the cursors `start` and
         `end`, `bytes`, and the number of `segments`.
         """

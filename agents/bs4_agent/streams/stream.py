@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from bs4_agent.streams.cursor import Chunk
 
@@ -37,6 +37,48 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
                 os.close(fd)
 
 
+class GenerationRow(TypedDict):
+    """One file of a log."""
+
+    generation: int
+    path: str
+    attempt: int | None
+    device: int
+    inode: int
+    fingerprint: str
+    first_seen: float
+    """Wall seconds since 1970."""
+    bytes: int
+    state: str
+    reason: str
+    """Why the file cannot be read, or ""."""
+    linked: bool
+    """True if the agent keeps the file by a link of its own."""
+
+
+class Stat(TypedDict, total=False):
+    """The state of a stream. `path` and what follows are only there for streams of some kinds."""
+
+    kind: str
+    """ "log", "records" or "file"."""
+    start: str
+    """The cursor of the oldest byte that can be read."""
+    end: str
+    """The cursor behind the newest byte."""
+    bytes: int
+    """The size of what can be read."""
+    path: str
+    """The path of the log."""
+    attempt: int | None
+    """The attempt of the log's run."""
+    problem: str
+    """Why a file of the log cannot be read, or ""."""
+    generations: Sequence[GenerationRow]
+    """The newest files of the log."""
+    segments: int
+    """How many files hold the records."""
+
+
 class Stream(Protocol):
     """The interface of every stream: a log, a stream of records, or a finished file. Safe to use
     from several threads.
@@ -55,7 +97,7 @@ class Stream(Protocol):
         BadCursor if the stream has no such place.
         """
 
-    def stat(self) -> dict[str, Any]:
+    def stat(self) -> Stat:
         """Return the state of the stream as a dictionary. It has `kind` ("log", "records" or
         "file"), the cursors `start` and `end`, `bytes` (the size of what can be read), and further
         keys that depend on the kind.

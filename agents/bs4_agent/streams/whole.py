@@ -6,11 +6,10 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.errors import BadCursor
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
-from bs4_agent.streams.stream import Piece
+from bs4_agent.streams.stream import Piece, Stat
 
 #: A cursor's generation has at most twelve digits.
 _GENERATIONS = 10**12
@@ -41,7 +40,7 @@ class WholeFile:
         end = Cursor(piece.generation, place.offset + len(data))
         return Chunk(str(place), str(end), data, more=end.offset < piece.size)
 
-    def stat(self) -> dict[str, Any]:
+    def stat(self) -> Stat:
         """Return the state of the stream as a dictionary: `kind` "file", the cursors `start` and
         `end`, and `bytes`. Raises BadCursor if the file is gone.
         """
