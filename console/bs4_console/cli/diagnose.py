@@ -11,6 +11,7 @@ from typing import Any
 
 from bs4_console.checks.diagnose import SOURCES, assuming
 from bs4_console.cli.output import emit, evidence_place, finding_code
+from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import shipped
 from bs4_console.failures.step_words import sentence
 
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     return finding_code(report["findings"])
 
 
-def _told(finding: Mapping[str, Any], playbook: Mapping[str, Any]) -> Iterator[str]:
+def _told(finding: Mapping[str, Any], playbook: PlaybookFile) -> Iterator[str]:
     """Yield a finding for a person: its title, why it is thought so, the first step of the fix, and
     one or two lines of evidence. `playbook` is the file of the failure, {} if there is none.
     """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
+from bs4_console.failures.playbook_file import DetectFile, PlaybookFile, SignatureFile
 from bs4_console.failures.playbooks import lint
 from bs4_console.failures.step_words import sentence
 
@@ -85,7 +85,7 @@ def _anchor(title: str) -> str:
     )
 
 
-def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
+def _section(playbook: PlaybookFile) -> Iterator[str]:
     """Yield the lines of one failure's section."""
     kinds = ", ".join((playbook["role"], playbook["severity"], *playbook["applies"]))
     yield from (f"### {playbook['id']}", "", f"**{playbook['title']}** ({kinds})", "")
@@ -118,7 +118,7 @@ def _list(title: str, items: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
-def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
+def _detection(detect: DetectFile) -> Iterator[str]:
     """Yield a sentence for each way in which a failure is detected."""
     hold = ""
     if detect.get("for") not in (None, "0s"):
@@ -130,7 +130,7 @@ def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
         yield _signature(signature) + hold
 
 
-def _signature(signature: Mapping[str, Any]) -> str:
+def _signature(signature: SignatureFile) -> str:
     """Return one log signature in words. The patterns stay as they are, because a person searches
     for them.
     """
@@ -151,11 +151,12 @@ def _signature(signature: Mapping[str, Any]) -> str:
     return " ".join(words) + "".join(_conditions(signature))
 
 
-def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
+def _conditions(signature: SignatureFile) -> Iterator[str]:
     """Yield the further conditions of a log signature, each as a part of its sentence."""
     if "near" in signature:
         near = signature["near"]
-        side = " or ".join(f"{near[key]} lines {key}" for key in ("before", "after") if key in near)
+        counts = (("before", near.get("before")), ("after", near.get("after")))
+        side = " or ".join(f"{count} lines {key}" for key, count in counts if count)
         found = "no" if near.get("absent") else "a"
         yield f"; {found} line within {side} matches {_code(near['pattern'])}"
     if "only_after" in signature:

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import shlex
 from pathlib import Path
-from typing import Any
 
 from bs4_console.assets import checkout
 from bs4_console.cli.actions import act, exit_code
@@ -16,6 +15,7 @@ from bs4_console.cli.output import complain, emit, plan_text, table
 from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
 from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError, UsageError
 from bs4_console.failures.new_file import create
+from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import lint, shipped
 from bs4_console.failures.step_words import sentence, verified
 from bs4_console.pods.inventory import Inventory
@@ -148,7 +148,7 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _find(name: str) -> dict[str, Any]:
+def _find(name: str) -> PlaybookFile:
     """Return the playbook with this id. Raises UsageError if there is none."""
     good = shipped()
     for playbook in good:
@@ -168,8 +168,12 @@ def _show(options: argparse.Namespace) -> int:
         emit("playbook", **playbook)
         return 0
     print(f"{playbook['id']}: {playbook['title']}\n")
-    for key, head in (("looks_like", "Looks like"), ("explanation", "Why"), ("prevent", "Prevent")):
-        print(f"{head}: {playbook[key].strip()}\n")
+    for head, said in (
+        ("Looks like", playbook["looks_like"]),
+        ("Why", playbook["explanation"]),
+        ("Prevent", playbook["prevent"]),
+    ):
+        print(f"{head}: {said.strip()}\n")
     detect = playbook.get("detect", {})
     print(
         f"Found by: {detect.get('detector') or 'log signatures'} (held {detect.get('for', '0s')})"

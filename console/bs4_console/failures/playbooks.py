@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema
 import yaml
@@ -31,10 +31,18 @@ from bs4_console.failures.patterns import (
     literals,
     relaxed,
 )
+from bs4_console.failures.playbook_file import Parameters, PlaybookFile, SignatureFile
 
 #: What only people and tests read. It is not compiled: the agent has 30 MB for everything.
 _FOR_PEOPLE = frozenset(
     {"looks_like", "explanation", "prevent", "sources", "advice", "leads_to", "cases"}
+)
+_SEARCHED: tuple[Literal["pattern", "unless", "only_after", "not_after", "cleared_by"], ...] = (
+    "pattern",
+    "unless",
+    "only_after",
+    "not_after",
+    "cleared_by",
 )
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -71,7 +79,7 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
 
 def lint(
     directory: Path | None = None, *, need_cases: bool = False
-) -> tuple[list[dict[str, Any]], list[Problem]]:
+) -> tuple[list[PlaybookFile], list[Problem]]:
     """Check the playbook files in `directory`, by default the shipped ones. Returns the valid
     playbooks as they are written, with their family added, and the problems of the others.
 
@@ -81,13 +89,15 @@ def lint(
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
-    good: list[dict[str, Any]] = []
+    good: list[PlaybookFile] = []
     problems: list[Problem] = []
     for path in sorted(root.glob("*/*.yaml")):
         found = list(_check(path, validator, need_cases))
         problems += found
         if not found:
-            good.append({**_load(path), "family": path.parent.name})
+            entry: PlaybookFile = _load(path)
+            entry["family"] = path.parent.name
+            good.append(entry)
     problems += _duplicates(root, good)
     lost = list(_references(root, good))
     problems += lost
@@ -202,7 +212,7 @@ def _is_told(error: Any, place: str, gaps: Set[str]) -> bool:
     )
 
 
-def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+def _check_fix(path: Path, fix: Sequence[Mapping[str, Parameters | None]]) -> Iterator[Problem]:
     """Yield a problem if a fix relaunches without first saving what the trainer's own start would
     delete: its logs must be archived and its steps moved aside. A move_run with a condition is no
     substitute for move_steps.
@@ -228,18 +238,18 @@ def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem
         )
 
 
-def _expressions(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _expressions(signature: SignatureFile) -> Iterator[tuple[str, str]]:
     """Yield the place and the pattern of every regular expression of a signature that is searched
     in the text of lines.
     """
-    for key in ("pattern", "unless", "only_after", "not_after", "cleared_by"):
+    for key in _SEARCHED:
         if key in signature:
             yield key, signature[key]
     if "near" in signature:
         yield "near/pattern", signature["near"]["pattern"]
 
 
-def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _check_signature(signature: SignatureFile) -> Iterator[tuple[str, str]]:
     """Yield the place and the message of everything that is wrong with a signature."""
     for where, pattern in (*_expressions(signature), ("logger", signature.get("logger", ""))):
         try:
@@ -263,7 +273,7 @@ def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             )
 
 
-def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
+def _references(root: Path, good: list[PlaybookFile]) -> Iterator[Problem]:
     """Yield a problem for each name in `explains` or `leads_to` that no file has. Such a name would
     have no effect.
     """
@@ -273,16 +283,17 @@ def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
             known.add(path.stem)
     for entry in good:
         file = root / entry["family"] / f"{entry['id']}.yaml"
-        for key in ("explains", "leads_to"):
-            named = entry.get(key) or []
-            for name in [named] if isinstance(named, str) else named:
-                if name not in known:
-                    yield Problem(file, key, f"names {name!r}, but there is no such playbook")
-                elif name == entry["id"]:
-                    yield Problem(file, key, "names the playbook itself")
+        named = [("explains", name) for name in entry.get("explains") or ()]
+        if "leads_to" in entry:
+            named.append(("leads_to", entry["leads_to"]))
+        for key, name in named:
+            if name not in known:
+                yield Problem(file, key, f"names {name!r}, but there is no such playbook")
+            elif name == entry["id"]:
+                yield Problem(file, key, "names the playbook itself")
 
 
-def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
+def _duplicates(root: Path, good: list[PlaybookFile]) -> Iterator[Problem]:
     """Yield a problem for each id that is defined twice."""
     seen: set[str] = set()
     for entry in good:
@@ -291,12 +302,12 @@ def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
         seen.add(entry["id"])
 
 
-def shipped() -> list[dict[str, Any]]:
+def shipped() -> list[PlaybookFile]:
     """Return the shipped playbooks as their files have them, those that are not valid left out. The
     result comes from a cache on this machine if no file has changed.
     """
     made = cached("whole", _inputs(find("playbooks")), lambda: json.dumps(lint()[0]).encode())
-    found: list[dict[str, Any]] = json.loads(made)
+    found: list[PlaybookFile] = json.loads(made)
     return found
 
 
@@ -334,7 +345,7 @@ def _compile_directory(directory: Path | None) -> bytes:
     )
 
 
-def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _compile(entry: PlaybookFile) -> dict[str, Any]:
     """Return the part of a playbook that the agent needs: durations become seconds, and keys that
     only a person reads are left out.
     """
@@ -357,7 +368,7 @@ def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
+def _compile_signature(signature: SignatureFile) -> dict[str, Any]:
     """Return a signature as the agent needs it: `source` becomes a list and `within` becomes
     seconds.
 
@@ -381,6 +392,7 @@ def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _seconds(text: str) -> float:
+def _seconds(duration: object) -> float:
     """Return the seconds of a duration such as "5m"."""
+    text = str(duration)
     return float(text[:-1]) * _SECONDS[text[-1]]

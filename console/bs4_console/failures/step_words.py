@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bs4_console.failures.playbook_file import Parameters
+
 #: A sentence for each kind of step, and for a relaunch also the place from which it resumes.
 SENTENCES = {
     "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
@@ -45,7 +47,7 @@ SENTENCES = {
 }
 
 
-def sentence(step: Mapping[str, Any]) -> str:
+def sentence(step: Mapping[str, Parameters | None]) -> str:
     """Return a sentence that says what one step of a playbook's fix does. `step` is written as in
     the playbook's file, `{kind: parameters}`. The parameters follow the sentence in parentheses,
     except the training step to resume from, which is named in the sentence itself.
@@ -70,7 +72,7 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def verified(verify: Mapping[str, Any]) -> str:
+def verified(verify: Mapping[str, Parameters]) -> str:
     """Return in words how a playbook proves that the run was mended. `verify` is written as in the
     playbook's file, such as `{steps_advance: {count: 2, within: 30m}}`.
     """

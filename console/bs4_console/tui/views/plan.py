@@ -9,8 +9,9 @@ from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from bs4_console.failures.playbook_file import Parameters
     from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
     from bs4_console.tui.clock import Clock
 
@@ -262,7 +263,7 @@ def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iter
         yield cut([(f"     {'':<12} {note}", "dim")], width)
 
 
-def verify_words(verify: dict[str, Any]) -> str:
+def verify_words(verify: Mapping[str, Parameters]) -> str:
     """Return in words how it is verified that the run was repaired. `verify` is the entry "verify"
     of a plan or playbook, as {what is verified: how}. If it is empty, the words say that no
     verification is named.

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from bs4_console.assets import find
+from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 
@@ -58,7 +58,7 @@ def ids() -> list[str]:
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
-def _text(playbook: str, data: dict[str, Any]) -> PlaybookText:
+def _text(playbook: str, data: PlaybookFile) -> PlaybookText:
     return PlaybookText(
         id=playbook,
         title=str(data.get("title", playbook)),
