@@ -46,6 +46,7 @@ from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_agent.telemetry.records import Telemetry
 from bs4_agent.telemetry.sampler import Sampler
 from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
@@ -305,7 +306,7 @@ class Daemon:
         """Answer a query about checkpoints."""
         from bs4_agent.checkpoints.report import answer
 
-        return answer(self.pod, op, arguments)
+        return dict(answer(self.pod, op, arguments))
 
     def _tell_start(self) -> None:
         """Journal who watches from now on, and for how long nobody did."""
@@ -340,7 +341,7 @@ class Daemon:
             return 0.0
         return self._telemetry.timestamp(line) or 0.0
 
-    def _sampled(self, record: dict[str, Any]) -> None:
+    def _sampled(self, record: Telemetry) -> None:
         """Take one telemetry record."""
         self._kernel.driver_events(record["gpus"]["xids"])
         self._telemetry.append(record)
@@ -386,7 +387,7 @@ class Daemon:
             "agent", event="fault", thread="follower", detail=sentence, pid=os.getpid()
         )
 
-    def _hand_over(self, body: Mapping[str, Any]) -> None:
+    def _hand_over(self) -> None:
         """Let this agent's answer go out, and then end, because a newer agent takes over. Runs are
         not touched.
         """

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch import validation
@@ -23,21 +24,21 @@ class Attempts:
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
-    def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action with the key `key` of the person `who`. Then make the plan of a
-        launch on a thread of its own, and journal it. `body["launch"]` is the request, whose fields
-        `launch.plan.make` describes. `body["record"]`, if given, is a table of the console, which
+    def plan_launch(self, asked: Submission) -> None:
+        """Journal the plan action `asked`. Then make the plan of a launch on a thread of its own,
+        and journal it. The body's `launch` is the request, whose fields `launch.plan.make`
+        describes. Its `record`, if given, is a table of the console, which
         is stored in the plan unchanged. Raises BadRequest if the request is malformed. If the
         launch is not possible for another reason, the journal says why there is no plan.
         """
-        asked, record = body["launch"], body.get("record") or {}
-        if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
+        key, launch, record = asked.key, asked.body["launch"], asked.body.get("record") or {}
+        if not isinstance(launch, Mapping) or not isinstance(record, Mapping):
             raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
-        run = validation.spec_of({**asked, "resume": None}).run
-        self._executor.accept(key, body, who, run, playbook=launch_plan.NAME)
+        run = validation.spec_of({**launch, "resume": None}).run
+        self._executor.accept(asked, run, playbook=launch_plan.NAME)
 
         def make() -> launch_plan.LaunchPlan:
-            return self._pod.plan_launch(asked, record, self._tries(run))
+            return self._pod.plan_launch(launch, record, self._tries(run))
 
         self._executor.start(
             "", key, lambda: self._executor.journal_plan(key, launch_plan.NAME, run, make)
@@ -49,51 +50,48 @@ class Attempts:
         """
         return sum(action.ended for action in self._executor.ledger.actions_of("launch", run))
 
-    def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the launch `key` of the person `who` and start it on a thread of its own. If
-        `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise `body` describes
-        the launch itself, with the keys that `launch.validation.spec_of` reads; the run is then
-        started exactly so, and nothing is moved aside. `payload` is not used.
+    def launch(self, asked: Submission) -> None:
+        """Accept a launch and start it on a thread of its own. If its body has a `plan_hash`, the
+        plan with this hash is carried out. Otherwise the body describes the launch itself, with the
+        keys that `launch.validation.spec_of` reads; the run is then started exactly so, and nothing
+        is moved aside.
 
-        Raises Busy if another action holds the run, and BadRequest if `body` is malformed. Raises
+        Raises Busy if another action holds the run, and BadRequest if the body is malformed. Raises
         Refused if there is no such plan, if a start is known to hang or to lose work, or if the
-        plan moves checkpoints aside and `body["confirm_run"]` is not the run's name. Raises
+        plan moves checkpoints aside and the body's `confirm_run` is not the run's name. Raises
         PlanExpired if the plan is older than 15 minutes or the pod was rebooted, and PlanChanged,
         or an error of `launch.plan.make`, if the launch would do something else now.
         """
+        body = asked.body
         if body.get("plan_hash") is not None:
-            self._launch_planned(key, body, who)
+            self._launch_planned(asked)
             return
         spec = validation.spec_of(body)
         validation.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
         steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
             steps.append({"title": "Wait for the first step", "command": ""})
-        self._executor.begin(
-            key, body, who, spec.run, lambda: self._do_launch(key, body), steps=steps
-        )
+        self._executor.begin(asked, spec.run, lambda: self._do_launch(asked), steps=steps)
 
-    def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
+    def _launch_planned(self, asked: Submission) -> None:
         """Accept a launch by the hash of its plan and start it."""
-        view = self._executor.kept_plan(body, launch_plan.NAME, "launch --plan")
-        if view.plan["typed_name"] and body.get("confirm_run") != view.run:
+        view = self._executor.kept_plan(asked, launch_plan.NAME, "launch --plan")
+        if view.plan["typed_name"] and asked.body.get("confirm_run") != view.run:
             raise Refused(
                 f"This start moves checkpoints of {view.run} aside; confirm it by typing the "
                 "run's name."
             )
-        planned = {**body, "plan": view.plan}
-        with self._executor.locks.holding(view.run, key):
+        planned = asked.planned(view.plan)
+        with self._executor.locks.holding(view.run, asked.key):
             self._executor.made_again(
                 view,
-                who,
+                asked.who,
                 lambda: self._pod.plan_launch(
                     view.plan["asked"], view.plan["record"], self._tries(view.run)
                 ),
             )
             self._executor.accept(
-                key,
                 planned,
-                who,
                 view.run,
                 playbook=launch_plan.NAME,
                 plan_hash=view.plan_hash,
@@ -102,12 +100,13 @@ class Attempts:
                     for step in view.plan["steps"]
                 ],
             )
-            self._executor.start(view.run, key, lambda: self._do_launch(key, planned))
+            self._executor.start(view.run, asked.key, lambda: self._do_launch(planned))
 
-    def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
+    def _do_launch(self, asked: Submission) -> None:
         """Carry out a launch. Each step recognises by the action's key what an earlier life of the
         agent has already done of it.
         """
+        key, body = asked.key, asked.body
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
         event = functools.partial(self._executor.event, key, spec.run)
@@ -153,24 +152,25 @@ class Attempts:
         """Continue a launch that was under way when the agent restarted. Steps that are done
         already are not repeated.
         """
-        self._executor.go_on(action, action.run, lambda: self._do_launch(action.key, action.body))
+        asked = Submission(action.key, action.body, action.who)
+        self._executor.go_on(action, action.run, lambda: self._do_launch(asked))
 
-    def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:
-        runs that were started by hand are watched from then on. `body["pid"]` is a process of one
-        run; without it, every run that is found is adopted. `body["run"]`, if given, is the run's
-        name. `payload` is not used. If nothing new is found, the action fails in the journal.
+    def adopt(self, asked: Submission) -> None:
+        """Accept an adoption, and carry it out on a thread of its own: runs that were started by
+        hand are watched from then on. The body's `pid` is a process of one run; without it, every
+        run that is found is adopted. Its `run`, if given, is the run's name. If nothing new is
+        found, the action fails in the journal.
         """
-        self._executor.accept(key, body, who, str(body.get("run", "")))
-        self._executor.start("", key, lambda: self._do_adopt(key, body))
+        self._executor.accept(asked, str(asked.body.get("run", "")))
+        self._executor.start("", asked.key, lambda: self._do_adopt(asked))
 
-    def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
+    def _do_adopt(self, asked: Submission) -> None:
         """Adopt runs and journal which ones."""
-        found = self._pod.adopt(body.get("pid"), str(body.get("run") or ""))
+        found = self._pod.adopt(asked.body.get("pid"), str(asked.body.get("run") or ""))
         adopted = [c for c in found if c["adopted"]]
         detail = (
             ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted)
             or "no run was found that is not known already"
         )
         run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
-        self._executor.event(key, run, event, detail=detail, result={"candidates": found})
+        self._executor.event(asked.key, run, event, detail=detail, result={"candidates": found})

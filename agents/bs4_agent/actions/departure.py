@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import AgentError, Busy
 
 #: Seconds that a newer agent waits for the end of the step that is under way. After that, it is
@@ -19,55 +19,51 @@ BOUNDARY_S = 60.0
 
 class Departure:
     """Lets this agent end so that a newer one takes its place; one per pod. As soon as no action is
-    inside a step, this object calls `hand_over(body)`, which ends this agent; `body` is the newer
-    agent's request.
+    inside a step, this object calls `hand_over()`, which ends this agent.
     """
 
-    def __init__(
-        self, executor: ActionExecutor, hand_over: Callable[[Mapping[str, Any]], None]
-    ) -> None:
+    def __init__(self, executor: ActionExecutor, hand_over: Callable[[], None]) -> None:
         self._executor, self._hand_over = executor, hand_over
         self._leaving = threading.Lock()
 
-    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the request `body` of a newer agent to replace this one, as action `key` on behalf
-        of `who`: leave at once, or as soon as no action is inside a step. If that takes longer than
-        60 seconds, this agent stays, and the journal says so. Raises Busy if another request to
-        replace this agent is under way. `payload` is not used.
+    def accept(self, asked: Submission) -> None:
+        """Accept the request of a newer agent to replace this one: leave at once, or as soon as no
+        action is inside a step. If that takes longer than 60 seconds, this agent stays, and the
+        journal says so. Raises Busy if another request to replace this agent is under way.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")
         at_once = self._executor.safe_points.hold(0.0)
         try:
-            self._executor.accept(key, body, who, "")
+            self._executor.accept(asked, "")
             if at_once:
-                self._leave(key, body)
+                self._leave(asked)
             else:
                 threading.Thread(
-                    target=self._leave_at_boundary, args=(key, body), name="handover", daemon=True
+                    target=self._leave_at_boundary, args=(asked,), name="handover", daemon=True
                 ).start()
         except BaseException:
             self._stay()
             raise
 
-    def _leave(self, key: str, body: Mapping[str, Any]) -> None:
+    def _leave(self, asked: Submission) -> None:
         """Hand over. No step is under way and none begins; the newer agent finds in the journal
         what is unfinished.
         """
-        self._executor.event(key, "", "done")
-        self._hand_over(body)
+        self._executor.event(asked.key, "", "done")
+        self._hand_over()
 
-    def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
+    def _leave_at_boundary(self, asked: Submission) -> None:
         """Wait for a safe point and leave there, or journal that this agent stays."""
         try:
             self._executor.event(
-                key, "", "started", detail="waiting for the end of the step that is under way"
+                asked.key, "", "started", detail="waiting for the end of the step that is under way"
             )
             if self._executor.safe_points.hold(BOUNDARY_S):
-                self._leave(key, body)
+                self._leave(asked)
                 return
             self._executor.event(
-                key,
+                asked.key,
                 "",
                 "busy",
                 detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays",

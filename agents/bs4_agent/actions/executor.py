@@ -16,6 +16,7 @@ from bs4_agent.actions.kind import Kind, Plan, SteppedPlan
 from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
+from bs4_agent.actions.submission import Submission
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import (
@@ -58,20 +59,19 @@ class ActionExecutor:
         self.locks = RunLocks(book.ledger, self.safe_points)
         self._threads: list[threading.Thread] = []
 
-    def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        """Journal that the action `key` on `run` is accepted, and return once the record is on
-        disk. `body` is the action as it was submitted, `who` is the person, and `fields` are added
-        to the record.
+    def accept(self, asked: Submission, run: str, **fields: Any) -> None:
+        """Journal that the action `asked` on `run` is accepted, and return once the record is on
+        disk. `fields` are added to the record.
         """
         self.book(
             "action",
             sync=True,
-            action=key,
-            kind=body.get("kind"),
-            who=who,
+            action=asked.key,
+            kind=asked.body.get("kind"),
+            who=asked.who,
             run=run,
             event="accepted",
-            body=dict(body),
+            body=dict(asked.body),
             **fields,
         )
 
@@ -106,31 +106,27 @@ class ActionExecutor:
 
     # Planned actions
 
-    def plan(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action `key` of the person `who`, and make and journal the plan that
-        `body` asks for on a thread of its own. Raises BadRequest if the request is malformed. If
-        there is no plan for another reason, the journal says why.
+    def plan(self, kind: Kind[S], asked: Submission) -> None:
+        """Journal the plan action `asked`, and make and journal its plan on a thread of its own.
+        Raises BadRequest if the request is malformed. If there is no plan for another reason, the
+        journal says why.
         """
-        self.start("", key, self._planning(kind, key, body, who))
+        self.start("", asked.key, self._planning(kind, asked))
 
-    def plan_now(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> S | None:
+    def plan_now(self, kind: Kind[S], asked: Submission) -> S | None:
         """Do what `plan` does, on the caller's thread, and return the plan or None."""
-        return self._planning(kind, key, body, who)()
+        return self._planning(kind, asked)()
 
-    def _planning(
-        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str
-    ) -> Callable[[], S | None]:
+    def _planning(self, kind: Kind[S], asked: Submission) -> Callable[[], S | None]:
         """Journal a plan action, and return a function that makes and journals its plan."""
-        run, make = kind.asked(body)
-        name = kind.plan_name(body)
-        self.accept(key, body, who, run, playbook=name)
+        key, (run, make) = asked.key, kind.asked(asked)
+        name = kind.plan_name(asked)
+        self.accept(asked, run, playbook=name)
         return lambda: self.journal_plan(key, name, run, lambda: make(key))
 
-    def confirm(
-        self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str, payload: bytes
-    ) -> None:
-        """Accept the action `key` of the person `who`, whose plan has the hash `body["plan_hash"]`,
-        and carry it out on a thread of its own. `payload` holds secrets and is not journalled.
+    def confirm(self, kind: Kind[S], asked: Submission) -> None:
+        """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
+        it out on a thread of its own.
 
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
@@ -138,8 +134,9 @@ class ActionExecutor:
         this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
         keeps no secret.
         """
-        view = self.kept_plan(body, kind.plan_name(body), kind.planner)
-        kind.refuse(body, view)
+        key = asked.key
+        view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
+        kind.refuse(asked, view)
         try:
             confirmed = kind.read(view.plan)
         except UNREADABLE as error:
@@ -148,14 +145,12 @@ class ActionExecutor:
                 "and confirm that."
             ) from error
         with self.locks.holding(kind.hold(view.run), key):
-            plan = self.made_again(view, who, lambda: kind.again(key, confirmed))
+            plan = self.made_again(view, asked.who, lambda: kind.again(key, confirmed))
             kept = view.plan if kind.keeps_confirmed else plan.as_dict()
             try:
-                kind.keep(key, plan, payload)
+                kind.keep(key, plan, asked.payload)
                 self.accept(
-                    key,
-                    {**body, "plan": kept},
-                    who,
+                    asked.planned(kept),
                     view.run,
                     **kind.fields(plan, view.plan_hash),
                     steps=step_fields(plan.steps),
@@ -271,13 +266,13 @@ class ActionExecutor:
         self.event(key, run, "done", result={"plan_hash": plan_hash})
         return plan_hash
 
-    def kept_plan(self, body: Mapping[str, Any], kind: str, command: str) -> PlanView:
-        """Return the journalled plan of this `kind` that the submission `body` confirms by its
+    def kept_plan(self, asked: Submission, kind: str, command: str) -> PlanView:
+        """Return the journalled plan of this `kind` that the submission `asked` confirms by its
         `plan_hash`. `command` is the console command that makes plans of this kind; error messages
         name it. Raises Refused if there is no such plan, or if the body names another run than the
         plan's.
         """
-        plan_hash = str(body.get("plan_hash"))
+        plan_hash = str(asked.body.get("plan_hash"))
         view = self.ledger.plans.get(plan_hash)
         if view is None or view.refused:
             raise Refused(
@@ -289,7 +284,7 @@ class ActionExecutor:
                 f"That plan is of {view.playbook}, not of {kind}; make one with `{command}` "
                 "and confirm that."
             )
-        run = body.get("run", view.run)
+        run = asked.body.get("run", view.run)
         if run != view.run:
             raise Refused(
                 f"That plan is for {view.run or 'the pod'}, not for {str(run)[:100]}; make one "
@@ -312,7 +307,7 @@ class ActionExecutor:
             return plan
         key = ulid()
         body = {"key": key, "kind": "plan", "again": view.plan_hash}
-        self.accept(key, body, who, run, playbook=kind)
+        self.accept(Submission(key, body, who), run, playbook=kind)
         look = f"look at the new plan {self._journal_made(key, kind, run, plan)[:16]}"
         if expired:
             raise PlanExpired(
@@ -343,23 +338,21 @@ class ActionExecutor:
 
     def begin(
         self,
-        key: str,
-        body: Mapping[str, Any],
-        who: str,
+        asked: Submission,
         run: str,
         work: Callable[[], object],
         *,
         first: bool = False,
         **fields: Any,
     ) -> None:
-        """Let the action `key` hold `run`, accept it, and do its `work` on a thread of its own.
+        """Let the action `asked` hold `run`, accept it, and do its `work` on a thread of its own.
         `first` is True for a stop, which is accepted although another action holds the run, and
         holds it next. `fields` are added to the record of acceptance. Raises Busy if another
         action, or for a stop another stop, holds the run.
         """
-        with self.locks.holding(run, key, first=first):
-            self.accept(key, body, who, run, **fields)
-            self.start(run, key, work)
+        with self.locks.holding(run, asked.key, first=first):
+            self.accept(asked, run, **fields)
+            self.start(run, asked.key, work)
 
     def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> bool:
         """Do the `work` that is left of an action that was under way when the agent restarted, on a
@@ -414,7 +407,7 @@ class ActionExecutor:
         """
         key = ulid()
         with self.lock, self.locks.holding(run, key):
-            self.accept(key, body, who, run, steps=list(steps))
+            self.accept(Submission(key, body, who), run, steps=list(steps))
         self._guarded(run, key, lambda: work(key), self.book.append_unless_ended)
         if self.ledger.actions[key].ended:
             return ""

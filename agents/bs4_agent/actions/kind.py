@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.errors import BadRequest
+from bs4_agent.actions.submission import Submission
 from bs4_agent.ledger import PlanView
 from bs4_agent.playbooks.pod_actions import Planned
 
@@ -84,8 +84,8 @@ class Kind(ABC, Generic[P]):
     steps: ClassVar[Mapping[str, Any]]
     keeps_confirmed: ClassVar[bool] = False
 
-    def plan_name(self, body: Mapping[str, Any]) -> str:
-        """Return the name under which the plan that `body` asks for or confirms is journalled.
+    def plan_name(self, asked: Submission) -> str:
+        """Return the name under which the plan that `asked` asks for or confirms is journalled.
         Raises an AgentError if there is no such plan.
         """
         return self.name
@@ -97,8 +97,8 @@ class Kind(ABC, Generic[P]):
         return run
 
     @abstractmethod
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], P]]:
-        """Return the run for which `body` asks for a plan ("" for none), and a function that makes
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], P]]:
+        """Return the run for which `asked` asks for a plan ("" for none), and a function that makes
         the plan for the action with the given key. Making a plan changes nothing on the pod; it
         may take long, and may raise an AgentError that says why there is no plan. Raises
         BadRequest, at once, if the request is malformed.
@@ -126,9 +126,9 @@ class Kind(ABC, Generic[P]):
         if a stop ends it meanwhile.
         """
 
-    def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
+    def refuse(self, asked: Submission, view: PlanView) -> None:
         """Raise Refused if the journalled plan `view` may not be carried out, or not without
-        something more in the submission `body`.
+        something more in the submission `asked`.
         """
 
     def fields(self, plan: P, plan_hash: str) -> dict[str, Any]:
@@ -147,11 +147,3 @@ class Kind(ABC, Generic[P]):
         """Delete what `keep` has stored, because the action has ended or does not begin. May be
         called more than once.
         """
-
-
-def table(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the table `name` of the body of a plan action. Raises BadRequest if it is none."""
-    found = body[name]
-    if not isinstance(found, Mapping):
-        raise BadRequest(f"`{name}` of a plan is a table; send it so.")
-    return found

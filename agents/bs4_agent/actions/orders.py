@@ -4,10 +4,10 @@ happens at once, so no run is held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
@@ -26,68 +26,69 @@ class Orders:
         self.on_keep: Callable[[], None] = lambda: None
         self.on_sync: Callable[[], None] = lambda: None
 
-    def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Set the mode (observe, ask or auto) of the body's `playbook` for the body's `run`, on
-        behalf of `who`. `payload` is not used. Raises UnknownRun or UnknownPlaybook, BadRequest for
-        another mode, and Refused for `auto` if a person must look first before this playbook is
-        carried out.
+    def mode(self, asked: Submission) -> None:
+        """Set the mode (observe, ask or auto) of the body's `playbook` for the body's `run`. Raises
+        UnknownRun or UnknownPlaybook, BadRequest for another mode, and Refused for `auto` if a
+        person must look first before this playbook is carried out.
         """
-        run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
-        mode = body.get("mode")
+        run, playbook = self._run(asked), self._library.get(str(asked.body.get("playbook")))
+        mode = asked.body.get("mode")
         if mode not in MODES:
             raise BadRequest(f"{mode!r} is no mode; choose {', '.join(MODES)}.")
         if mode == "auto" and not playbook.automatic:
             raise Refused(
                 f"{playbook.id} is never automatic: a person must look first. Choose ask."
             )
-        self._executor.accept(key, body, who, run)
-        self._executor.book("mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=who)
-        self._executor.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
+        self._executor.accept(asked, run)
+        self._executor.book(
+            "mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=asked.who
+        )
+        self._executor.event(
+            asked.key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}"
+        )
 
-    def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Give the standing order how many complete checkpoints of the run `body["run"]` stay on
-        the disk (`body["last"]`), or take the order back if `body["off"]` is true. Retention
-        follows the order from now on, also after a restart of the agent. `payload` is not used.
-        Raises UnknownRun, or BadRequest if `body` is malformed; see
-        `checkpoints.orders.order_fields` for its other fields.
+    def keep(self, asked: Submission) -> None:
+        """Give the standing order how many complete checkpoints of the body's `run` stay on the
+        disk (`last`), or take the order back if `off` is true. Retention follows the order from now
+        on, also after a restart of the agent. Raises UnknownRun, or BadRequest if the body is
+        malformed; see `checkpoints.orders.order_fields` for its other fields.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
-        run, fields = self._run(body), orders.order_fields(body)
-        self._executor.accept(key, body, who, run)
-        self._executor.book("order", sync=True, run=run, who=who, **fields)
+        run, fields = self._run(asked), orders.order_fields(asked.body)
+        self._executor.accept(asked, run)
+        self._executor.book("order", sync=True, run=run, who=asked.who, **fields)
         said = f"nothing of {run} is freed any more"
         if fields["last"]:
             said = f"the {fields['last']} newest complete checkpoints of {run} stay"
-        self._executor.event(key, run, "done", detail=said)
+        self._executor.event(asked.key, run, "done", detail=said)
         self.on_keep()
 
-    def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Give the standing order that the checkpoints of the run `body["run"]` are copied to the
-        place `body["to"]` in an object store, or take the order back if `body["off"]` is true. The
-        agent follows the order from now on, also after a restart. `payload` is not used. Raises
-        UnknownRun, or BadRequest if `body` is malformed; see `checkpoints.sync_order.order_fields`
-        for its other fields.
+    def sync(self, asked: Submission) -> None:
+        """Give the standing order that the checkpoints of the body's `run` are copied to the place
+        `to` in an object store, or take the order back if `off` is true. The agent follows the
+        order from now on, also after a restart. Raises UnknownRun, or BadRequest if the body is
+        malformed; see `checkpoints.sync_order.order_fields` for its other fields.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
-        run, fields = self._run(body), sync_order.order_fields(body)
-        self._executor.accept(key, body, who, run)
-        self._executor.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
+        run, fields = self._run(asked), sync_order.order_fields(asked.body)
+        self._executor.accept(asked, run)
+        self._executor.book("sync", sync=True, run=run, event="ordered", who=asked.who, **fields)
         to = fields["to"]
         said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
-        self._executor.event(key, run, "done", detail=said)
+        self._executor.event(asked.key, run, "done", detail=said)
         self.on_sync()
 
-    def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Journal the body's `text` as a note of the person `who` about the body's `run`. Text
-        after the first 2,000 characters is left out. `payload` is not used. Raises UnknownRun.
+    def note(self, asked: Submission) -> None:
+        """Journal the body's `text` as a note of the person about the body's `run`. Text after
+        the first 2,000 characters is left out. Raises UnknownRun.
         """
-        run, text = self._run(body), str(body.get("text", ""))[:2000]
-        self._executor.accept(key, body, who, run)
-        self._executor.book("note", run=run, text=text, who=who)
-        self._executor.event(key, run, "done")
+        run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
+        self._executor.accept(asked, run)
+        self._executor.book("note", run=run, text=text, who=asked.who)
+        self._executor.event(asked.key, run, "done")
 
-    def _run(self, body: Mapping[str, Any]) -> str:
+    def _run(self, asked: Submission) -> str:
         """Return the name of the body's run. Raises UnknownRun."""
-        return self._pod.runs.get(str(body.get("run"))).name
+        return self._pod.runs.get(str(asked.body.get("run"))).name

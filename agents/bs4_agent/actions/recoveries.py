@@ -7,6 +7,7 @@ import time
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.kind import Kind
 from bs4_agent.actions.stops import stopped_since
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.playbooks.compiled import Library
@@ -84,7 +85,7 @@ class Recoveries:
         """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""
         key, who = ulid(), f"mode {mode}"
         asked = {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident}
-        plan = self._executor.plan_now(self._recovery, key, asked, who)
+        plan = self._executor.plan_now(self._recovery, Submission(key, asked, who))
         playbook = self._library.get(playbook_id)
         if mode != "auto" or plan is None or not playbook.automatic:
             return
@@ -101,7 +102,7 @@ class Recoveries:
             with self._executor.lock:
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
-                self._executor.confirm(self._recovery, confirmed, body, who, b"")
+                self._executor.confirm(self._recovery, Submission(confirmed, body, who))
 
     def _refuse_stopped(self, run: str) -> None:
         """Raise Refused if a person has stopped the run since its newest attempt began. Then only a

@@ -4,10 +4,10 @@ action early and goes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import Busy, Cancelled, PlanChanged
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.pod import Pod
@@ -27,29 +27,26 @@ class Stops:
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
-    def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the stop `key` of the run `body["run"]` for the person `who`, and carry it out on
-        a thread of its own. If another action holds the run, that action is ended early or waited
-        for. If the step that the other action is in takes longer than 30 seconds, the journal says
-        that the stop is refused. `payload` is not used.
+    def accept(self, asked: Submission) -> None:
+        """Accept a stop of the body's `run`, and carry it out on a thread of its own. If another
+        action holds the run, that action is ended early or waited for. If the step that the other
+        action is in takes longer than 30 seconds, the journal says that the stop is refused.
 
         Raises UnknownRun, or Busy if another stop of the run is under way. Raises PlanChanged if
         the body's `attempt`, the number of the attempt that a person wants to stop, is not the
         newest one of the run.
         """
-        run = self._pod.runs.get(str(body.get("run"))).name
+        run = self._pod.runs.get(str(asked.body.get("run"))).name
         attempt = self._executor.attempt(run)
-        if body.get("attempt", attempt) != attempt:
+        if asked.body.get("attempt", attempt) != attempt:
             raise PlanChanged(
                 f"{run} is in attempt {attempt} by now, and the stop of another one was "
                 "confirmed; look at it and stop it again."
             )
         self._executor.begin(
-            key,
-            body,
-            who,
+            asked,
             run,
-            lambda: self._carry_out(key, run, who),
+            lambda: self._carry_out(asked.key, run, asked.who),
             first=True,
             steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
         )

@@ -16,6 +16,7 @@ from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
 from bs4_agent.actions.steps import told
 from bs4_agent.actions.stops import Stops
+from bs4_agent.actions.submission import Submission
 from bs4_agent.book import Book
 from bs4_agent.errors import AgentError, BadRequest, KeyReused, Refused
 from bs4_agent.ids import is_key
@@ -24,9 +25,9 @@ from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.streams.segments import SegmentStream
 
-#: A function that gets the key, body, person and payload under the executor's lock. It refuses, or
-#: journals `accepted` and starts the work.
-Take = Callable[[str, Mapping[str, Any], str, bytes], None]
+#: A function that is called under the executor's lock. It refuses, or journals `accepted` and
+#: starts the work.
+Take = Callable[[Submission], None]
 
 
 class Actions:
@@ -40,7 +41,7 @@ class Actions:
         library: Library,
         book: Book,
         journal: SegmentStream,
-        hand_over: Callable[[Mapping[str, Any]], None],
+        hand_over: Callable[[], None],
     ) -> None:
         self.executor = executor = ActionExecutor(book, pod.runs)
         self._journal, self._home = journal, pod.runs.home
@@ -115,7 +116,7 @@ class Actions:
                     f"Action key {key} was used for something else already; make a new one."
                 )
             try:
-                take(key, body, who, payload)
+                take(Submission(key, body, who, payload))
             except (AgentError, OSError) as error:
                 if key not in self.executor.ledger.actions:
                     raise told(error) from error
@@ -148,33 +149,34 @@ class Actions:
             else:
                 go_on(action)
 
-    def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+    def _plan(self, asked: Submission) -> None:
         """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
+        body = asked.body
         if body.get("launch") is not None:
-            self._attempts.plan_launch(key, body, who)
+            self._attempts.plan_launch(asked)
             return
         name = next((name for name in NAMES if body.get(name) is not None), "playbook")
-        self.executor.plan(self.kinds.get(name), key, body, who)
+        self.executor.plan(self.kinds.get(name), asked)
 
-    def _confirm(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+    def _confirm(self, asked: Submission) -> None:
         """Accept an action whose plan a person has confirmed by its hash."""
-        self.executor.confirm(self.kinds.get(body["kind"]), key, body, who, payload)
+        self.executor.confirm(self.kinds.get(asked.body["kind"]), asked)
 
     def _resume(self, action: ActionView) -> None:
         """Continue an action by the steps of its plan."""
         self.executor.resume(self.kinds.get(action.kind), action)
 
-    def _end_setup(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the action `key` of the person `who` that ends the command of a set-up, restore or
-        merge, and end it on a thread of its own. The journal says how it ended.
+    def _end_setup(self, asked: Submission) -> None:
+        """Accept the action that ends the command of a set-up, restore or merge, and end it on a
+        thread of its own. The journal says how it ended.
         """
 
         def work() -> None:
-            event = functools.partial(self.executor.event, key, "")
+            event = functools.partial(self.executor.event, asked.key, "")
             event("done", detail=self.kinds.jobs.end(lambda text: event("started", detail=text)))
 
-        self.executor.accept(key, body, who, "")
-        self.executor.start("", key, work)
+        self.executor.accept(asked, "")
+        self.executor.start("", asked.key, work)
 
     def _forget_secrets(self) -> None:
         """Delete from the pod the secrets of all set-ups that have ended or that the journal does
@@ -188,11 +190,11 @@ class Actions:
                 home, {key for key, action in actions.items() if not action.ended}
             )
 
-    def _release(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+    def _release(self, asked: Submission) -> None:
         """Note that a console holds the journal up to `cursor`. This is not journalled: it says
         nothing about the pod.
         """
-        self._journal.release(str(body.get("cursor")))
+        self._journal.release(str(asked.body.get("cursor")))
 
 
 def _identity(body: Mapping[str, Any]) -> dict[str, Any]:

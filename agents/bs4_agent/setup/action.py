@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway, table
+from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.submission import Submission
 from bs4_agent.jobs import Jobs
 from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
@@ -35,11 +36,11 @@ class SetUp(Kind[SetupPlan]):
         """Return what every set-up of this pod holds, so that there is one at a time."""
         return HOLD
 
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], SetupPlan]]:
-        """Return "" and a function that makes the plan of a set-up by the recipe `body["setup"]`.
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], SetupPlan]]:
+        """Return "" and a function that makes the plan of a set-up by the body's recipe `setup`.
         Raises BadRequest if the recipe is malformed.
         """
-        recipe = read(table(body, NAME))
+        recipe = read(asked.table(NAME))
         return "", lambda key: make(self._place, recipe, key)
 
     def read(self, data: Mapping[str, Any]) -> SetupPlan:

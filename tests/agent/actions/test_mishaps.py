@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bs4_agent.actions import executor as module
 from bs4_agent.actions.departure import Departure
+from bs4_agent.actions.submission import Submission
 from bs4_agent.errors import AgentError, Busy, SpoolFull, StepFailed
 from bs4_agent.ids import ulid
 from bs4_agent.streams.segments import segments
@@ -178,7 +178,7 @@ def left_by_an_earlier_life(root: Path, *keys: str) -> None:
         plan = agent.book.ledger.plans[agent.plan()].plan
         for key in keys:
             body = {"key": key, "kind": KIND, "run": "demo"}
-            agent.executor.accept(key, {**body, "plan": plan}, "bob", "demo")
+            agent.executor.accept(Submission(key, {**body, "plan": plan}, "bob"), "demo")
 
 
 def test_actions_are_gone_on_with_once_however_often_that_is_asked_for(tmp_path: Path) -> None:
@@ -281,8 +281,8 @@ def test_a_confirmation_that_needs_a_file_which_cannot_be_read_is_answered(
 def test_an_order_that_was_accepted_and_found_no_room_fails_in_the_journal(
     agent: ToyAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def note(key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        agent.executor.accept(key, body, who, "")
+    def note(asked: Submission) -> None:
+        agent.executor.accept(asked, "")
         raise SpoolFull("The disk is full.")
 
     monkeypatch.setattr(agent.actions, "_kinds", {"note": note})
@@ -295,13 +295,13 @@ def test_an_order_that_was_accepted_and_found_no_room_fails_in_the_journal(
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("no thread")])
 def test_an_agent_that_cannot_leave_goes_on(agent: ToyAgent, error: Exception) -> None:
-    def hand_over(body: Mapping[str, Any]) -> None:
+    def hand_over() -> None:
         raise error
 
     departure = Departure(agent.executor, hand_over)
     for _ in range(2):
         with pytest.raises(type(error)):
-            departure.accept(ulid(), {"kind": "handover"}, "bob", b"")
+            departure.accept(Submission(ulid(), {"kind": "handover"}, "bob"))
     assert agent.ended(agent.confirm(agent.plan())).state == "done"
 
 

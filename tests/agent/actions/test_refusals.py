@@ -10,6 +10,7 @@ import pytest
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.locks import _busy
+from bs4_agent.actions.submission import Submission
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import Refused
 from bs4_agent.ledger import ActionView, PlanView
@@ -54,7 +55,10 @@ def action(kind: str) -> ActionView:
 
 def kept(plan_hash: str, *plans: PlanView, kind: str = "step-desync", **more: str) -> PlanView:
     return ActionExecutor.kept_plan(
-        executor(*plans), {"plan_hash": plan_hash, **more}, kind, "playbook plan"
+        executor(*plans),
+        Submission("", {"plan_hash": plan_hash, **more}, "anna"),
+        kind,
+        "playbook plan",
     )
 
 

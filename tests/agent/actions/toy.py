@@ -16,6 +16,7 @@ import pytest
 
 from bs4_agent.actions import kinds
 from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.submission import Submission
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
@@ -82,7 +83,7 @@ class Toy(Kind[ToyPlan]):
         self.on_reached: Callable[[], object] = lambda: None
         self.kept: set[str] = set()
 
-    def plan_name(self, body: Mapping[str, Any]) -> str:
+    def plan_name(self, asked: Submission) -> str:
         return self.name
 
     def make(self) -> ToyPlan:
@@ -90,7 +91,7 @@ class Toy(Kind[ToyPlan]):
         planned = [Planned("write", name, f"touch {name}", {}, [], {}) for name in FILES]
         return ToyPlan(planned, time.monotonic() + 60.0)
 
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], ToyPlan]]:
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], ToyPlan]]:
         return "demo", lambda key: self.make()
 
     def read(self, data: Mapping[str, Any]) -> ToyPlan:

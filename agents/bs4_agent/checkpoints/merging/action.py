@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway, table
+from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
+from bs4_agent.playbooks.pod_actions import Planned, Target, picked, steps_as_dicts
 from bs4_agent.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -123,7 +124,7 @@ class RunMerger:
         """Return True if this action has already produced the merged model."""
         return context.merging.merged(context.prepared, context.action)
 
-    def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: MergeContext, planned: Planned) -> Sequence[Target]:
         """Return an empty list. The process of the merger itself checks the checkpoint, while it
         protects it against removal.
         """
@@ -133,7 +134,7 @@ class RunMerger:
         self,
         context: MergeContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Run the merger to its end and return a sentence about the result. `say` receives progress
@@ -152,7 +153,7 @@ class Place:
         """Return True if this action has already moved the model to its final directory."""
         return context.merging.placed(context.prepared, context.action)
 
-    def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: MergeContext, planned: Planned) -> Sequence[Target]:
         """Return one target: the directory that will be created for the model."""
         return [{"path": str(context.prepared.target)}]
 
@@ -160,7 +161,7 @@ class Place:
         self,
         context: MergeContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Move the model to its final directory and return a sentence about the result. Raises the
@@ -186,12 +187,12 @@ class Merge(Kind[MergePlan]):
         """
         return f"the merge of {run}"
 
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run in the request `body["merge"]`, and a function that makes the plan. Raises
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], MergePlan]]:
+        """Return the run in the body's request `merge`, and a function that makes the plan. Raises
         BadRequest if the request is malformed.
         """
-        asked = MergeRequest.read(table(body, NAME))
-        return asked.run, lambda key: make(self._merging, asked)
+        request = MergeRequest.read(asked.table(NAME))
+        return request.run, lambda key: make(self._merging, request)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:
         """Return the plan in a dictionary that its `as_dict` has written."""

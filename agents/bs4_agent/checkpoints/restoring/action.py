@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway, table
+from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
@@ -18,6 +19,7 @@ from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
     Planned,
+    Target,
     hashed_steps,
     picked,
     steps_as_dicts,
@@ -204,7 +206,7 @@ class Fetch:
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
-    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Target]:
         """Return an empty list: fetching changes nothing that exists on the pod. Raises Refused if
         the run is running.
         """
@@ -215,7 +217,7 @@ class Fetch:
         self,
         context: RestoreContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Fetch the files and return a sentence about the result. `say` receives progress messages
@@ -236,7 +238,7 @@ class Put:
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
 
-    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+    def check(self, context: RestoreContext, planned: Planned) -> Sequence[Target]:
         """Return the directories that are in the way and will be moved into the run's trash. Raises
         PlanChanged if one of them was not there when the plan was made.
         """
@@ -252,7 +254,7 @@ class Put:
         self,
         context: RestoreContext,
         planned: Planned,
-        targets: Sequence[Mapping[str, Any]],
+        targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
         """Move the files to their final place and return a sentence about the result. Raises the
@@ -275,12 +277,12 @@ class Restore(Kind[RestorePlan]):
     def __init__(self, restoring: Restoring, runs: Runs) -> None:
         self._restoring, self._runs = restoring, runs
 
-    def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], RestorePlan]]:
-        """Return the run in the request `body["restore"]`, and a function that searches the store
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], RestorePlan]]:
+        """Return the run in the body's request `restore`, and a function that searches the store
         and makes the plan. Raises BadRequest if the request is malformed.
         """
-        asked = RestoreRequest.read(table(body, NAME))
-        return asked.run, lambda key: make(self._restoring, self._runs, asked)
+        request = RestoreRequest.read(asked.table(NAME))
+        return request.run, lambda key: make(self._restoring, self._runs, request)
 
     def read(self, data: Mapping[str, Any]) -> RestorePlan:
         """Return the plan in a dictionary that its `as_dict` has written."""

@@ -1,0 +1,33 @@
+"""What a console submits: an action with its key, its fields, and the person who wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bs4_agent.errors import BadRequest
+
+
+@dataclass(frozen=True)
+class Submission:
+    """An action as it was submitted. `key` is its key (a ULID). `body` has its `kind` and the
+    fields of that kind, as the console has sent them, so each is checked where it is read. `who` is
+    the person, for the journal. `payload` holds the secrets of a set-up and is not journalled.
+    """
+
+    key: str
+    body: Mapping[str, Any]
+    who: str
+    payload: bytes = field(default=b"", repr=False)
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """Return the body's table `name`. Raises BadRequest if it is none."""
+        found = self.body[name]
+        if not isinstance(found, Mapping):
+            raise BadRequest(f"`{name}` of a plan is a table; send it so.")
+        return found
+
+    def planned(self, plan: Mapping[str, Any]) -> Submission:
+        """Return the submission with the plan that is carried out as its field `plan`."""
+        return replace(self, body={**self.body, "plan": plan})
