@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from bs4_agent.actions.steps import Recorder
 from bs4_agent.clock import stamp
@@ -28,17 +27,28 @@ LOOK_S = 0.6
 NAME = "intent.json"
 
 
-def write(
-    home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
-) -> list[dict[str, Any]]:
+class Intent(TypedDict, total=False):
+    """How far a run had come when the agent was ordered to end."""
+
+    run: str
+    attempt: int
+    local_step: int | None
+    """The newest step on the pod whose files verify."""
+    local_known: bool
+    """False if the disk did not answer in time."""
+    remote_step: int | None
+    """The newest step that was verified in the store."""
+    t: float | None
+    """Wall seconds since 1970 of the order, once it is read back."""
+    signal: str | None
+    """The name of the signal, once it is read back."""
+
+
+def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str) -> list[Intent]:
     """Save how far each living run has come, because the agent was ordered to end by the signal
     named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are
     written to the journal by `record`, and saved in the agent's home twice: first with what the
     agent has in memory, then with what a scan of the checkpoint files finds.
-
-    An entry has `run`, `attempt`, `local_step` (the newest step on the pod whose files verify),
-    `local_known` (False if the disk did not answer in time) and `remote_step` (the newest step that
-    was verified in the store).
     """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
@@ -48,13 +58,13 @@ def write(
     )
     looking.start()
     looking.join(LOOK_S)
-    entries = [dict(entry) for entry in entries]
+    entries = [entry.copy() for entry in entries]
     _keep(home, signal, entries)
     record("intent", sync=True, event="leaving", signal=signal, runs=entries)
     return entries
 
 
-def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
+def intent_of(home: Home, run: str, attempt: int) -> Intent | None:
     """Return the entry that `write` saved for this attempt when the agent was last ordered to end,
     with `t` (wall-clock seconds since 1970) and `signal` (the signal's name) added. Return None if
     nothing was saved, or only entries of other attempts.
@@ -62,11 +72,13 @@ def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():
         if (entry.get("run"), entry.get("attempt")) == (run, attempt):
-            return {**entry, "t": told.get("t"), "signal": told.get("signal")}
+            found: Intent = entry
+            found["t"], found["signal"] = told.get("t"), told.get("signal")
+            return found
     return None
 
 
-def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
+def _entry(run: Run, ledger: Ledger) -> Intent:
     """Return the entry of the run with what is in memory."""
     synced = ledger.syncs.get(run.name)
     return {
@@ -78,12 +90,12 @@ def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _keep(home: Home, signal: str, entries: list[dict[str, Any]]) -> None:
+def _keep(home: Home, signal: str, entries: list[Intent]) -> None:
     """Write the entries to the file."""
     write_json(home.root / NAME, {**stamp(), "signal": signal, "runs": entries})
 
 
-def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
+def _look(runs: Runs, living: list[Run], entries: list[Intent]) -> None:
     """Scan the files of the living runs and add the result to their entries, for at most `LOOK_S`
     seconds.
     """

@@ -103,7 +103,7 @@ class Prepared:
         """Return the directory in which the merger works. It is beside `target`."""
         return staging_of(self.target)
 
-    def order(self) -> dict[str, Any]:
+    def order(self) -> worker.MergeOrder:
         """Return the merge as data for the separate program that carries it out. The action's key
         is not included.
         """

@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.checkpoints import holds
 from bs4_agent.checkpoints.inventory import size_of
@@ -48,13 +48,11 @@ def main(arguments: Sequence[str]) -> int:
     describes the merge, and the file to which the result or the error is written. Return the exit
     code: 0, or 1 if the merge failed.
     """
-    order, answer = read_json(Path(arguments[0])), Path(arguments[1])
+    answer = Path(arguments[1])
     os.nice(10)  # a run that trains on this machine comes first
     signal.signal(signal.SIGTERM, _stopped)
     try:
-        if order is None:
-            raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
-        told = _merge(Home.from_environment(), order)
+        told = _merge(Home.from_environment(), _order_at(Path(arguments[0])))
     except (AgentError, OSError) as error:
         failure = _failure(error)
         write_json(answer, {"error": failure})
@@ -64,7 +62,46 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
+class MergeOrder(TypedDict):
+    """A merge as data for the separate program that carries it out; see `merge.Prepared`."""
+
+    run: str
+    step: int
+    source: str
+    target: str
+    staging: str
+    commands: Sequence[Sequence[str]]
+    cwd: str
+    inside: bool
+    files: Mapping[str, Sequence[int]]
+
+
+class WorkerOrder(MergeOrder):
+    """The order as the agent writes it for this program."""
+
+    key: str
+    """The action's key."""
+    environment: Mapping[str, str]
+
+
+class Merged(TypedDict):
+    """What a merge has made."""
+
+    bytes: int
+    files: int
+    """How many files."""
+
+
+def _order_at(path: Path) -> WorkerOrder:
+    """Return the order that the agent wrote. Raises StepFailed if it is not there."""
+    found: Any = read_json(path)
+    if found is None:
+        raise StepFailed(f"{path} is not there; make a new plan.")
+    order: WorkerOrder = found
+    return order
+
+
+def _merge(home: Home, order: WorkerOrder) -> Merged:
     """Merge in the staging directory, which is locked meanwhile, and return the result."""
     staging, source = Path(order["staging"]), Path(order["source"])
     with (
@@ -96,7 +133,7 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
         os.close(owner)
 
 
-def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> dict[str, Any]:
+def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged:
     """Run the commands, check their output, and return its bytes and number of files."""
     _refuse_changed(order, source)
     if order["inside"]:
@@ -148,7 +185,7 @@ def stamp(source: Path) -> dict[str, list[int]]:
     return found
 
 
-def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
+def _refuse_changed(order: WorkerOrder, source: Path) -> None:
     """Raise PlanChanged if the step's files are not as they were planned."""
     try:
         now = stamp(source)
@@ -161,7 +198,7 @@ def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
         )
 
 
-def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
+def _run(argv: Sequence[str], order: WorkerOrder, owner: int, which: str) -> None:
     """Run one command to its end. Raises StepFailed if its exit code is not 0."""
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
     # It gets no GPU: a context on one would take memory from a run that trains there.

@@ -20,11 +20,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
@@ -107,7 +107,31 @@ def main() -> int:
     return 0
 
 
-def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: WorkerOutput) -> None:
+class UploadJob(TypedDict, total=False):
+    """What the agent orders in one job; the top of this module has the form."""
+
+    run: str
+    to: str
+    """A place in an object store."""
+    home: str
+    spec: Mapping[str, Any]
+    attempt: int
+    resumed: Any
+    steps: Sequence[int]
+    point: Any
+    weights: bool
+    rate: int | None
+    """Bytes per second at most."""
+    keep_remote: int
+    milestones: int
+    wandb: dict[str, str]
+    launch: Any
+    """What `Launched.as_dict` returns, or None."""
+    others: Mapping[str, str]
+    look: bool
+
+
+def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput) -> None:
     """Carry out one upload job in the order: upload its steps, newest first; upload logs and crash
     reports; then, if the job orders it, remove old steps from the store and list what is there.
     `job` is the dictionary that the agent sent, and `tell` writes the events.
@@ -181,7 +205,7 @@ class _Source:
     def __init__(
         self,
         home: Home,
-        job: Mapping[str, Any],
+        job: UploadJob,
         trainer: Trainer,
         spec: LaunchSpec,
         tell: WorkerOutput,
@@ -258,7 +282,7 @@ def _look(store: Store, layout: Layout, tell: WorkerOutput) -> None:
     )
 
 
-def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: WorkerOutput) -> None:
+def _prune(store: Store, layout: Layout, job: UploadJob, tell: WorkerOutput) -> None:
     """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
     is the console's work and no failure.
     """
@@ -277,7 +301,7 @@ def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: WorkerOut
         tell("unpruned", detail=done.refused)
 
 
-def open_store(home: Home, job: Mapping[str, Any]) -> Store:
+def open_store(home: Home, job: UploadJob) -> Store:
     """Open the job's B2 bucket with the key that is stored on this pod. Raises NotApplicable if
     there is no key, and StoreAuth if other users can read the key's file.
     """
@@ -347,7 +371,7 @@ def _turn(home: Home, run: str) -> Any:
         os.close(fd)
 
 
-def _job() -> dict[str, Any]:
+def _job() -> UploadJob:
     """Return the job in the first line of standard input. It is read by its descriptor, because a
     thread that waits in sys.stdin would abort the interpreter at its end.
     """
@@ -357,7 +381,8 @@ def _job() -> dict[str, Any]:
         if not more:
             os._exit(_ORPHANED)
         raw += more
-    return dict(json.loads(raw))
+    job: UploadJob = json.loads(raw)
+    return job
 
 
 def _end_with_agent() -> None:
