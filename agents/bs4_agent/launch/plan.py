@@ -21,6 +21,7 @@ from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.pod_actions import PlannedRow
 from bs4_agent.playbooks.steps import move_run, move_steps
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import overlapping, refuse_beside, same_run
@@ -134,7 +135,7 @@ class LaunchPlan:
         """Return the paths that are moved aside, as text."""
         return [str(path) for path in self.moves]
 
-    def _steps(self, title: str) -> Sequence[dict[str, Any]]:
+    def _steps(self, title: str) -> Sequence[PlannedRow]:
         """Return the steps of the plan as they are shown."""
         steps = []
         shown: dict[str, Any]
@@ -215,7 +216,7 @@ def make(
     )
 
 
-def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> PlannedRow:
     """Return one step of a plan in dictionary form."""
     return {
         "kind": kind,

@@ -179,6 +179,22 @@ class ShownProcess(TypedDict):
     command: str
 
 
+class HashedStep(TypedDict):
+    """What the hash of a plan covers of one step; see `Planned`."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+    targets: Sequence[Target]
+
+
+class PlannedRow(HashedStep):
+    """A `Planned` as the journal holds it and a console shows it."""
+
+    title: str
+    command: str
+    shown: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Planned:
     """One step of a plan. `targets` are the concrete things that it acts on, for example [{"path":
@@ -193,19 +209,19 @@ class Planned:
     targets: Sequence[Target]
     shown: Mapping[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> PlannedRow:
         """Return the planned step as the dictionary that the journal holds and a console shows."""
         return {
             "kind": self.kind,
             "title": self.title,
             "command": self.command,
             "parameters": dict(self.parameters),
-            "targets": [dict(t) for t in self.targets],
+            "targets": [t.copy() for t in self.targets],
             "shown": dict(self.shown),
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Planned:
+    def from_dict(cls, data: PlannedRow) -> Planned:
         """Return the planned step in a dictionary that `as_dict` has written."""
         return cls(
             data["kind"],
@@ -334,19 +350,19 @@ def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: data[name] for name in names}
 
 
-def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
+def hashed_steps(steps: Sequence[Planned]) -> list[HashedStep]:
     """Return the kind, parameters and targets of each step, which the hash of their plan covers."""
-    found = []
+    found: list[HashedStep] = []
     for s in steps:
         found.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
     return found
 
 
-def steps_as_dicts(steps: Sequence[Planned]) -> list[dict[str, Any]]:
+def steps_as_dicts(steps: Sequence[Planned]) -> list[PlannedRow]:
     """Return the planned steps as the dictionaries that the journal holds and a console shows."""
     return [step.as_dict() for step in steps]
 
 
-def steps_from_dicts(rows: Sequence[Mapping[str, Any]]) -> list[Planned]:
+def steps_from_dicts(rows: Sequence[PlannedRow]) -> list[Planned]:
     """Return the planned steps in dictionaries that `steps_as_dicts` has written."""
     return [Planned.from_dict(row) for row in rows]
