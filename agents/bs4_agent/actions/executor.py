@@ -213,8 +213,8 @@ class ActionExecutor:
 
     @functools.cached_property
     def home(self) -> str:
-        """Return the id of the agent's home directory, by which this agent is told from one in
-        another home. It is a random text.
+        """Return the id of the agent's home directory, a random text. It differs between two agents
+        that have different home directories.
         """
         return self._runs.home.id()
 

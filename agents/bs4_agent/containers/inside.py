@@ -204,7 +204,7 @@ class Box:
 
 def mark() -> str:
     """Return a new random word. It is put into the environment of the processes of one launch in a
-    container, by which they can be told from all others.
+    container, so that these processes can be recognised later.
     """
     return os.urandom(16).hex()
 

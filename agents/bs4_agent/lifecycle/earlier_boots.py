@@ -65,10 +65,10 @@ def ended_with_the_pod(
     is still alive or ended for another reason. `first` is the pod's first process, or None if
     unknown.
 
-    The result is True if the attempt began before the pod's last start and either nobody recorded
-    how the attempt ended, or it ended within two minutes after the agent was told to end. `leaving`
-    is what the agent recorded of the attempt at that time, or None. A result of True is saved in
-    `directory`, the attempt's directory.
+    The result is True if the attempt began before the pod's last start, and either nobody recorded
+    how the attempt ended, or it ended within two minutes after the agent itself was ordered to end.
+    `leaving` is what the agent recorded of the attempt when it got that order, or None. A result of
+    True is saved in `directory`, the attempt's directory.
     """
     mark = directory / MARK
     if attempt.end is None:

@@ -33,8 +33,8 @@ class PortHolder:
     same_user: bool = False
 
     def line(self) -> str:
-        """Return a text for people: the pid, command and port of the process, and the name of the
-        living run to which it belongs, if any. If the process cannot be seen, the text says so.
+        """Return a text for people: the pid, command and port of the process, and, if it belongs to
+        a living run, the name of that run. If the process cannot be seen, the text says so.
         """
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"

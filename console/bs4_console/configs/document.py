@@ -33,12 +33,12 @@ class BadToml(tomllib.TOMLDecodeError):
 
 @dataclass(kw_only=True)
 class Document:
-    """One TOML config that was read.
+    """One TOML config that was read from a file.
 
     `data` has its values as nested tables. `lines` maps the path of each value, a tuple of keys and
     list indices, to its 1-based line. In a config for prime-rl of January 2026, `data` also has the
-    values of the files that its key `toml_files` names. `findings` are the problems found while
-    reading, such as a text that is not TOML.
+    values of the files that its key `toml_files` names. `findings` are the problems that were found
+    while reading, such as a text that is not TOML.
     """
 
     file: File
@@ -124,11 +124,11 @@ def read_raw(file: File) -> str:
 
 def read_toml(file: File, follow: bool = False) -> Document:
     """Read a config file and return it as a Document. If the text is not TOML, nothing is raised:
-    the Document has no values, and its finding with the id `toml` says what is wrong. Raises
-    UsageError if the file cannot be read.
+    the Document then has no values, and a finding with the id `toml` that says what is wrong.
+    Raises UsageError if the file cannot be read.
 
-    With `follow`, the files that the key `toml_files` names are laid over the config, as prime-rl
-    of January 2026 does: such a file replaces whole top-level tables of the file that names it.
+    With `follow`, the files that the config's key `toml_files` names are read too, as prime-rl of
+    January 2026 does. Each of them replaces whole top-level tables of the file that names it.
     """
     text = read_text(file)
     try:
