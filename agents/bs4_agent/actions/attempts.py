@@ -17,8 +17,9 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
-    """Accepts the actions that begin or take over an attempt, and carries them out: launches, and
-    adoptions of runs that were started by hand. There is one per pod.
+    """Accepts two kinds of actions and carries them out: launches, which start an attempt of a run,
+    and adoptions, by which the agent begins to watch a run that somebody started by hand. There is
+    one such object for a pod.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
@@ -149,8 +150,8 @@ class Attempts:
         end("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
-        """Continue a launch that was under way when the agent restarted. Steps that are done
-        already are not repeated.
+        """Continue the launch `action`, which was under way when the agent was restarted. Steps
+        that are done already are not repeated.
         """
         asked = Submission(action.key, action.body, action.who)
         self._executor.go_on(action, action.run, lambda: self._do_launch(asked))

@@ -16,9 +16,11 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """Accepts the modes of playbooks, the standing orders (how many checkpoints stay, where they
-    are copied) and a person's notes; one per pod. The attributes `on_keep` and `on_sync` are
-    functions that are called after an order to keep or to sync was given or taken back.
+    """Accepts settings that stay in force: the modes of playbooks and the standing orders (how many
+    checkpoints of a run stay on the disk, and to which object store they are copied). It also
+    accepts a person's notes. There is one such object for a pod. The attributes `on_keep` and
+    `on_sync` are functions that are called after an order to keep or to copy checkpoints was given
+    or taken back.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:

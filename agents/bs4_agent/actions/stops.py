@@ -20,8 +20,8 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
-    """Accepts stops of runs, carries them out, and continues them after a restart of the agent; one
-    per pod.
+    """Accepts the actions that stop runs, carries them out, and continues them after a restart of
+    the agent. There is one such object for a pod.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
@@ -52,14 +52,15 @@ class Stops:
         )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a stop that was under way when the agent restarted."""
+        """Continue `action`, which stops a run and was under way when the agent was restarted."""
         self._executor.go_on(
             action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
-        """End in the journal every one of these `actions`, which were under way when the agent
-        restarted, whose run was being stopped. So it is not resumed.
+        """Write into the journal that an action has ended if its run was being stopped, so that it
+        is not continued. `actions` are all actions that were under way when the agent was
+        restarted.
         """
         for stop in actions:
             if stop.kind != "stop":
@@ -113,8 +114,9 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """Return the newest stop of `run` that is under way, or has ended since the run's newest
-    attempt began. Returns None if there is no such stop or the run has no attempt.
+    """Return the newest action that stops `run` and is under way, or has ended since the run's
+    newest attempt began. `ledger` has the actions of the pod. Return None if there is no such
+    action or the run has no attempt.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
