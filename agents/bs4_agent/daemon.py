@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent import PROTOCOLS, __version__
+from bs4_agent import __version__
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
@@ -47,6 +47,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
+from bs4_agent.wire import PROTOCOLS
 from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
 
@@ -89,7 +90,7 @@ class Daemon:
         self.streams.add("telemetry", telemetry)
         self.streams.add("journal", journal)
         self.secrets = HeldSecrets(home)
-        self.book = Book(Journal(journal, Withheld(home.withheld, self.secrets)))
+        self.book = Book(Journal(journal, Withheld(home.withheld, self.secrets.redacted_values)))
         self.table = ProcessTable(scope)
         self.gpus = GuardedGpus(open_gpus(scope))
         self.runs = Runs(
@@ -303,7 +304,7 @@ class Daemon:
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
         """Answer a query about checkpoints."""
-        from bs4_agent.checkpoints.report import answer
+        from bs4_agent.checkpoints.answers import answer
 
         return answer(self.pod, op, arguments)
 

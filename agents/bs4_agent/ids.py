@@ -1,5 +1,6 @@
-"""Action keys: 26 characters that sort by time and are unique without coordination (ulid
-specification, Crockford base 32).
+"""Names that are used as file names: those that people give to runs, and the keys of actions. A key
+has 26 characters that sort by time and are unique without coordination (ulid specification,
+Crockford base 32).
 """
 
 from __future__ import annotations
@@ -8,8 +9,11 @@ import os
 import re
 import time
 
+from bs4_agent.errors import BadRequest
+
 #: An action's key names a directory of the trash, so it holds letters and digits only.
 _KEY = re.compile(r"[0-9A-Za-z]{26}")
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -34,3 +38,15 @@ def made_t(key: str) -> float:
     for sign in key[:10].upper():
         value = value << 5 | _ALPHABET.index(sign)
     return value / 1000
+
+
+def safe_name(name: str) -> str:
+    """Return `name`, that of a run, unchanged if it can be used as a file name on every system.
+    Raises BadRequest otherwise.
+    """
+    if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
+        raise BadRequest(
+            f"{name!r} cannot name a run; use letters, digits, '.', '_' and '-', starting "
+            "with a letter or digit."
+        )
+    return name

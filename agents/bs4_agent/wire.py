@@ -17,6 +17,13 @@ from typing import Any
 from bs4_agent.errors import ProtocolError
 from bs4_agent.foreign_json import loads
 
+#: Protocol versions that this side speaks, newest first. The console picks the newest that both
+#: know. N and N-1 stay supported.
+PROTOCOLS = (1,)
+#: The environment variable with the bytes that a console sends ahead of its channel, in base64, and
+#: the most bytes. A greeting and the first questions are some 500 bytes; more would make a long
+#: command line.
+AHEAD_VARIABLE, AHEAD_LIMIT = "BS4_AHEAD", 4096
 #: Bytes. A header holds names, cursors and one query result. Log bytes and records are payload.
 HEADER_LIMIT = 64 * 1024
 PAYLOAD_LIMIT = 256 * 1024

@@ -8,11 +8,10 @@ launch that goes on after a restart, and a plan that is confirmed after one, nee
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.credentials.redaction import holds_marker
 from bs4_agent.errors import Refused
 from bs4_agent.runs.files import read_passing, write_json
@@ -45,15 +44,16 @@ def refuse_lost(value: Any) -> None:
 
 class Withheld:
     """Keeps records whole in files of mode 0600 in the directory `directory`. Each file is named by
-    the hash of the line that the journal has in its place. `secrets` are what is left out there.
+    the hash of the line that the journal has in its place. `redacted` returns a copy of a JSON
+    value without the secrets that are left out there.
     """
 
-    def __init__(self, directory: Path, secrets: HeldSecrets) -> None:
-        self._directory, self._secrets = directory, secrets
+    def __init__(self, directory: Path, redacted: Callable[[Any], Any]) -> None:
+        self._directory, self._redacted = directory, redacted
 
     def shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a record as the journal may hold them."""
-        found: dict[str, Any] = self._secrets.redacted_values(fields)
+        found: dict[str, Any] = self._redacted(fields)
         for name in _IDENTIFIERS:
             if name in fields:
                 found[name] = fields[name]

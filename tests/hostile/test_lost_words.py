@@ -39,7 +39,9 @@ class Life:
     def __init__(self, home: Home, journal_bytes: int = 1 << 22) -> None:
         self.home = home
         self.stream = SegmentStream(home.state / "journal", journal_bytes, journal_bytes // 4)
-        self.book = Book(Journal(self.stream, Withheld(home.withheld, HeldSecrets(home))))
+        self.book = Book(
+            Journal(self.stream, Withheld(home.withheld, HeldSecrets(home).redacted_values))
+        )
         scope = Scope.from_environment()
         runs = Runs(home, scope, self.book, ProcessTable(scope))
         pod: Any = SimpleNamespace(runs=runs, book=self.book, hard_nofile=lambda: 1024)

@@ -16,10 +16,11 @@ from bs4_agent.checkpoints.inventory import inventory, size_of, step_directories
 from bs4_agent.detect import environment_probes
 from bs4_agent.detect.environment import Disk, Heap, RunEnvironment
 from bs4_agent.errors import AgentError
+from bs4_agent.observe import surroundings
+from bs4_agent.runs.files import disk_usage
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.background import Background
-from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import Trainer
 
 #: Seconds between two rounds (disks, new attempts), and between two scans of the same run. A scan
@@ -69,7 +70,7 @@ class Collector:
         self._sizes: dict[str, _Sizes] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
         self._disks: tuple[float, list[Disk], Disk] | None = None
-        self._oom_start = self._oom_last = environment_probes.oom_kills()
+        self._oom_start = self._oom_last = surroundings.oom_kills()
         self._oom_m: float | None = None
         self._background: Background[None] | None = None
 
@@ -130,7 +131,7 @@ class Collector:
         method last saw the number grow). The first is None if the kernel does not show it, and the
         second if the number has not grown.
         """
-        count = environment_probes.oom_kills()
+        count = surroundings.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:
             self._oom_m = time.monotonic()
         self._oom_last = count
@@ -157,8 +158,8 @@ class Collector:
         if resume is None and attempt.adopted:
             resume = self._runs.trainer(run).resume_requested(run.spec)
         looked_m = time.monotonic()
-        surroundings = self._surroundings(run, attempt, config)
-        return _Look(attempt.number, looked_m, config, resume, surroundings)
+        environment = self._surroundings(run, attempt, config)
+        return _Look(attempt.number, looked_m, config, resume, environment)
 
     def _surroundings(
         self, run: Run, attempt: Attempt, config: Mapping[str, Any] | None
@@ -176,19 +177,19 @@ class Collector:
             layout.run_dir / "configs" / "error.txt"
         )
         directory = self._runs.attempt_directory(run.name, attempt.number)
-        lineage, before = environment_probes.lineage(directory, config)
+        lineage, before = surroundings.lineage(directory, config)
         return RunEnvironment(
             looked_t=time.time(),
             heaps=heaps,
             earlier_heaps=earlier,
-            processes=environment_probes.processes(members),
+            processes=surroundings.processes(members),
             wandb=environment_probes.wandb_directories(run.spec, layout),
-            caches=environment_probes.dataset_caches(members),
+            caches=surroundings.dataset_caches(members),
             environments=environment_probes.environment_versions(run.spec, config),
             adapters=environment_probes.adapters(run.spec, config),
             rejected=rejected,
             rejected_t=rejected_t,
-            logs_kept=environment_probes.logs_kept(run, attempt, trainer),
+            logs_kept=surroundings.logs_kept(run, attempt, trainer),
             logs_found=any(logs) if logs else None,
             lineage=lineage,
             lineage_before=before,

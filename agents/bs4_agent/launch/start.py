@@ -15,9 +15,9 @@ import bs4_agent
 from bs4_agent.containers import inside
 from bs4_agent.credentials.redaction import holds_marker
 from bs4_agent.errors import LaunchFailed, RunExists
+from bs4_agent.ids import safe_name
 from bs4_agent.launch import validation
 from bs4_agent.launch.environment import inherited
-from bs4_agent.paths import safe_name
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Attempt

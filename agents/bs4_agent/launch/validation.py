@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import BadRequest, Refused
-from bs4_agent.paths import safe_name
+from bs4_agent.ids import safe_name
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.environment_probes import oom_kills
 from bs4_agent.identity import own_pidns
+from bs4_agent.observe.surroundings import oom_kills
 from bs4_agent.runs.followed_run import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs

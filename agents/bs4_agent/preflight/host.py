@@ -12,7 +12,7 @@ from bs4_agent.containers.inside import Box
 from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
 from bs4_agent.probes.asking import Ask
-from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.runs.files import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_needs, verl_settings
 from bs4_agent.trainers.base import LaunchSpec

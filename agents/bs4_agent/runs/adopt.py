@@ -14,8 +14,8 @@ from bs4_agent.clock import stamp
 from bs4_agent.containers import inside, processes
 from bs4_agent.errors import NotApplicable, RunExists
 from bs4_agent.identity import Identity
+from bs4_agent.ids import safe_name
 from bs4_agent.launch.start import make_attempt
-from bs4_agent.paths import safe_name
 from bs4_agent.runs.files import write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import same_run

@@ -1,10 +1,13 @@
-"""Read and write small files that must be whole or absent, and list directories that may vanish."""
+"""Read and write small files that must be whole or absent, list directories that may vanish, and
+measure the filesystems on which they lie.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,3 +102,44 @@ def mtime(path: Path) -> float | None:
         return path.stat().st_mtime
     except OSError:
         return None
+
+
+def private(path: Path) -> bool:
+    """Return True if only the owner can read the file. A file that does not exist counts as
+    private.
+    """
+    try:
+        return not stat.S_IMODE(path.stat().st_mode) & 0o077
+    except FileNotFoundError:
+        return True
+
+
+def disk_usage(path: Path) -> dict[str, Any]:
+    """Return `{"path", "used", "total", "free", "read_only"}` of the filesystem on which `path`
+    lies or would lie. Sizes are in bytes. All but the path are None if the filesystem reports an
+    error.
+
+    `free` is what an ordinary user may still write, so used + free is less than total if blocks are
+    reserved for root.
+    """
+    for place in (path, *path.parents):
+        try:
+            status = os.statvfs(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            break
+        size = status.f_frsize
+        return {
+            "path": str(path),
+            "used": (status.f_blocks - status.f_bfree) * size,
+            "total": status.f_blocks * size,
+            "free": status.f_bavail * size,
+            "read_only": bool(status.f_flag & os.ST_RDONLY),
+        }
+    return unknown_disk(str(path))
+
+
+def unknown_disk(path: str) -> dict[str, Any]:
+    """Return what `disk_usage` returns for a filesystem that reports an error."""
+    return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

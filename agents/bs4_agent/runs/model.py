@@ -10,6 +10,13 @@ from bs4_agent.identity import Identity
 from bs4_agent.states import RunState
 from bs4_agent.trainers.base import LaunchSpec
 
+#: Seconds for which a stop waits after SIGTERM. vLLM and torchrun need up to 5 s to end their
+#: children.
+TERM_S = 10.0
+#: Seconds for which it waits after SIGKILL, for the kernel only. A process in uninterruptible sleep
+#: (a hung driver, NFS) may never end.
+KILL_S = 10.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Member:

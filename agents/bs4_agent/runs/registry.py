@@ -17,7 +17,8 @@ from bs4_agent.containers.log import ContainerLog
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
-from bs4_agent.paths import Home, safe_name
+from bs4_agent.ids import safe_name
+from bs4_agent.paths import Home
 from bs4_agent.runs.event_log import EventLog, JournalLike
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership

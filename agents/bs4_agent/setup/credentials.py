@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -152,16 +151,6 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
     if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
     return None
-
-
-def private(path: Path) -> bool:
-    """Return True if only the owner can read the file. A file that does not exist counts as
-    private.
-    """
-    try:
-        return not stat.S_IMODE(path.stat().st_mode) & 0o077
-    except FileNotFoundError:
-        return True
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:

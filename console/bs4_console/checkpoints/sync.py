@@ -20,7 +20,7 @@ from bs4_agent.checkpoints.remote.prune import Pruning
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged
-from bs4_agent.setup.credentials import private
+from bs4_agent.runs.files import private
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.errors import (
     UNREACHABLE,

@@ -68,7 +68,7 @@ def steps(run: RunState) -> list[StopStep]:
     if not living:
         return []
     from bs4_agent.errors import BadRequest
-    from bs4_agent.runs.ending import KILL_S, TERM_S
+    from bs4_agent.runs.model import KILL_S, TERM_S
     from bs4_agent.trainers import registry
 
     found: list[StopStep] = []

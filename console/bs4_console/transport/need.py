@@ -8,7 +8,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.lifecycle.ahead import VARIABLE
+from bs4_agent.wire import AHEAD_VARIABLE
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
 from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 
@@ -59,7 +59,7 @@ if [ -n "$g" ]; then umask 077;
 e=$( { LC_ALL=C mkdir -p "$B/agent" && [ -w "$B/agent" ]; } 2>&1)
 || echo "$t unwritable $e"; fi;
 echo "$t home $B"; echo "$t end"
-""".replace("AHEAD", VARIABLE)
+""".replace("AHEAD", AHEAD_VARIABLE)
     .replace("WANTED", str(_WANTED))
     .replace("MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES))
 )
@@ -102,11 +102,11 @@ def script(token: str, name: str, mode: str, *arguments: str, ahead: bytes = b""
     an installation needs, as text. `token` begins the lines of output that are meant for the
     console, and `arguments` are passed on to the agent.
 
-    `ahead` are the first bytes of the channel, at most ahead.LIMIT. A bundle that knows of such
+    `ahead` are the first bytes of the channel, at most AHEAD_LIMIT. A bundle that knows of such
     bytes passes them on to the agent, and the line is then `ready ahead` in place of `ready`. They
     stand in the script's text, because the bundle before accepts no further argument of `look`.
     """
-    first = f"{VARIABLE}={base64.b64encode(ahead).decode()}; export {VARIABLE}; "
+    first = f"{AHEAD_VARIABLE}={base64.b64encode(ahead).decode()}; export {AHEAD_VARIABLE}; "
     return ["sh", "-c", first + ATTACH, "bs4", token, name, mode, *arguments]
 
 

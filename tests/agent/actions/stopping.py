@@ -66,7 +66,9 @@ class StoppingAgent:
         table = ProcessTable(scope)
         self.stream = SegmentStream(self.home.state / "journal", 1 << 22)
         self.secrets = HeldSecrets(self.home)
-        self.book = Book(Journal(self.stream, Withheld(self.home.withheld, self.secrets)))
+        self.book = Book(
+            Journal(self.stream, Withheld(self.home.withheld, self.secrets.redacted_values))
+        )
         trainer: Any = PracticeTrainer(program, signals=signals)
         self.runs = Runs(
             self.home,

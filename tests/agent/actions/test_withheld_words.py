@@ -120,7 +120,7 @@ def test_a_secret_that_is_named_like_the_run_hides_no_record(agent: StoppingAgen
         "run": "math-7b-26",
         "body": {"words": ["--a.token", "math-7b-26"]},
     }
-    shown = Withheld(agent.home.withheld, agent.secrets).shown(named)
+    shown = Withheld(agent.home.withheld, agent.secrets.redacted_values).shown(named)
     assert (shown["run"], shown["event"]) == ("math-7b-26", "accepted")
     assert "math-7b-26" not in str(shown["body"])
     body = {**agent.launch_body(), "overrides": ["--b.token=attempt-started"]}

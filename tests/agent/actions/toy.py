@@ -141,7 +141,9 @@ class ToyAgent:
             return written(line, sync=sync)
 
         patch.setattr(self.stream, "append_line", append_line)
-        self.journal = Journal(self.stream, Withheld(home.withheld, HeldSecrets(home)))
+        self.journal = Journal(
+            self.stream, Withheld(home.withheld, HeldSecrets(home).redacted_values)
+        )
         self.book = Book(self.journal)
         runs: Any = SimpleNamespace(home=home, agent_restart=None, get=self._unknown)
         pod: Any = SimpleNamespace(runs=runs, book=self.book)

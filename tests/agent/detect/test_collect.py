@@ -153,7 +153,7 @@ def test_readings_that_are_too_old_are_unknown(runs: Runs, monkeypatch: pytest.M
 
 def test_when_the_kernel_killed_in_our_group(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([4, 4, 5, 5, None])
-    monkeypatch.setattr("bs4_agent.detect.environment_probes.oom_kills", lambda: next(counts))
+    monkeypatch.setattr("bs4_agent.observe.surroundings.oom_kills", lambda: next(counts))
     collector = Collector(runs)
     assert collector.oom_kills() == (0, None)
     kills, at = collector.oom_kills()

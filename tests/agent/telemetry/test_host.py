@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bs4_agent.runs.files import disk_usage
 from bs4_agent.telemetry import host as host_module
-from bs4_agent.telemetry.host import HostSampler, disk_usage, one_per_device
+from bs4_agent.telemetry.host import HostSampler, one_per_device
 from bs4_agent.telemetry.memory import MemoryMeter
 
 MIB = 1 << 20

@@ -27,9 +27,10 @@ from bs4_agent.checkpoints.sets import (
     verify,
 )
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_agent.ids import safe_name
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch.environment import inherited
-from bs4_agent.paths import Home, safe_name
+from bs4_agent.paths import Home
 from bs4_agent.probes import merge_adapter
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run

@@ -39,8 +39,9 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets, set_of, step_sets
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_agent.paths import Home
+from bs4_agent.runs.files import private
 from bs4_agent.runs.records import spec_from_dict
-from bs4_agent.setup.credentials import private, stored
+from bs4_agent.setup.credentials import stored
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 

@@ -27,10 +27,10 @@ from bs4_agent.checkpoints.restoring.place import Placement
 from bs4_agent.checkpoints.restoring.source import RemoteCopy, RemoteSet, kept_config
 from bs4_agent.checkpoints.tracking import with_tracking
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.ids import ulid
+from bs4_agent.ids import safe_name, ulid
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch import validation
-from bs4_agent.paths import Home, safe_name
+from bs4_agent.paths import Home
 from bs4_agent.runs import trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run

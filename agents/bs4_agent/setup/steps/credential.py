@@ -11,6 +11,7 @@ from typing import Any
 
 from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
+from bs4_agent.runs import files
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
 
@@ -36,7 +37,7 @@ class Credential(Stepping):
         place = context.place
         path = credentials.place(name, place.home)
         there = credentials.stored(name, place.home) is not None
-        private, given = credentials.private(path), name in context.recipe.secrets
+        private, given = files.private(path), name in context.recipe.secrets
         now = f"{'there' if there else 'none'} in {place.shown(path)}"
         if there and not private:
             now += ", which others can read"
@@ -61,7 +62,7 @@ class Credential(Stepping):
         confirmation, has that secret.
         """
         name = planned.parameters["name"]
-        if not credentials.private(Path(planned.targets[0]["file"])):
+        if not files.private(Path(planned.targets[0]["file"])):
             return False
         if not planned.parameters["given"]:
             return True
