@@ -53,7 +53,7 @@ def _version() -> int:
     import json
 
     from bs4_agent.lifecycle.handover import Build
-    from bs4_agent.wire import PROTOCOLS
+    from bs4_common.wire import PROTOCOLS
 
     own = Build.own()
     python = ".".join(map(str, sys.version_info[:3]))

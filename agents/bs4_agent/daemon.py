@@ -18,10 +18,8 @@ from bs4_agent import __version__
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
-from bs4_agent.clock import boot_id
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.detect.engine import Engine
-from bs4_agent.errors import AgentError, Busy, SpoolFull
 from bs4_agent.heap import no_library_search, one_arena
 from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import handover
@@ -47,9 +45,11 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
-from bs4_agent.wire import PROTOCOLS
 from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
+from bs4_common.clock import boot_id
+from bs4_common.errors import AgentError, Busy, SpoolFull
+from bs4_common.wire import PROTOCOLS
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.retention import Retention

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
+from bs4_common.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
 
 Record = dict[str, Any]
 

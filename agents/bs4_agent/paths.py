@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.ids import safe_name, ulid
+from bs4_common.ids import safe_name, ulid
 
 
 @dataclass(frozen=True)

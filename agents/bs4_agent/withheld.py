@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.credentials.redaction import holds_marker
-from bs4_agent.errors import Refused
-from bs4_agent.runs.files import read_passing, write_json
+from bs4_common.errors import Refused
+from bs4_common.files import read_passing, write_json
 
 #: The fields from which an action is carried out.
 _NEEDED = ("body", "plan", "to")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.runs.reaper import encode
+from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.conftest import no_process_left, other_disk  # noqa: F401
 from tests.agent.runs.practice import (
     AGENTS,

@@ -17,7 +17,6 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints.sync import Syncs
 from bs4_agent.checkpoints.sync_order import SyncOrder, order_fields
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.errors import Refused
 from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
@@ -26,6 +25,7 @@ from bs4_agent.scope import Scope
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.withheld import Withheld
+from bs4_common.errors import Refused
 from tests.agent.setup.places import RECIPE
 
 SECRET = "hf_cAnAry" + "a1B2c3D4e5" * 3

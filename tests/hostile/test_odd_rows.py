@@ -140,7 +140,7 @@ def test_a_record_that_can_never_be_written_is_dropped_and_said(tmp_path: Path) 
 SMALL_STACK = """
 import sys, threading
 sys.path.insert(0, {agents!r})
-from bs4_agent import foreign_json
+from bs4_common import foreign_json
 from bs4_agent.streams.segments import parse
 from bs4_agent.trainers import headers, registry
 from bs4_agent.trainers.steps import StepReader

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import report
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 
 if TYPE_CHECKING:
     from bs4_agent.pod import Pod

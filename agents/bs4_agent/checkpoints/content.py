@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bs4_agent.foreign_json import loads
+from bs4_common.foreign_json import loads
 
 _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
 #: The most bytes of DCP's `.metadata` that are searched for names; that of a large model has some

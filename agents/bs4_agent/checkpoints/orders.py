@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 
 #: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.

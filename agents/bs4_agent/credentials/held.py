@@ -19,9 +19,9 @@ from bs4_agent.credentials.redaction import (
     redacted_values,
     secrets_among,
 )
-from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import place
+from bs4_common.foreign_json import ForeignJsonError, loads
 
 #: Bytes of a file with credentials that are read. Such files have a few hundred.
 _READ_BYTES = 1 << 16

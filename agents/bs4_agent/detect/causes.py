@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.playbooks.compiled import Playbook
-from bs4_agent.states import Role
+from bs4_common.states import Role
 
 #: Processes write at their own time, so a consequence may be in a log before its cause. Another
 #: rank's broken connection is printed when it happens. The exit code of the killed rank is printed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.identity import Identity
+from bs4_common.identity import Identity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from bs4_agent.detect.environment import Tracked, WandbDirectory
-from bs4_agent.foreign_json import loads
-from bs4_agent.runs.files import listed, mtime, read_passing
+from bs4_common.files import listed, mtime, read_passing
+from bs4_common.foreign_json import loads
 
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
 _NAME = re.compile(r"(offline-)?run-([\d_]{1,15})-([\w.-]{1,128})")

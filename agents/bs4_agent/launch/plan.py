@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import newest_resumable, size_of
-from bs4_agent.digest import sha256
-from bs4_agent.errors import BadRequest, Refused, RunExists
-from bs4_agent.foreign_json import loads
 from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
 from bs4_agent.playbooks.compiled import digest
@@ -30,6 +27,9 @@ from bs4_agent.trainers import settings, verl_settings
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_agent.trainers.settings import Settings
 from bs4_agent.trainers.verl import VERL
+from bs4_common.digest import sha256
+from bs4_common.errors import BadRequest, Refused, RunExists
+from bs4_common.foreign_json import loads
 
 #: The name in place of a playbook's id in records of plans.
 NAME = "launch"

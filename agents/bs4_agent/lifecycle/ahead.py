@@ -11,8 +11,8 @@ import base64
 import binascii
 import os
 
-from bs4_agent.errors import ProtocolError
-from bs4_agent.wire import AHEAD_LIMIT, AHEAD_VARIABLE
+from bs4_common.errors import ProtocolError
+from bs4_common.wire import AHEAD_LIMIT, AHEAD_VARIABLE
 
 
 def take() -> bytes:

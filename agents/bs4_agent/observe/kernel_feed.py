@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.identity import own_pidns
 from bs4_agent.observe.surroundings import oom_kills
 from bs4_agent.runs.followed_run import OnLine
 from bs4_agent.runs.model import Attempt, Run
@@ -26,6 +25,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
+from bs4_common.identity import own_pidns
 
 #: The inode of the machine's first pid namespace (PROC_PID_INIT_INO). A pid in the kernel log is a
 #: number of that namespace.

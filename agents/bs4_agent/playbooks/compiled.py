@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.digest import sha256
-from bs4_agent.errors import UnknownPlaybook
-from bs4_agent.states import Danger, Role, Severity, Where
+from bs4_common.digest import sha256
+from bs4_common.errors import UnknownPlaybook
+from bs4_common.states import Danger, Role, Severity, Where
 
 #: A word on the command line and in `applies` -> the ids of the trainers that it means.
 FAMILIES = {

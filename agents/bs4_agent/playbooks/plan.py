@@ -10,7 +10,6 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import complete_steps
 from bs4_agent.detect.facts import RunFacts
-from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import Playbook, digest
 from bs4_agent.playbooks.pod_actions import (
     Context,
@@ -21,6 +20,7 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
 )
 from bs4_agent.playbooks.steps import STEPS
+from bs4_common.errors import NotApplicable
 
 #: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60

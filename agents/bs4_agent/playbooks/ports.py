@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.identity import Identity
+from bs4_common.identity import Identity
 
 _LISTEN = "0A"
 

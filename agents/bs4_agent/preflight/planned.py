@@ -18,8 +18,8 @@ from bs4_agent.detect.facts import Facts, RunFacts
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.observe import surroundings
 from bs4_agent.playbooks.compiled import Playbook
-from bs4_agent.runs.files import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_common.files import disk_usage
 
 #: Detectors whose facts exist before a launch. The others need logs, steps or living processes of
 #: the run.

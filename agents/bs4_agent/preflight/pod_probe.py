@@ -17,7 +17,6 @@ from bs4_agent.credentials.exposed import exposed_in
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import number
 from bs4_agent.detect.facts import RunFacts
-from bs4_agent.errors import AgentError
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch.gpus import gpu_ids, serves_itself
 from bs4_agent.launch.validation import spec_of
@@ -25,10 +24,11 @@ from bs4_agent.observe import surroundings
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
-from bs4_agent.runs.files import disk_usage
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.errors import AgentError
+from bs4_common.files import disk_usage
 
 #: The path of shared memory; a container has its own.
 _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)

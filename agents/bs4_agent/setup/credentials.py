@@ -16,10 +16,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.foreign_json import loads
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json, sync_directory
+from bs4_common.errors import BadRequest
+from bs4_common.files import read_json, sync_directory
+from bs4_common.foreign_json import loads
 
 #: The fields of each credential, by its name.
 NAMES: Mapping[str, tuple[str, ...]] = {

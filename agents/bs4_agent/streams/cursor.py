@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.errors import BadCursor
+from bs4_common.errors import BadCursor
 
 #: ASCII digits only: int() alone would also take spaces, underscores and other alphabets' digits.
 _PLACE = re.compile(r"([0-9]{1,12}):([0-9]{1,18})")

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import boot_id
-from bs4_agent.digest import sha256
+from bs4_common.clock import boot_id
+from bs4_common.digest import sha256
 
 #: Bytes at the start of a file that distinguish it from another file with its inode.
 FINGERPRINT_BYTES = 256

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.streams import seek
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.cursor import END, START, Cursor
 from bs4_agent.streams.lines import LineIndex
 from bs4_agent.streams.stream import Stream
+from bs4_common.errors import BadRequest
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000

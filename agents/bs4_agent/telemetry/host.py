@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from bs4_agent.runs.files import disk_usage, unknown_disk
 from bs4_agent.telemetry.background import Background
 from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_common.files import disk_usage, unknown_disk
 
 # The kernel's shared memory mount is measured; nothing is written.
 _SHM = Path("/dev/shm")  # noqa: S108

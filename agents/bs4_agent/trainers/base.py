@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from bs4_agent.states import EventKind
+from bs4_common.states import EventKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.errors import NotApplicable
-from bs4_agent.foreign_json import loads
 from bs4_agent.trainers import launcher, settings
 from bs4_agent.trainers.base import (
     Event,
@@ -35,6 +33,8 @@ from bs4_agent.trainers.grammar import Grammar
 from bs4_agent.trainers.prime_rl_lines import RULES
 from bs4_agent.trainers.prime_rl_metrics import record
 from bs4_agent.trainers.settings import BadConfig, Settings
+from bs4_common.errors import NotApplicable
+from bs4_common.foreign_json import loads
 
 #: Options that the spec decides, and those that must never be passed to this generation.
 _OWNED = (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.foreign_json import finite, integer, number, wall_second
+from bs4_common.foreign_json import finite, integer, number, wall_second
 
 #: A key of the file, the key of a steps record, and the factor to its unit.
 _TRAINER = {

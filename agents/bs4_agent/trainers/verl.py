@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import scan, step_directories
-from bs4_agent.errors import NotApplicable
 from bs4_agent.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
 from bs4_agent.trainers.base import (
     Checkpoint,
@@ -28,6 +27,7 @@ from bs4_agent.trainers.base import (
 )
 from bs4_agent.trainers.grammar import finished_sides
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
+from bs4_common.errors import NotApplicable
 
 VERL = "verl"
 #: The file that names the newest step that verl has saved whole. verl writes it last, and not

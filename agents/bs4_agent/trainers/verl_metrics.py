@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.foreign_json import ForeignJsonError, integer, loads, number, recorded
+from bs4_common.foreign_json import ForeignJsonError, integer, loads, number, recorded
 
 Metrics = Mapping[str, "float | str"]
 

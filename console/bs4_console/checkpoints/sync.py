@@ -19,8 +19,8 @@ from bs4_agent.checkpoints.remote.legacy_layout import SeedStep
 from bs4_agent.checkpoints.remote.prune import Pruning
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.errors import AgentError, BadRequest, PlanChanged
-from bs4_agent.runs.files import private
+from bs4_common.errors import AgentError, BadRequest, PlanChanged
+from bs4_common.files import private
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.errors import (
     UNREACHABLE,

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from bs4_agent.errors import AgentError, BadCursor, UnknownStream
 from bs4_agent.streams.cursor import END, START, Chunk, Cursor
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.segments import record_time
 from bs4_agent.streams.stream import Piece
+from bs4_common.errors import AgentError, BadCursor, UnknownStream
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.mirror import Mirror

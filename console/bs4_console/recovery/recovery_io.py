@@ -18,7 +18,7 @@ from bs4_agent.checkpoints.remote.errors import StoreError
 from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.restoring import source
-from bs4_agent.ids import made_t
+from bs4_common.ids import made_t
 from bs4_console.checkpoints import listing
 from bs4_console.errors import (
     ConsoleError,

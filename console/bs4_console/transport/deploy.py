@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from bs4_agent.wire import AHEAD_LIMIT
+from bs4_common.wire import AHEAD_LIMIT
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.pods.port import Duplex
 from bs4_console.transport import looking

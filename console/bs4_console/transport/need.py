@@ -8,7 +8,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.wire import AHEAD_VARIABLE
+from bs4_common.wire import AHEAD_VARIABLE
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
 from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 

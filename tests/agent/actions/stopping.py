@@ -12,7 +12,6 @@ from typing import Any
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.launch import validation
 from bs4_agent.ledger import ActionView
@@ -29,6 +28,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.withheld import Withheld
+from bs4_common.ids import ulid
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 

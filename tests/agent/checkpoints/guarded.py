@@ -16,7 +16,6 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import retention as module
 from bs4_agent.checkpoints.retention import Retention
-from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
@@ -26,6 +25,7 @@ from bs4_agent.scope import Scope
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.ids import ulid
 
 
 class Guarded:

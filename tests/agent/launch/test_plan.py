@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest, Refused, RunExists
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
@@ -22,6 +21,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import BadRequest, Refused, RunExists
 from tests.agent.runs.practice import ListJournal
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bs4_agent.identity import Identity
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
@@ -30,6 +29,7 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
+from bs4_common.identity import Identity
 
 T = TypeVar("T")
 

@@ -132,6 +132,6 @@ def test_every_line_once_and_in_order(steps: list[tuple[str, int]]) -> None:
 
 def quick_write(path: Path, value: dict) -> None:
     """As the real one without fsync, which is what takes the time in 80 examples."""
-    from bs4_agent.runs.files import write_json
+    from bs4_common.files import write_json
 
     write_json(path, value, durable=False)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.streams import blocks, clockseek
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.query import Queries
+from bs4_common.errors import BadRequest
 
 LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
 

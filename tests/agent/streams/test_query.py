@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import BadCursor, BadRequest
 from bs4_agent.streams import lines as lines_module
 from bs4_agent.streams.budget import Budget
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.query import Queries
 from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.wire import encode
+from bs4_common.clock import boot_id
+from bs4_common.errors import BadCursor, BadRequest
+from bs4_common.wire import encode
 
 BASE = float(calendar.timegm((2026, 11, 20, 10, 0, 0)))
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import BadCursor, SpoolFull
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import RECORD_LIMIT, RecordTooLarge, SegmentStream, segments
+from bs4_common.clock import stamp
+from bs4_common.errors import BadCursor, SpoolFull
 
 
 def record(n: int, **fields: Any) -> dict[str, Any]:
@@ -275,7 +275,7 @@ KILLED_WRITER = """
 import sys
 from pathlib import Path
 from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.clock import stamp
+from bs4_common.clock import stamp
 stream = SegmentStream(Path(sys.argv[1]), 1 << 24, segment_bytes=20000)
 n = 0
 while True:

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.channel.server import Server
-from bs4_agent.clock import boot_id, stamp
-from bs4_agent.errors import Busy, NotApplicable
 from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import attach, handover
 from bs4_agent.lifecycle.handover import Build
@@ -27,6 +25,8 @@ from bs4_agent.paths import Home
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
+from bs4_common.clock import boot_id, stamp
+from bs4_common.errors import Busy, NotApplicable
 
 
 def settings(home: Home) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.channel.endpoint import connect
-from bs4_agent.wire import AHEAD_LIMIT, HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
+from bs4_common.wire import AHEAD_LIMIT, HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
 from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
 from bs4_console.pods import channel as channel_module
 from bs4_console.pods.channel import Channel

@@ -26,19 +26,19 @@ from bs4_agent.checkpoints.sets import (
     step_sets,
     verify,
 )
-from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.ids import safe_name
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
 from bs4_agent.probes import merge_adapter
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
 from bs4_agent.tree.changes import remove, rename
-from bs4_agent.tree.descriptors import open_directory
+from bs4_common.descriptors import open_directory
+from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import safe_name
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"
 #: The beginnings of the names of step directories.

@@ -43,8 +43,8 @@ from bs4_agent.checkpoints.remote.errors import (
     StoreUnreachable,
 )
 from bs4_agent.checkpoints.remote.store import Entry, Progress
-from bs4_agent.errors import BadRequest
-from bs4_agent.tree.descriptors import at, open_file
+from bs4_common.descriptors import at, open_file
+from bs4_common.errors import BadRequest
 
 #: Transfers at a time, of small files and parts of large files together. `b2 sync` uses 10.
 THREADS = 10

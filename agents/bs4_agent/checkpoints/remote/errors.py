@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bs4_agent.errors import AgentError
+from bs4_common.errors import AgentError
 
 
 class StoreError(AgentError):

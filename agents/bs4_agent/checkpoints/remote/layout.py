@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.ids import safe_name
+from bs4_common.errors import BadRequest
+from bs4_common.ids import safe_name
 
 #: B2: letters, digits and hyphens, 6 to 63 of them (backblaze.com/docs, "Buckets").
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")

@@ -12,10 +12,10 @@ from typing import Any
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.digest import sha256
-from bs4_agent.errors import BadRequest
-from bs4_agent.foreign_json import loads
 from bs4_agent.playbooks.compiled import canonical
+from bs4_common.digest import sha256
+from bs4_common.errors import BadRequest
+from bs4_common.foreign_json import loads
 
 SCHEMA = "bs4.manifest/1"
 #: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.layout import step_number
-from bs4_agent.foreign_json import loads
+from bs4_common.foreign_json import loads
 
 SCHEMA = "bs4.pointer/1"
 MOST = 64 * 1024

@@ -15,7 +15,7 @@ from bs4_agent.checkpoints.remote import steps
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.errors import BadRequest, PlanChanged
+from bs4_common.errors import BadRequest, PlanChanged
 
 #: The least number of steps to keep, as on the pod: the newest one may prove unreadable when it is
 #: needed.

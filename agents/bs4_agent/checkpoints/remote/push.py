@@ -25,7 +25,7 @@ from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_agent.checkpoints.sync_set import LocalSet
-from bs4_agent.errors import Refused, StepFailed
+from bs4_common.errors import Refused, StepFailed
 
 #: Files at a time. Parts of large ones share the store's own threads.
 FILES = 8

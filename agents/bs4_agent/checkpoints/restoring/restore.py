@@ -26,19 +26,19 @@ from bs4_agent.checkpoints.restoring.fetch import VERIFIED, Target
 from bs4_agent.checkpoints.restoring.place import Placement
 from bs4_agent.checkpoints.restoring.source import RemoteCopy, RemoteSet, kept_config
 from bs4_agent.checkpoints.tracking import with_tracking
-from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.ids import safe_name, ulid
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch import validation
 from bs4_agent.paths import Home
 from bs4_agent.runs import trash
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.tree.changes import remove
+from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import safe_name, ulid
 
 #: Seconds for the listing of a whole run.
 FIND_S = 120.0

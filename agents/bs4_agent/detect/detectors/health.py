@@ -15,7 +15,7 @@ from typing import Any
 from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, every, last, mean, metric_evidence, series
-from bs4_agent.states import Role, Severity
+from bs4_common.states import Role, Severity
 
 #: The tool parsers of vLLM that fit a model family, by the word in the model's name.
 PARSERS = {

@@ -17,7 +17,7 @@ from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
-from bs4_agent.states import Role, Severity
+from bs4_common.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
 _SERVING = ("inference", "engine", "worker")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.detect.facts import Finding, RunFacts
-from bs4_agent.states import Role, Severity
+from bs4_common.states import Role, Severity
 
 GIB = 1 << 30
 

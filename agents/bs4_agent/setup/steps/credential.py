@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
-from bs4_agent.runs import files
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_common import files
+from bs4_common.errors import StepFailed
 
 TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2": "the B2 key"}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.foreign_json import EXACT_INTEGER, TIME_MOST
+from bs4_common.foreign_json import EXACT_INTEGER, TIME_MOST
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]

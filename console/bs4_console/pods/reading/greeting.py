@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.wire import AHEAD_LIMIT, PROTOCOLS, encode
+from bs4_common.wire import AHEAD_LIMIT, PROTOCOLS, encode
 
 #: The most questions of a greeting. The agent answers four queries of a connection at a time.
 QUESTIONS = 4

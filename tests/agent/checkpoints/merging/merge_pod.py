@@ -15,8 +15,6 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.clock import boot_id
-from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
@@ -26,6 +24,8 @@ from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.verl import TRACKER
+from bs4_common.clock import boot_id
+from bs4_common.ids import ulid
 from bs4_practice.miniature import install
 from bs4_practice.miniature.verl import tensors
 

@@ -24,7 +24,7 @@ from bs4_agent.checkpoints.remote.errors import (
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push
 from bs4_agent.checkpoints.remote.steps import scan
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench
 

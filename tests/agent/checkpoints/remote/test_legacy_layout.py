@@ -19,8 +19,8 @@ from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.steps import scan
 from bs4_agent.checkpoints.sync import Syncs
-from bs4_agent.ids import ulid
 from bs4_agent.setup.credentials import store as store_credential
+from bs4_common.ids import ulid
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.remote.bench import RUN, Bench

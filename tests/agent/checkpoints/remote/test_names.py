@@ -15,7 +15,7 @@ from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.layout import Layout, Place, checked, step_number
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 
 FILE = File("checkpoints/step_5/trainer/.metadata", 10, "0" * 40)
 MANIFEST = Manifest(

@@ -16,7 +16,7 @@ from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.prune import YOUNG_S, decide
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep, scan
 from bs4_agent.checkpoints.remote.store import Entry
-from bs4_agent.errors import BadRequest, PlanChanged
+from bs4_common.errors import BadRequest, PlanChanged
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import Bench
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.errors import Refused
+from bs4_common.errors import Refused
 
 _FOUND = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A directory on the way needs no permission to be read.

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.errors import ProtocolError
-from bs4_agent.foreign_json import loads
+from bs4_common.errors import ProtocolError
+from bs4_common.foreign_json import loads
 
 #: Protocol versions that this side speaks, newest first. The console picks the newest that both
 #: know. N and N-1 stay supported.

@@ -9,7 +9,7 @@ import os
 import re
 import time
 
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 
 #: An action's key names a directory of the trash, so it holds letters and digits only.
 _KEY = re.compile(r"[0-9A-Za-z]{26}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import boot_id
+from bs4_common.clock import boot_id
 
 
 @dataclass(frozen=True)
