@@ -37,9 +37,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup_log import open_setup_log
 from bs4_agent.streams import files
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
@@ -49,6 +47,8 @@ from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
 from bs4_common.clock import boot_id
 from bs4_common.errors import AgentError, Busy, SpoolFull
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream
 from bs4_common.wire import PROTOCOLS
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from bs4_agent.paths import Home
 from bs4_agent.playbooks import words
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import KEPT, numbers, output
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.tree.changes import remove
 from bs4_common.descriptors import real
 from bs4_common.errors import Busy, NotApplicable, StepFailed
 from bs4_common.files import read_json, read_passing, write_json
 from bs4_common.identity import Identity
+from bs4_common.streams.logs import LogStream
 
 _LOOK_S = 0.1
 #: Seconds between two progress messages of a command; each is a record of the journal.

@@ -22,10 +22,10 @@ from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.withheld import Withheld
 from bs4_common.errors import Refused
+from bs4_common.streams.segments import SegmentStream
 from tests.agent.setup.places import RECIPE
 
 SECRET = "hf_cAnAry" + "a1B2c3D4e5" * 3

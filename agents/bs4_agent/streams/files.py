@@ -15,8 +15,8 @@ from bs4_agent.credentials.file_names import (
     private_key,
 )
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
 from bs4_common.errors import BadRequest, Refused, UnknownStream
+from bs4_common.streams.logs import LogStream
 
 #: The beginning of such a stream's name. The path follows, which begins with `/` or `~/`:
 #: file//var/log/syslog, file/~/prime-rl/outputs/notes.txt.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bs4_agent.journal import GENESIS, digest
-from bs4_agent.streams.segments import parse
 from bs4_common.foreign_json import integer
+from bs4_common.streams.segments import parse
 
 Status = Literal["whole", "broken", "unknown"]
 Where = Literal["kept", "live", "directory"]

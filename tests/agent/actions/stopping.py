@@ -22,13 +22,13 @@ from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.withheld import Withheld
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import SegmentStream
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 

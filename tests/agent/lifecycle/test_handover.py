@@ -17,9 +17,9 @@ from bs4_agent.book import Book
 from bs4_agent.journal import Journal
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.streams.segments import SegmentStream
 from bs4_common.errors import Busy
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import SegmentStream
 
 LONG = 20.0
 

@@ -20,8 +20,8 @@ from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.streams.segments import SegmentStream
 from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.streams.segments import SegmentStream
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import checkpoint
 from tests.agent.playbooks.test_steps import KEY, PodActions

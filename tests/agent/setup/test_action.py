@@ -26,10 +26,10 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.errors import BadRequest, PlanExpired, Refused, StepFailed
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import SegmentStream
 from tests.agent.setup.places import RECIPE
 
 SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode()

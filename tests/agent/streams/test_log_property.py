@@ -11,9 +11,9 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.streams import chain
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.logs import LogStream
+from bs4_common.streams import chain
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.logs import LogStream
 from tests.agent.streams.tiny import kill
 
 operations = st.lists(

@@ -19,9 +19,9 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import SegmentStream
 from tests.agent.checkpoints.remote.bench import Bench
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.streams.budget import Budget
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
-from bs4_agent.streams.stream import Piece, opened
+from bs4_common.streams.budget import Budget
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.lines import STRIDE, LineIndex, ends_with_newline, nth_newline
+from bs4_common.streams.stream import Piece, opened
 
 #: A number of lines that no file has.
 ALL_LINES = 1 << 62

@@ -8,7 +8,7 @@ import os
 from array import array
 from bisect import bisect_right
 
-from bs4_agent.streams.budget import Budget
+from bs4_common.streams.budget import Budget
 
 #: Bytes between two counts at first. Counting newlines in blocks of this size takes 0.29 s for 505
 #: MB (measured).

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.cursor import END, START, Chunk, Cursor
-from bs4_agent.streams.stream import Piece
 from bs4_common.errors import BadCursor
+from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.stream import Piece
 
 #: A cursor's generation has at most twelve digits.
 _GENERATIONS = 10**12

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.blocks import ESCAPES, Block, Reader
-from bs4_agent.streams.budget import Budget
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.lines import line_start, nth_newline
-from bs4_agent.streams.regexscan import excerpt
-from bs4_agent.streams.stream import Piece, opened
 from bs4_common.errors import BadRequest
 from bs4_common.identity import Identity
+from bs4_common.streams.blocks import ESCAPES, Block, Reader
+from bs4_common.streams.budget import Budget
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.lines import line_start, nth_newline
+from bs4_common.streams.regexscan import excerpt
+from bs4_common.streams.stream import Piece, opened
 
 MAX_HITS = 500
 #: Bytes of hits in one answer. They fit a frame's header (64 KiB) with room for escapes.

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.chain import Chain
-from bs4_agent.streams.cursor import END, START, Chunk, Cursor
-from bs4_agent.streams.generations import Generation
-from bs4_agent.streams.lines import line_start
-from bs4_agent.streams.stream import Piece
 from bs4_common.errors import BadCursor
+from bs4_common.streams.chain import Chain
+from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.generations import Generation
+from bs4_common.streams.lines import line_start
+from bs4_common.streams.stream import Piece
 from bs4_common.wire import PAYLOAD_LIMIT
 
 #: Seconds after which an unfinished last line is shown, and between two deliveries of the same line

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bs4_agent.streams.cursor import Chunk
+from bs4_common.streams.cursor import Chunk
 
 
 @dataclass(frozen=True)

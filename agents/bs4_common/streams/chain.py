@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.generations import Generation, Watch, link_into, open_log, rotated
 from bs4_common.clock import boot_id
 from bs4_common.files import read_json, write_json
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.generations import Generation, Watch, link_into, open_log, rotated
 
 #: Seconds for which a replaced file must be quiet before readers go on. Its writer may still hold
 #: it open for a moment.

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.cursor import END, START, Chunk, Cursor
-from bs4_agent.streams.lines import line_start
-from bs4_agent.streams.stream import Piece
 from bs4_common.clock import boot_id
 from bs4_common.errors import AgentError, BadCursor, SpoolFull
 from bs4_common.files import sync_directory
 from bs4_common.foreign_json import ForeignJsonError, loads
+from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.lines import line_start
+from bs4_common.streams.stream import Piece
 from bs4_common.wire import PAYLOAD_LIMIT
 
 #: The most bytes of a record. It has to fit into one frame's payload, because a reader gets whole

@@ -13,10 +13,10 @@ import re
 from collections.abc import Sequence
 from types import TracebackType
 
-from bs4_agent.streams.budget import Budget
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.lines import STRIDE
-from bs4_agent.streams.stream import Piece
+from bs4_common.streams.budget import Budget
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.lines import STRIDE
+from bs4_common.streams.stream import Piece
 
 #: The most seconds that one query can move.
 FURTHEST_S = 366 * 86400

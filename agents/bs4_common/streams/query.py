@@ -8,12 +8,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.streams import seek
-from bs4_agent.streams.budget import Budget
-from bs4_agent.streams.cursor import END, START, Cursor
-from bs4_agent.streams.lines import LineIndex
-from bs4_agent.streams.stream import Stream
 from bs4_common.errors import BadRequest
+from bs4_common.streams import seek
+from bs4_common.streams.budget import Budget
+from bs4_common.streams.cursor import END, START, Cursor
+from bs4_common.streams.lines import LineIndex
+from bs4_common.streams.stream import Stream
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000
@@ -124,7 +124,7 @@ class Queries:
 
     def _seek_clock(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Answer `seek-clock`."""
-        from bs4_agent.streams import clockseek
+        from bs4_common.streams import clockseek
 
         seconds = arguments.get("seconds")
         if (
@@ -149,7 +149,7 @@ class Queries:
 
     def _search(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Answer `search`."""
-        from bs4_agent.streams import search
+        from bs4_common.streams import search
 
         pattern, ignore_case, backwards = (
             _pattern(arguments),
@@ -174,7 +174,7 @@ class Queries:
 
     def _count(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Answer `count`."""
-        from bs4_agent.streams import search
+        from bs4_common.streams import search
 
         pattern, ignore_case = _pattern(arguments), bool(arguments.get("ignore_case"))
         pieces, start = (
@@ -204,7 +204,7 @@ class Queries:
 
     def _sift(self, arguments: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """Answer `sift`."""
-        from bs4_agent.streams import search
+        from bs4_common.streams import search
 
         terms, floor, backwards = (
             arguments.get("terms", []),
