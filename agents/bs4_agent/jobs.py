@@ -194,7 +194,7 @@ def last_words(path: Path, lines: int) -> str:
     """Return the last `lines` non-empty lines of a log, joined to one line of at most 300
     characters, without terminal control sequences. Return "" if the log is empty.
     """
-    from bs4_agent.trainers.lines import strip_ansi
+    from bs4_common.trainers.lines import strip_ansi
 
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import intent
-from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.collect import Collector
 from bs4_agent.detect.environment import ConsoleFacts
@@ -42,11 +41,12 @@ from bs4_agent.telemetry.load import GpuLoad
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_agent.telemetry.sampler import RunMembers
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.inventory import inventory
 from bs4_common.clock import boot_id
 from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
+from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring

@@ -22,8 +22,8 @@ from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import bare, faults, tree, witness, workspace
 from bs4_practice.b2.server import B2Server
 from bs4_practice.cloud import Cloud, PracticePods, Rented, running

@@ -22,10 +22,10 @@ from bs4_agent import daemon
 from bs4_agent.channel import connection, server
 from bs4_agent.runs import steplog
 from bs4_agent.streams import registry
-from bs4_agent.trainers import lines as trainer_lines
 from bs4_common import wire
 from bs4_common.streams import query, segments
 from bs4_common.streams.cursor import Chunk
+from bs4_common.trainers import lines as trainer_lines
 from bs4_common.wire import encode
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, EndlessAnswer, UsageError

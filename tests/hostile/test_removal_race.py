@@ -27,11 +27,11 @@ from bs4_agent.checkpoints.sync_set import local_set
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.tree.changes import entries, remove, rename
 from bs4_common.descriptors import _has_others, at, open_directory, open_file
 from bs4_common.errors import AgentError, Refused, StepFailed
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints.trees import old_run, old_step
 from tests.agent.runs.practice import Pod, PracticeTrainer
 

@@ -15,8 +15,8 @@ from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 
 def put_step(

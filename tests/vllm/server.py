@@ -29,8 +29,8 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.identity import Identity
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import ListJournal, until

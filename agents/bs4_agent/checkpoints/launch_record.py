@@ -19,10 +19,10 @@ from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.credentials.forms import BY_NAME, secret_held
 from bs4_agent.credentials.redaction import holds_marker
-from bs4_agent.trainers import settings
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 from bs4_common.errors import BadRequest
+from bs4_common.trainers import settings
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 #: Variables about devices, network cards and the interpreter, which belong to one machine: with
 #: those of another machine, a run does not start or trains elsewhere.

@@ -24,7 +24,6 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints import best, removal
 from bs4_agent.checkpoints.forecast import Forecast, forecast
 from bs4_agent.checkpoints.holds import alone, holder
-from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
@@ -33,6 +32,7 @@ from bs4_agent.detect.detectors.reporting import size
 from bs4_agent.pod import Pod
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
+from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_common.files import disk_usage
 

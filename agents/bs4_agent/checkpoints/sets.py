@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.checkpoints.content import wanting
-from bs4_agent.checkpoints.inventory import inventory, lacks_marker, measure, step_directories
-from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
+from bs4_common.checkpoints.content import wanting
+from bs4_common.checkpoints.inventory import inventory, lacks_marker, measure, step_directories
+from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 #: Parts that exist between two checkpoints too. Alone they do not make a checkpoint.
 LOOSE = frozenset({"broadcast", "weights"})

@@ -7,8 +7,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from bs4_agent.trainers import launcher, settings
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import launcher, settings
+from bs4_common.trainers.base import LaunchSpec
 
 SIDES = ("trainer", "orchestrator")
 _VARIABLE = "PRL_RUN_ID"

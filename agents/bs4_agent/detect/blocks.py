@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import BinaryIO
 
-from bs4_agent.trainers.lines import visible
+from bs4_common.trainers.lines import visible
 
 #: Lines longer than this are cut for parsing.
 LINE_CAP = 64 * 1024

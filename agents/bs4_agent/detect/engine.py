@@ -19,9 +19,9 @@ from bs4_agent.detect.matcher import Matcher, Rules
 from bs4_agent.detect.reasons import EndReasons
 from bs4_agent.detect.tracks import Track
 from bs4_agent.playbooks.compiled import Playbook
-from bs4_agent.trainers.base import LogLine
 from bs4_common.digest import sha256
 from bs4_common.states import Transit
+from bs4_common.trainers.base import LogLine
 
 #: Pieces of evidence that one finding shows at most.
 _EVIDENCE = 8

@@ -19,10 +19,10 @@ from bs4_agent.detect.environment import (
     RunEnvironment,
     WandbDirectory,
 )
-from bs4_agent.trainers import settings, verl_settings
-from bs4_agent.trainers.base import LaunchSpec, RunLayout
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
 from bs4_common.files import listed, read_passing
+from bs4_common.trainers import settings, verl_settings
+from bs4_common.trainers.base import LaunchSpec, RunLayout
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
 
 #: `# env: owner/name@1.2.3`, `# environment: name==1.2.3` and `# env_version = "1.2.3"` in the
 #: comments at the top of a config.

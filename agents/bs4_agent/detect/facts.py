@@ -11,9 +11,9 @@ from typing import Any
 
 from bs4_agent.detect.environment import ConsoleFacts, Disk, RunEnvironment
 from bs4_agent.runs.model import Exit, Member
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 from bs4_common.identity import Identity
 from bs4_common.states import Role, SeenState, Severity
+from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 
 @dataclass(frozen=True, kw_only=True)

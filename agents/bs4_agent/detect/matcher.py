@@ -19,8 +19,8 @@ from bs4_agent.detect.quoted_output import (
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
 from bs4_agent.playbooks.compiled import Playbook
-from bs4_agent.trainers.base import LogLine
-from bs4_agent.trainers.lines import Clock
+from bs4_common.trainers.base import LogLine
+from bs4_common.trainers.lines import Clock
 
 if TYPE_CHECKING:
     from bs4_agent.detect.prefilter import Prefilter  # only readers of whole files use it

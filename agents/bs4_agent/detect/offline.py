@@ -18,12 +18,12 @@ from bs4_agent.detect.facts import Facts, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.runs.runlog import RunLog
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, LogSource, RunLayout, Trainer
-from bs4_agent.trainers.prime_rl import attempts_in, sources_in
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
-from bs4_agent.trainers.steps import records_of
-from bs4_agent.trainers.verl import VERL, numbered, wrote_here
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec, LogSource, RunLayout, Trainer
+from bs4_common.trainers.prime_rl import attempts_in, sources_in
+from bs4_common.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.trainers.steps import records_of
+from bs4_common.trainers.verl import VERL, numbered, wrote_here
 
 #: The trainer that parses a log of an unknown generation. It reads the lines of all generations.
 UNKNOWN = "prime-rl"

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
-from bs4_agent.trainers import verl_processes
 from bs4_common.states import Phase
+from bs4_common.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 

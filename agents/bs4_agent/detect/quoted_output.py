@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bs4_agent.trainers.base import LogLine
+from bs4_common.trainers.base import LogLine
 
 #: Records at these levels report no failure. Text that they quote over several lines belongs to
 #: them.

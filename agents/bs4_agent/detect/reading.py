@@ -31,7 +31,7 @@ from bs4_agent.detect.quoted_output import (
     samples,
 )
 from bs4_agent.detect.signatures import Expression
-from bs4_agent.trainers.base import Event, LogLine, Trainer
+from bs4_common.trainers.base import Event, LogLine, Trainer
 
 _BLOCK = 1 << 20
 #: Events that healthy runs write all the time. As on a live pod, only the last few dozen of each

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from bs4_agent.detect.facts import StepFiles
-from bs4_agent.trainers.base import RunLayout
+from bs4_common.trainers.base import RunLayout
 
 _STEP = re.compile(r"^step_(\d+)$")
 

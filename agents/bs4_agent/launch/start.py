@@ -22,11 +22,11 @@ from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
-from bs4_agent.trainers import settings
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.errors import LaunchFailed, RunExists
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name
+from bs4_common.trainers import settings
+from bs4_common.trainers.base import LaunchSpec
 
 #: Seconds from the shim's start to the launcher's exec: 0.1 s here. A pod's cold network disk may
 #: take several.

@@ -24,8 +24,8 @@ from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed_run import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers.base import LogSource
 from bs4_common.errors import AgentError, SpoolFull
+from bs4_common.trainers.base import LogSource
 
 #: Seconds between two polls. Nothing that W&B writes is urgent.
 EVERY_S = 5.0

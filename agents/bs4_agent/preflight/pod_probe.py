@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import newest_resumable
 from bs4_agent.containers.inside import Box
 from bs4_agent.credentials.exposed import exposed_in
 from bs4_agent.credentials.forms import shown_command
@@ -25,10 +24,11 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
 from bs4_agent.runs.records import attempt_numbers
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.checkpoints.inventory import newest_resumable
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LaunchSpec
 
 #: The path of shared memory; a container has its own.
 _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)

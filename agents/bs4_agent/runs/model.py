@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bs4_agent.credentials.exposed import Exposed
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.identity import Identity
 from bs4_common.states import RunState
+from bs4_common.trainers.base import LaunchSpec
 
 #: Seconds for which a stop waits after SIGTERM. vLLM and torchrun need up to 5 s to end their
 #: children.

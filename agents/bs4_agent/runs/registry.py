@@ -29,14 +29,14 @@ from bs4_agent.runs.records import (
 )
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers import registry as registered_trainers
-from bs4_agent.trainers.base import LaunchSpec, Trainer
-from bs4_agent.trainers.settings import BadConfig
 from bs4_common.clock import stamp
 from bs4_common.errors import AgentError, SpoolFull, UnknownRun
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
 from bs4_common.ids import safe_name
+from bs4_common.trainers import registry as registered_trainers
+from bs4_common.trainers.base import LaunchSpec, Trainer
+from bs4_common.trainers.settings import BadConfig
 
 #: Seconds after a launcher's end until its children count as left over. They follow it within
 #: seconds, or not at all.

@@ -13,8 +13,8 @@ from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, Side
 from bs4_agent.runs.history import History
-from bs4_agent.trainers.base import Event
-from bs4_agent.trainers.steps import EVAL
+from bs4_common.trainers.base import Event
+from bs4_common.trainers.steps import EVAL
 
 #: Events kept of each kind and side. Heartbeats come every 10 s and must not displace the one
 #: barrier or the resume line of the start.

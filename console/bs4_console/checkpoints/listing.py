@@ -12,7 +12,7 @@ from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import report
 from bs4_agent.detect.detectors.reporting import size as bytes_text
 from bs4_agent.detect.offline import guess_trainer, spec_of
-from bs4_agent.trainers import registry
+from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState, RunState

@@ -188,8 +188,8 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     """Return the facts that the engine needs: the observed runs and W&B's rows."""
     from bs4_agent.detect.environment import ConsoleFacts
     from bs4_agent.detect.facts import Facts, RunFacts, Side
-    from bs4_agent.trainers.base import LaunchSpec, RunLayout
     from bs4_common.states import SeenState
+    from bs4_common.trainers.base import LaunchSpec, RunLayout
 
     def run_facts(run: RunState) -> RunFacts:
         view = run.view

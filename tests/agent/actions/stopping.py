@@ -25,10 +25,10 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.withheld import Withheld
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 

@@ -23,9 +23,9 @@ from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
 
 
 class Guarded:

@@ -26,10 +26,10 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup import credentials
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.clock import boot_id
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice.b2.server import B2Server
 
 PLACE = Place.parse("b2://practice-bucket/lab")

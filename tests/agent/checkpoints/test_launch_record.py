@@ -15,7 +15,7 @@ from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.manifest import File, Manifest
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers.base import LaunchSpec
 
 KEY = "hf_" + "a" * 34
 SHA1 = "0" * 40

@@ -17,8 +17,8 @@ from bs4_agent.detect.collect import Collector
 from bs4_agent.runs.membership import Membership
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.scope import Scope
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 
 class Runs:

@@ -14,7 +14,7 @@ from bs4_agent.detect import engine as detectors
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Finding, Side, StepFiles
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.trainers.base import LogLine
+from bs4_common.trainers.base import LogLine
 from tests.agent.facts import NOW, WALL, facts, healthy
 
 

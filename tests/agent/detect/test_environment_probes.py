@@ -15,9 +15,9 @@ import pytest
 from bs4_agent.detect import environment_probes
 from bs4_agent.observe import surroundings
 from bs4_agent.runs.model import Member
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.identity import Identity
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 #: The value of a variable: nothing that is kept may hold it.
 VALUE = "run-id-that-is-nobodys-business"

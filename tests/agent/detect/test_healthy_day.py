@@ -20,10 +20,10 @@ from bs4_agent.detect.environment import Disk
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.runlog import RunLog
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LogLine
-from bs4_agent.trainers.lines import parse
-from bs4_agent.trainers.steps import StepReader
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LogLine
+from bs4_common.trainers.lines import parse
+from bs4_common.trainers.steps import StepReader
 from tests.agent.facts import checkpoint, healthy, identity, member
 from tests.playbooks.library import cases_in, library, playbook_files
 from tests.support.healthy_day import Attempt, HealthyDay, Said

@@ -10,7 +10,7 @@ import pytest
 
 from bs4_agent.detect import quoted_output
 from bs4_agent.detect.facts import Facts
-from bs4_agent.trainers import registry
+from bs4_common.trainers import registry
 from tests.agent.detect.compiled import engine, playbook
 from tests.agent.detect.test_signatures import found
 

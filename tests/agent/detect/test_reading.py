@@ -21,7 +21,7 @@ from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.matcher import Rules
 from bs4_agent.detect.tracks import MANY
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.trainers import registry
+from bs4_common.trainers import registry
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.detect.compiled import engine, library, playbook
 from tests.playbooks.library import cases_in, playbook_files

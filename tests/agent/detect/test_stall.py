@@ -20,7 +20,7 @@ from bs4_agent.detect.facts import (
     Side,
     StepFiles,
 )
-from bs4_agent.trainers.base import Event
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, WALL, facts, healthy, identity
 from tests.playbooks.library import library
 

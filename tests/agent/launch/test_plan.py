@@ -20,8 +20,8 @@ from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.errors import BadRequest, Refused, RunExists
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -14,8 +14,8 @@ from bs4_agent.detect.facts import GpuFacts
 from bs4_agent.launch import gpus
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.preflight import planned, pod_probe
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.failures import playbooks
 from tests.agent.facts import facts, healthy
 

@@ -15,8 +15,8 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import queries
 from bs4_agent.preflight.queries import PodProbe, Preflights
-from bs4_agent.trainers.settings import BadConfig
 from bs4_common.errors import BadRequest, NotApplicable
+from bs4_common.trainers.settings import BadConfig
 
 
 class Staged(Preflights):

@@ -20,7 +20,8 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import (
+from bs4_common.identity import Identity
+from bs4_common.trainers.base import (
     Checkpoint,
     Event,
     LaunchSpec,
@@ -29,7 +30,6 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
-from bs4_common.identity import Identity
 
 T = TypeVar("T")
 

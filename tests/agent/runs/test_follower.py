@@ -19,9 +19,9 @@ from bs4_agent.runs.followed_run import FollowedRun
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.streams.registry import Streams
-from bs4_agent.trainers.base import LogLine
 from bs4_common.errors import SpoolFull
 from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LogLine
 from tests.agent.runs.practice import AGENTS, Pod, ended, identity, kill, lines, until
 
 #: Makes both logs, then writes what it finds in the file `say` to them, line by line, and ends when

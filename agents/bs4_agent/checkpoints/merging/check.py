@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bs4_agent.checkpoints.content import wanting
+from bs4_common.checkpoints.content import wanting
 from bs4_common.foreign_json import loads
 
 _CONFIG = "config.json"

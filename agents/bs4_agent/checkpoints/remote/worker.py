@@ -40,10 +40,10 @@ from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup.credentials import stored
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_common.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_common.files import private
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 #: Seconds between two progress events.
 _SAY_S = 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.reporting import as_evidence, found, live, number, quiet, setting
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
-from bs4_agent.trainers.base import Checkpoint
+from bs4_common.trainers.base import Checkpoint
 
 Found = Sequence[Finding]
 #: Parts that also exist for steps between two checkpoints, because 2026-01 broadcasts every step.

@@ -21,11 +21,11 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.verl import TRACKER
 from bs4_common.clock import boot_id
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.verl import TRACKER
 from bs4_practice.miniature import install
 from bs4_practice.miniature.verl import tensors
 

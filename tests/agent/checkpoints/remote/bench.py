@@ -24,7 +24,7 @@ from bs4_agent.checkpoints.sync_set import LocalSet, local_set
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.setup.credentials import store as store_credential
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.trees import NEW, OLD, new_run, new_step, old_run, old_step
 

@@ -4,7 +4,7 @@ measured on 0.32).
 
 from __future__ import annotations
 
-from bs4_agent.trainers.grammar import Rule
+from bs4_common.trainers.grammar import Rule
 
 _NO_ROOM = (
     "{ValueError: }Free memory on device{ <device:w>} (<free_gib>/<total_gib> GiB) on startup is "

@@ -7,7 +7,7 @@ memory is printed with the GPU's own.
 
 from __future__ import annotations
 
-from bs4_agent.trainers.grammar import Rule
+from bs4_common.trainers.grammar import Rule
 
 _PEAK = "<peak_mem_gib>/<_gpu_gib> GiB (<_share>%)"
 #: SFT adds the state of its data set to the line that both trainers have.

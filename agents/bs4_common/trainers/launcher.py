@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from bs4_agent.trainers.base import Event
-from bs4_agent.trainers.settings import Arguments, Settings
+from bs4_common.trainers.base import Event
+from bs4_common.trainers.settings import Arguments, Settings
 
 V2026_01 = "prime-rl-2026-01"
 CURRENT = "prime-rl"

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.trainers.base import Event, Trainer
-from bs4_agent.trainers.lines import Clock
 from bs4_common.foreign_json import ForeignJsonError, loads, wall_second
+from bs4_common.trainers.base import Event, Trainer
+from bs4_common.trainers.lines import Clock
 
 #: The values that a steps record may hold besides attempt, side, step, log_t and at. Lines have
 #: more (Max Vio, Turns), which stay in the log.

@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import scan, step_directories
-from bs4_agent.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
-from bs4_agent.trainers.base import (
+from bs4_common.checkpoints.inventory import scan, step_directories
+from bs4_common.errors import NotApplicable
+from bs4_common.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
+from bs4_common.trainers.base import (
     Checkpoint,
     Event,
     LaunchSpec,
@@ -25,9 +26,8 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
-from bs4_agent.trainers.grammar import finished_sides
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
-from bs4_common.errors import NotApplicable
+from bs4_common.trainers.grammar import finished_sides
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 VERL = "verl"
 #: The file that names the newest step that verl has saved whole. verl writes it last, and not

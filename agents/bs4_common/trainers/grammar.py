@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bs4_agent.trainers.base import Event, LogLine
 from bs4_common.foreign_json import recorded
 from bs4_common.states import EventKind
+from bs4_common.trainers.base import Event, LogLine
 
 #: A number as Python's `f` and `e` formats print it, NaN and infinities included.
 NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)"

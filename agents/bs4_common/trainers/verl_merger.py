@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.trainers import verl_needs, verl_settings
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import verl_needs, verl_settings
+from bs4_common.trainers.base import LaunchSpec
 
 _MODULE = "verl.model_merger"
 _SCRIPT = Path("scripts", "model_merger.py")

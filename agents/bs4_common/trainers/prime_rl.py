@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.trainers import launcher, settings
-from bs4_agent.trainers.base import (
+from bs4_common.errors import NotApplicable
+from bs4_common.foreign_json import loads
+from bs4_common.trainers import launcher, settings
+from bs4_common.trainers.base import (
     Event,
     LaunchSpec,
     LogLine,
@@ -21,7 +23,7 @@ from bs4_agent.trainers.base import (
     RunLayout,
     StopPolicy,
 )
-from bs4_agent.trainers.command import (
+from bs4_common.trainers.command import (
     PrimeRlTrainer,
     checkpointing,
     client_url,
@@ -29,12 +31,10 @@ from bs4_agent.trainers.command import (
     program,
     resolved,
 )
-from bs4_agent.trainers.grammar import Grammar
-from bs4_agent.trainers.prime_rl_lines import RULES
-from bs4_agent.trainers.prime_rl_metrics import record
-from bs4_agent.trainers.settings import BadConfig, Settings
-from bs4_common.errors import NotApplicable
-from bs4_common.foreign_json import loads
+from bs4_common.trainers.grammar import Grammar
+from bs4_common.trainers.prime_rl_lines import RULES
+from bs4_common.trainers.prime_rl_metrics import record
+from bs4_common.trainers.settings import BadConfig, Settings
 
 #: Options that the spec decides, and those that must never be passed to this generation.
 _OWNED = (

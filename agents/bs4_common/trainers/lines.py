@@ -14,9 +14,9 @@ import time
 from datetime import datetime
 from typing import Any
 
-from bs4_agent.trainers import headers
-from bs4_agent.trainers.base import LogLine
 from bs4_common.foreign_json import ForeignJsonError, loads
+from bs4_common.trainers import headers
+from bs4_common.trainers.base import LogLine
 
 #: Regular expressions see at most this much of a line. A completion printed on one line can have
 #: megabytes.

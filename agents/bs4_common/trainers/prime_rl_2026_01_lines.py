@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.prime_rl_shared_lines import SHARED_RULES
-from bs4_agent.trainers.programs_lines import V2026_01_PROGRAMS
+from bs4_common.trainers.grammar import Rule
+from bs4_common.trainers.prime_rl_shared_lines import SHARED_RULES
+from bs4_common.trainers.programs_lines import V2026_01_PROGRAMS
 
 TRAINER = (
     Rule(

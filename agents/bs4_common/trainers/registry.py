@@ -8,15 +8,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4_agent.trainers import launcher, settings
-from bs4_agent.trainers.base import LaunchSpec, Trainer
-from bs4_agent.trainers.command import launched, resolved, standalone_inference
-from bs4_agent.trainers.prime_rl import PrimeRl, described
-from bs4_agent.trainers.prime_rl_2026_01 import PrimeRl2026_01
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
-from bs4_agent.trainers.verl import VERL, Verl
 from bs4_common.errors import BadRequest
 from bs4_common.foreign_json import loads
+from bs4_common.trainers import launcher, settings
+from bs4_common.trainers.base import LaunchSpec, Trainer
+from bs4_common.trainers.command import launched, resolved, standalone_inference
+from bs4_common.trainers.prime_rl import PrimeRl, described
+from bs4_common.trainers.prime_rl_2026_01 import PrimeRl2026_01
+from bs4_common.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.trainers.verl import VERL, Verl
 
 _TRAINERS: Mapping[str, Trainer] = {
     trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl(), Verl())

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.trainers import verl_settings
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import verl_settings
+from bs4_common.trainers.base import LaunchSpec
 
 #: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits. For an adapter only
 #: the frozen weights count.

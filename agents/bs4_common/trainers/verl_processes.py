@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bs4_agent.trainers import launcher
 from bs4_common.states import Phase
+from bs4_common.trainers import launcher
 
 _ACTOR = re.compile(r"ray::(?P<actor>[A-Za-z_]\w*)(?:\.(?P<method>\w+))?")
 _COMPONENTS = (

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.trainers import launcher, settings
-from bs4_agent.trainers.base import LaunchSpec, LogSource, PartRule, RunLayout, StopPolicy
-from bs4_agent.trainers.command import (
+from bs4_common.trainers import launcher, settings
+from bs4_common.trainers.base import LaunchSpec, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_common.trainers.command import (
     PrimeRlTrainer,
     checkpointing,
     client_url,
@@ -20,9 +20,9 @@ from bs4_agent.trainers.command import (
     program,
     resolved,
 )
-from bs4_agent.trainers.grammar import Grammar
-from bs4_agent.trainers.prime_rl_2026_01_lines import RULES
-from bs4_agent.trainers.settings import BadConfig, Settings
+from bs4_common.trainers.grammar import Grammar
+from bs4_common.trainers.prime_rl_2026_01_lines import RULES
+from bs4_common.trainers.settings import BadConfig, Settings
 
 _RUN = "run_default"
 #: Console scripts (pyproject.toml of a24ec986b), and the modules that docs/deployment.md gives to

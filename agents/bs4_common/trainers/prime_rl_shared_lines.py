@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_common.trainers.grammar import Rule
+from bs4_common.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
 
 _NOT_REACHED = (
     "Inference server was not reached after <waited_s> seconds (Error: <error:t>) on <url:w>"

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.trainers import settings
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
+from bs4_common.trainers import settings
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 _WORD = re.compile(
     r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL

@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bs4_agent.checkpoints.content import wanting
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
+from bs4_common.checkpoints.content import wanting
+from bs4_common.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
 _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
 #: The most bytes of a pointer file, which holds one number.

@@ -11,8 +11,8 @@ import re
 from datetime import datetime, timezone
 from typing import Any
 
-from bs4_agent.trainers.base import LogLine
 from bs4_common.foreign_json import ForeignJsonError, loads
+from bs4_common.trainers.base import LogLine
 
 _LEVELS = {"WARN": "WARNING", "FATAL": "CRITICAL", "TRACE": "DEBUG", "NOTICE": "INFO"}
 _NAMES = "TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL"

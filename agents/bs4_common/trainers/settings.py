@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_common.errors import AgentError
+from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
     import tomlkit

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.checkpoints.inventory import scan
-from bs4_agent.trainers import launcher, lines, settings
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, Trainer
-from bs4_agent.trainers.grammar import Grammar, finished_sides
-from bs4_agent.trainers.settings import Settings
+from bs4_common.checkpoints.inventory import scan
 from bs4_common.errors import NotApplicable
+from bs4_common.trainers import launcher, lines, settings
+from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, Trainer
+from bs4_common.trainers.grammar import Grammar, finished_sides
+from bs4_common.trainers.settings import Settings
 
 #: Steps between checkpoints if the config names none. At the 3 to 5 minutes a step that users of
 #: 7-8B models report, 10 steps are at most 50 minutes of lost work. keep_last is never added,

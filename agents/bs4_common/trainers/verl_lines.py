@@ -13,11 +13,11 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from bs4_agent.trainers import lines, verl_metrics
-from bs4_agent.trainers.base import Event, LogLine
-from bs4_agent.trainers.grammar import Grammar, Rule
-from bs4_agent.trainers.inference_lines import RATE_LIMIT_RULES, TORCH_RULES
 from bs4_common.states import EventKind
+from bs4_common.trainers import lines, verl_metrics
+from bs4_common.trainers.base import Event, LogLine
+from bs4_common.trainers.grammar import Grammar, Rule
+from bs4_common.trainers.inference_lines import RATE_LIMIT_RULES, TORCH_RULES
 
 #: The logs with verl's own messages: the driver's output, under either name, and the file logger's
 #: rows.
