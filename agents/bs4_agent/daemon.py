@@ -21,7 +21,6 @@ from bs4_agent.channel.server import Server
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.detect.engine import Engine
 from bs4_agent.heap import no_library_search, one_arena
-from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import daemon_command
 from bs4_agent.lifecycle.home_watch import HomeWatch
@@ -43,13 +42,14 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
-from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
 from bs4_common.clock import boot_id
 from bs4_common.errors import AgentError, Busy, SpoolFull
+from bs4_common.journal import Journal
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.wire import PROTOCOLS
+from bs4_common.withheld import Withheld
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.retention import Retention

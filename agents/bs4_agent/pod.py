@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import intent
-from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.collect import Collector
 from bs4_agent.detect.environment import ConsoleFacts
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
@@ -43,6 +42,7 @@ from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_agent.telemetry.sampler import RunMembers
 from bs4_common.checkpoints.inventory import inventory
 from bs4_common.clock import boot_id
+from bs4_common.credentials.forms import shown_command
 from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity

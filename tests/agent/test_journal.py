@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.journal import GENESIS, Journal
 from bs4_common.errors import SpoolFull
+from bs4_common.journal import GENESIS, Journal
 from bs4_common.streams.segments import SegmentStream, segments
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.journal import Journal
+from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 
 Record = dict[str, Any]

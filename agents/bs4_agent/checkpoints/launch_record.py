@@ -17,8 +17,8 @@ from pathlib import Path
 from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.credentials.forms import BY_NAME, secret_held
-from bs4_agent.credentials.redaction import holds_marker
+from bs4_common.credentials.forms import BY_NAME, secret_held
+from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import BadRequest
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.credentials.exposed import exposed_in
-from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import number
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.launch import plan as launch_plan
@@ -25,6 +23,8 @@ from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
 from bs4_agent.runs.records import attempt_numbers
 from bs4_common.checkpoints.inventory import newest_resumable
+from bs4_common.credentials.exposed import exposed_in
+from bs4_common.credentials.forms import shown_command
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
 from bs4_common.trainers import registry

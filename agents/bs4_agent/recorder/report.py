@@ -28,11 +28,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.redaction import LOOK_BACK_BYTES
 from bs4_agent.pod import Pod
 from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_common.checkpoints.inventory import complete_steps, inventory
+from bs4_common.credentials.redaction import LOOK_BACK_BYTES
 from bs4_common.files import read_json
 from bs4_common.streams.lines import line_start
 from bs4_common.streams.logs import LogStream

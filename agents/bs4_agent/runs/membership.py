@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.exposed import Exposed, exposures
 from bs4_agent.runs.model import Member
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_common.clock import stamp
+from bs4_common.credentials.exposed import Exposed, exposures
 from bs4_common.files import read_passing, write_json
 from bs4_common.identity import Identity, stat_fields
 

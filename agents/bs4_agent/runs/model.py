@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.credentials.exposed import Exposed
+from bs4_common.credentials.exposed import Exposed
 from bs4_common.identity import Identity
 from bs4_common.states import RunState
 from bs4_common.trainers.base import LaunchSpec

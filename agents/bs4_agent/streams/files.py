@@ -8,13 +8,13 @@ import os
 import stat
 from pathlib import Path
 
-from bs4_agent.credentials.file_names import (
+from bs4_agent.paths import Home
+from bs4_common.credentials.file_names import (
     HEAD_BYTES,
     SECRET_DIRECTORIES,
     SECRET_NAMES,
     private_key,
 )
-from bs4_agent.paths import Home
 from bs4_common.errors import BadRequest, Refused, UnknownStream
 from bs4_common.streams.logs import LogStream
 

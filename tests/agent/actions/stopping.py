@@ -12,7 +12,6 @@ from typing import Any
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.journal import Journal
 from bs4_agent.launch import validation
 from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
@@ -25,10 +24,11 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.withheld import Withheld
 from bs4_common.ids import ulid
+from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
+from bs4_common.withheld import Withheld
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 

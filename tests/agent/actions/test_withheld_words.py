@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.withheld import Withheld
 from bs4_common.errors import LaunchFailed
 from bs4_common.files import read_json
 from bs4_common.ids import ulid
+from bs4_common.withheld import Withheld
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
 

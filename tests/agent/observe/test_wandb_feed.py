@@ -13,9 +13,9 @@ import pytest
 
 from bs4_agent.book import Book
 from bs4_agent.detect.engine import Engine
-from bs4_agent.journal import Journal
 from bs4_agent.observe.wandb_feed import EVERY_S, WandbFeed
 from bs4_agent.playbooks.compiled import Library
+from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec

@@ -14,7 +14,6 @@ import pytest
 
 from bs4_agent.book import Book
 from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts, Side
-from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
 from bs4_agent.playbooks.compiled import Library, Playbook
@@ -23,6 +22,7 @@ from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
 from bs4_agent.runs.model import Member
 from bs4_common.errors import NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all, lint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.journal import Journal
+from bs4_common.journal import Journal
 from bs4_common.streams.cursor import Cursor
 from bs4_common.streams.segments import SegmentStream
 from bs4_console.checks.audit import Found, check_directory, journals_below

@@ -23,9 +23,9 @@ from bs4_agent.playbooks.pod_actions import (
     targets_at,
 )
 from bs4_agent.runs.registry import Runs
-from bs4_agent.withheld import refuse_lost
 from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import PlanChanged
+from bs4_common.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import as_evidence, found, live
 from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts, process_evidence
+from bs4_common.credentials.forms import shown_command
 
 Found = Sequence[Finding]
 GIB = 1 << 30

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
 from bs4_agent.runs.model import Exit
+from bs4_common.credentials.forms import shown_command
 
 Found = Sequence[Finding]
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
+from bs4_common.credentials.forms import shown_command
 from bs4_common.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.credentials.exposed import Exposed, exposures
 from bs4_agent.detect.detectors.reporting import (
     GIB,
     as_evidence,
@@ -21,6 +20,7 @@ from bs4_agent.detect.detectors.reporting import (
 )
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
 from bs4_agent.runs.model import Member
+from bs4_common.credentials.exposed import Exposed, exposures
 
 Found = Sequence[Finding]
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
@@ -23,6 +22,7 @@ from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.clock import boot_id
 from bs4_common.ids import ulid
+from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.verl import TRACKER

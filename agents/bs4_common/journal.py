@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from bs4_agent.withheld import Withheld
 from bs4_common.clock import stamp
 from bs4_common.digest import sha256
 from bs4_common.errors import AgentError, SpoolFull
 from bs4_common.streams.segments import SegmentStream, parse
+from bs4_common.withheld import Withheld
 
 #: `prev` of the first record.
 GENESIS = "0" * 64

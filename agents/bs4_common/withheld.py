@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.redaction import holds_marker
+from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import Refused
 from bs4_common.files import read_passing, write_json
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bs4_agent.credentials.forms import forms, is_secret
+from bs4_common.credentials.forms import forms, is_secret
 
 #: A word of a form may begin behind the escape of a line break (`\\nhf_...`) or of a URL
 #: (`%3Dhf_...`), whose last character is part of a word for a regular expression.

@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bs4_agent.credentials.forms import BY_NAME, form_of, names_secret
-from bs4_agent.credentials.loopback import is_loopback
+from bs4_common.credentials.forms import BY_NAME, form_of, names_secret
+from bs4_common.credentials.loopback import is_loopback
 
 #: Credentials of one command line that are reported at most.
 _MOST = 8
