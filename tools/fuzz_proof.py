@@ -80,7 +80,7 @@ DEFECTS = (
         "records",
         (
             Change(
-                "agents/bs4_agent/ledger.py",
+                "agents/bs4_common/ledger.py",
                 "        if not 0 <= index < ACTION_STEPS_MOST:",
                 "        if index < 0:",
             ),

@@ -30,7 +30,6 @@ from bs4_agent.preflight import planned
 from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.follower import RunFollower
-from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
@@ -46,6 +45,7 @@ from bs4_common.credentials.forms import shown_command
 from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Member, Run
 from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.probes import vllm as probes
-from bs4_agent.runs.model import Member
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.failures.playbooks import compile_all

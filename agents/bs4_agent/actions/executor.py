@@ -17,7 +17,6 @@ from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
 from bs4_agent.book import Book
-from bs4_agent.ledger import NOT_FOLDED, ActionView, PlanView
 from bs4_agent.playbooks.compiled import digest
 from bs4_common.clock import boot_id
 from bs4_common.errors import (
@@ -32,6 +31,7 @@ from bs4_common.errors import (
     UnknownRun,
 )
 from bs4_common.ids import ulid
+from bs4_common.ledger import NOT_FOLDED, ActionView, PlanView
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned

@@ -14,7 +14,6 @@ from typing import Any
 from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.containers import processes as containers
 from bs4_agent.paths import storage
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
@@ -22,6 +21,7 @@ from bs4_common.checkpoints.inventory import nearest
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import Refused, StepFailed
 from bs4_common.ids import is_key
+from bs4_common.runs.model import Run
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")

@@ -30,11 +30,11 @@ from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
 from bs4_agent.detect.detectors.reporting import size
 from bs4_agent.pod import Pod
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_common.files import disk_usage
+from bs4_common.runs.model import Run
 
 #: Seconds between two scans of a run that trains, and of a run that does not.
 LOOK_S, RESTING_S = 5.0, 60.0

@@ -20,13 +20,13 @@ from pathlib import Path
 
 from bs4_agent.containers import processes
 from bs4_agent.runs.membership import INSIDE as NOTE
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_common.clock import stamp
 from bs4_common.errors import LaunchFailed, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt
 from bs4_common.trainers.base import LaunchSpec
 
 #: The variable that names the attempt for which a process in a container was started.

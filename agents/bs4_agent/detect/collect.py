@@ -15,12 +15,12 @@ from typing import Any
 from bs4_agent.detect import environment_probes
 from bs4_agent.detect.environment import Disk, Heap, RunEnvironment
 from bs4_agent.observe import surroundings
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.background import Background
 from bs4_common.checkpoints.inventory import inventory, size_of, step_directories
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers.base import Trainer
 
 #: Seconds between two rounds (disks, new attempts), and between two scans of the same run. A scan

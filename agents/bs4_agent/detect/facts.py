@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.detect.environment import ConsoleFacts, Disk, RunEnvironment
-from bs4_agent.runs.model import Exit, Member
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Exit, Member
 from bs4_common.states import Role, SeenState, Severity
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 

@@ -17,7 +17,7 @@ from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Facts, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.runs.runlog import RunLog
+from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec, LogSource, RunLayout, Trainer
 from bs4_common.trainers.prime_rl import attempts_in, sources_in

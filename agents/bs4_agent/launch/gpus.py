@@ -8,7 +8,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.reporting import number
 from bs4_agent.detect.facts import RunFacts
-from bs4_agent.runs.model import Attempt, Run
+from bs4_common.runs.model import Attempt, Run
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:

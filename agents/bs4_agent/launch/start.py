@@ -16,7 +16,6 @@ from bs4_agent.containers import inside
 from bs4_agent.launch import validation
 from bs4_agent.launch.environment import inherited
 from bs4_agent.runs.archive import archive_logs
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
@@ -25,6 +24,7 @@ from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import LaunchFailed, RunExists
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name
+from bs4_common.runs.model import Attempt
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec
 

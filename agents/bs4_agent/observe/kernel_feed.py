@@ -20,10 +20,10 @@ from typing import Any
 
 from bs4_agent.observe.surroundings import oom_kills
 from bs4_agent.runs.followed_run import OnLine
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_common.identity import own_pidns
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers.base import LogLine
 from bs4_common.trainers.lines import parse
 

@@ -22,9 +22,9 @@ from bs4_agent.detect.environment import Tracked
 from bs4_agent.detect.environment_probes import wandb_roots
 from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed_run import OnLine
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_common.errors import AgentError, SpoolFull
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers.base import LogSource
 
 #: Seconds between two polls. Nothing that W&B writes is urgent.

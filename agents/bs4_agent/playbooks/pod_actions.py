@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts
 from bs4_agent.playbooks.ports import PortHolder
-from bs4_agent.runs.model import Member
 from bs4_common.credentials.forms import shown_command
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
 
 

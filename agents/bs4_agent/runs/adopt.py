@@ -12,7 +12,6 @@ from pathlib import Path
 
 from bs4_agent.containers import inside, processes
 from bs4_agent.launch.start import make_attempt
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import same_run
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
@@ -22,6 +21,7 @@ from bs4_common.errors import NotApplicable, RunExists
 from bs4_common.files import write_json
 from bs4_common.identity import Identity
 from bs4_common.ids import safe_name
+from bs4_common.runs.model import Run
 from bs4_common.trainers import registry, verl_processes
 from bs4_common.trainers.base import LaunchSpec
 

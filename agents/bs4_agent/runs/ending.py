@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from bs4_agent.runs.model import KILL_S, TERM_S
 from bs4_common.identity import Identity, stat_fields
+from bs4_common.runs.model import KILL_S, TERM_S
 
 Say = Callable[[str], None]
 

@@ -12,13 +12,13 @@ from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
 from bs4_agent.detect.facts import LogEvent
 from bs4_agent.paths import storage
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.runs.runlog import RunLog, monotonic_of, short
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
 from bs4_common.files import read_passing, write_json
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.runs.runlog import RunLog, monotonic_of, short
 from bs4_common.streams.cursor import START, Chunk, Cursor
 from bs4_common.streams.logs import LogStream
 from bs4_common.trainers.base import Event, LogLine, LogSource

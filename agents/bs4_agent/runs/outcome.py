@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.runs.model import Attempt, End, Member
 from bs4_common.clock import stamp
 from bs4_common.files import read_json
+from bs4_common.runs.model import Attempt, End, Member
 from bs4_common.states import RunState
 from bs4_common.trainers.base import Event, LaunchSpec, LogSource, Trainer
 from bs4_common.trainers.grammar import finished_sides

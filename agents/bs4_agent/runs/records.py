@@ -11,9 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.runs.model import Attempt, End, Exit
 from bs4_common.files import read_json
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, End, Exit
 from bs4_common.states import RunState
 from bs4_common.trainers.base import LaunchSpec
 

@@ -17,7 +17,6 @@ from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.paths import Home
 from bs4_agent.runs.event_log import EventLog, JournalLike
 from bs4_agent.runs.membership import AttemptMembers, Membership
-from bs4_agent.runs.model import Attempt, End, Exit, Member, Run
 from bs4_agent.runs.outcome import compose_end, judge
 from bs4_agent.runs.records import (
     attempt_numbers,
@@ -34,6 +33,7 @@ from bs4_common.errors import AgentError, SpoolFull, UnknownRun
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
 from bs4_common.ids import safe_name
+from bs4_common.runs.model import Attempt, End, Exit, Member, Run
 from bs4_common.trainers import registry as registered_trainers
 from bs4_common.trainers.base import LaunchSpec, Trainer
 from bs4_common.trainers.settings import BadConfig

@@ -16,12 +16,12 @@ from typing import Any
 
 from bs4_agent.runs import ending
 from bs4_agent.runs.ending import Say, Sent
-from bs4_agent.runs.model import KILL_S, TERM_S, Attempt, Member
 from bs4_agent.runs.registry import Runs
 from bs4_common.clock import boot_id, stamp
 from bs4_common.errors import StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
+from bs4_common.runs.model import KILL_S, TERM_S, Attempt, Member
 
 #: Seconds to wait after the launcher's end for children that it signalled and did not wait for.
 _AFTER_LAUNCHER_S = 5.0

@@ -8,7 +8,6 @@ import os
 from pathlib import Path
 
 from bs4_agent.paths import storage
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import (
     log_directories,
     own_directories,
@@ -22,6 +21,7 @@ from bs4_common.descriptors import at, open_directory, open_file
 from bs4_common.errors import Refused, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import is_key, ulid
+from bs4_common.runs.model import Run
 
 
 def trash(

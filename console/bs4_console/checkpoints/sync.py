@@ -18,7 +18,7 @@ from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.legacy_layout import SeedStep
 from bs4_agent.checkpoints.remote.prune import Pruning
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
-from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import AgentError, BadRequest, PlanChanged
 from bs4_common.files import private
 from bs4_console.checkpoints.listing import age, size

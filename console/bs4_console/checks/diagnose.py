@@ -19,8 +19,8 @@ from bs4_agent.detect.engine import Engine, Transition, transition_fields
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.detect.matcher import Rules
 from bs4_agent.detect.offline import Loose
-from bs4_agent.ledger import IncidentView
 from bs4_agent.playbooks.compiled import Library
+from bs4_common.ledger import IncidentView
 from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import compile_all
 from bs4_console.logs.sources import SOURCES, by_content, by_name

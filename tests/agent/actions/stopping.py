@@ -13,7 +13,6 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.launch import validation
-from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
@@ -26,6 +25,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
+from bs4_common.ledger import ActionView
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.withheld import Withheld

@@ -19,13 +19,13 @@ from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.playbooks.pod_actions import Planned, steps_as_dicts, steps_from_dicts
 from bs4_common.errors import SpoolFull, UnknownRun
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
+from bs4_common.ledger import ActionView
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.withheld import Withheld
 from tests.agent.runs.practice import until

@@ -18,12 +18,12 @@ from bs4_agent.checkpoints import retention as module
 from bs4_agent.checkpoints.retention import Retention
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
 

@@ -16,10 +16,10 @@ import pytest
 from bs4_agent.containers import processes
 from bs4_agent.containers.processes import View
 from bs4_agent.observe import surroundings
-from bs4_agent.runs.model import Member
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.identity import Identity, own_pidns
+from bs4_common.runs.model import Member
 from tests.agent.runs.practice import until
 from tests.support.container import Container
 from tests.support.pod import NotHere

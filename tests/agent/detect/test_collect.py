@@ -15,8 +15,8 @@ import pytest
 from bs4_agent.detect import collect
 from bs4_agent.detect.collect import Collector
 from bs4_agent.runs.membership import Membership
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.scope import Scope
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 

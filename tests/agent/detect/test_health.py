@@ -10,7 +10,7 @@ import pytest
 
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import Finding, LogEvent
-from bs4_agent.runs.history import KEPT, History
+from bs4_common.runs.history import KEPT, History
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Event
 from bs4_console.errors import UsageError

@@ -19,7 +19,7 @@ from bs4_agent.detect.engine import Engine, Transition
 from bs4_agent.detect.environment import Disk
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.runs.runlog import RunLog
+from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, LogLine
 from bs4_common.trainers.lines import parse

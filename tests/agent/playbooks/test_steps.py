@@ -20,9 +20,9 @@ from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
-from bs4_agent.runs.model import Member
 from bs4_common.errors import NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.journal import Journal
+from bs4_common.runs.model import Member
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all, lint

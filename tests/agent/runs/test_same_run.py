@@ -13,9 +13,9 @@ import pytest
 
 from bs4_agent.runs import adopt
 from bs4_agent.runs.adopt import Candidate
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.places import same_run
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from tests.agent.facts import identity

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.detect.facts import LogEvent
-from bs4_agent.runs.runlog import RunLog
+from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Event
 from bs4_common.trainers.steps import StepReader

@@ -29,7 +29,6 @@ from bs4_agent.jobs import Jobs
 from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
 from bs4_agent.probes import merge_adapter
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.tree.changes import remove, rename
@@ -38,6 +37,7 @@ from bs4_common.descriptors import open_directory
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name
+from bs4_common.runs.model import Run
 from bs4_common.trainers import verl_merger, verl_needs
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"

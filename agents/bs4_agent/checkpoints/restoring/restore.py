@@ -29,7 +29,6 @@ from bs4_agent.jobs import Jobs
 from bs4_agent.launch import validation
 from bs4_agent.paths import Home
 from bs4_agent.runs import trash
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.tree.changes import remove
@@ -37,6 +36,7 @@ from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.files import read_json, write_json
 from bs4_common.ids import safe_name, ulid
+from bs4_common.runs.model import Run
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 

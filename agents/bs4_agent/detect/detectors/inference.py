@@ -15,8 +15,8 @@ from typing import Any
 
 from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
-from bs4_agent.runs.model import Member
 from bs4_common.credentials.forms import shown_command
+from bs4_common.runs.model import Member
 
 Evidence = Sequence[Mapping[str, Any]]
 

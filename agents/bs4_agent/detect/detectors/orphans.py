@@ -9,8 +9,8 @@ from typing import Any
 
 from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
-from bs4_agent.runs.model import Exit
 from bs4_common.credentials.forms import shown_command
+from bs4_common.runs.model import Exit
 
 Found = Sequence[Finding]
 

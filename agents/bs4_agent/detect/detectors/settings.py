@@ -19,8 +19,8 @@ from bs4_agent.detect.detectors.reporting import (
     size,
 )
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
-from bs4_agent.runs.model import Member
 from bs4_common.credentials.exposed import Exposed, exposures
+from bs4_common.runs.model import Member
 
 Found = Sequence[Finding]
 

@@ -17,7 +17,7 @@ from typing import Any
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, LogEvent, RunFacts, process_evidence
 from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, Activity, activities
 from bs4_agent.detect.series import gaps, pace_s
-from bs4_agent.runs.model import Member
+from bs4_common.runs.model import Member
 
 #: Usual steps: 2.8, less if a scan every 2 s would come after the third step, and never so few that
 #: 2.5 would be dead.

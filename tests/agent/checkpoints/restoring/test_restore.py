@@ -22,10 +22,10 @@ from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import RestoreRequest
 from bs4_agent.checkpoints.restoring.source import find
-from bs4_agent.runs.model import Attempt
 from bs4_agent.setup import credentials
 from bs4_common.errors import AgentError, BadRequest
 from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import disks

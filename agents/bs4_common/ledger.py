@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.checkpoints.sync_view import SyncView
+from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
 
 Record = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, Side
-from bs4_agent.runs.history import History
+from bs4_common.runs.history import History
 from bs4_common.trainers.base import Event
 from bs4_common.trainers.steps import EVAL
 
