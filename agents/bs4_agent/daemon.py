@@ -19,7 +19,6 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.detect.engine import Engine
 from bs4_agent.heap import no_library_search, one_arena
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import daemon_command
@@ -28,7 +27,6 @@ from bs4_agent.observe.kernel_feed import KernelFeed
 from bs4_agent.observe.wandb_feed import WandbFeed
 from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.runs.adopt import learn_secrets
 from bs4_agent.runs.follower import RunFollower
@@ -45,6 +43,8 @@ from bs4_agent.telemetry.sampler import Sampler
 from bs4_agent.workers import spawn
 from bs4_common.clock import boot_id
 from bs4_common.errors import AgentError, Busy, SpoolFull
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
 from bs4_common.journal import Journal
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side
+from bs4_common.failures.facts import Facts, LogEvent, RunFacts, Side
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Member
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout

@@ -18,11 +18,11 @@ from bs4_agent.checkpoints.sync import Syncs
 from bs4_agent.checkpoints.sync_order import SyncOrder, order_fields
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.errors import Refused
+from bs4_common.failures.compiled import Library
 from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.withheld import Withheld

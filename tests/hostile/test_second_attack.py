@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.removal import free
-from bs4_agent.detect.facts import LogEvent
 from bs4_agent.runs import trash
 from bs4_common import foreign_json
 from bs4_common.errors import BadRequest, KeyReused, Refused
+from bs4_common.failures.facts import LogEvent
 from bs4_common.ids import is_key, ulid
 from bs4_common.ledger import Ledger
 from bs4_common.runs.runlog import RunLog

@@ -17,7 +17,6 @@ from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
 from bs4_agent.book import Book
-from bs4_agent.playbooks.compiled import digest
 from bs4_common.clock import boot_id
 from bs4_common.errors import (
     AgentError,
@@ -30,6 +29,7 @@ from bs4_common.errors import (
     StepFailed,
     UnknownRun,
 )
+from bs4_common.failures.compiled import digest
 from bs4_common.ids import ulid
 from bs4_common.ledger import NOT_FOLDED, ActionView, PlanView
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_common.errors import BadRequest, Refused
+from bs4_common.failures.compiled import Library
 
 MODES = ("observe", "ask", "auto")
 

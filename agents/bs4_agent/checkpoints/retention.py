@@ -28,11 +28,11 @@ from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
-from bs4_agent.detect.detectors.reporting import size
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
 from bs4_common.checkpoints.inventory import texts
 from bs4_common.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
+from bs4_common.failures.detectors.reporting import size
 from bs4_common.files import disk_usage
 from bs4_common.runs.model import Run
 

@@ -12,11 +12,11 @@ from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.checkpoints.sets import StepSet, resolved_configs
-from bs4_agent.detect.wandb_files import address
 from bs4_agent.runs.places import refuse_foreign_way
 from bs4_agent.tree.changes import entries
 from bs4_common.descriptors import real
 from bs4_common.errors import Refused
+from bs4_common.failures.wandb_files import address
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 #: Parts that no generation needs, and that are as large as all others together; copied only on

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.detect.detectors.reporting import number
-from bs4_agent.detect.facts import RunFacts
+from bs4_common.failures.detectors.reporting import number
+from bs4_common.failures.facts import RunFacts
 from bs4_common.runs.model import Attempt, Run
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
-from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.steps import move_run, move_steps
 from bs4_agent.runs.places import overlapping, refuse_beside, same_run
@@ -24,6 +23,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_common.checkpoints.inventory import newest_resumable, size_of
 from bs4_common.digest import sha256
 from bs4_common.errors import BadRequest, Refused, RunExists
+from bs4_common.failures.compiled import digest
 from bs4_common.foreign_json import loads
 from bs4_common.runs.model import Run
 from bs4_common.trainers import settings, verl_settings

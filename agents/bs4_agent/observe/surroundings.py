@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers import processes as containers
-from bs4_agent.detect.environment import DatasetCache, ProcessFacts
 from bs4_agent.paths import storage
 from bs4_agent.runs.places import log_directories
 from bs4_common.digest import sha256
+from bs4_common.failures.environment import DatasetCache, ProcessFacts
 from bs4_common.files import LISTED_MOST, listed, mtime, read_passing, write_json
 from bs4_common.runs.model import Attempt, Member, Run
 from bs4_common.trainers.base import Trainer

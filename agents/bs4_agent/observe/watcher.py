@@ -11,10 +11,10 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.detect.engine import Engine, transition_fields
-from bs4_agent.detect.facts import Finding
 from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
+from bs4_common.failures.engine import Engine, transition_fields
+from bs4_common.failures.facts import Finding
 from bs4_common.identity import Identity
 from bs4_common.trainers.base import LogLine
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect import environment_probes
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.environment import DatasetCache, Disk, RunEnvironment
-from bs4_agent.detect.facts import Facts, RunFacts
-from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.observe import surroundings
-from bs4_agent.playbooks.compiled import Playbook
 from bs4_common.checkpoints.inventory import inventory
+from bs4_common.failures import environment_probes
+from bs4_common.failures.compiled import Playbook
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.environment import DatasetCache, Disk, RunEnvironment
+from bs4_common.failures.facts import Facts, RunFacts
+from bs4_common.failures.stepfiles import step_files
 from bs4_common.files import disk_usage
 from bs4_common.trainers.base import LaunchSpec, Trainer
 

@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.detect.detectors.reporting import number
-from bs4_agent.detect.facts import RunFacts
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch.gpus import gpu_ids, serves_itself
 from bs4_agent.launch.validation import spec_of
 from bs4_agent.observe import surroundings
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
 from bs4_agent.runs.records import attempt_numbers
@@ -26,6 +23,9 @@ from bs4_common.checkpoints.inventory import newest_resumable
 from bs4_common.credentials.exposed import exposed_in
 from bs4_common.credentials.forms import shown_command
 from bs4_common.errors import AgentError
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.detectors.reporting import number
+from bs4_common.failures.facts import RunFacts
 from bs4_common.files import disk_usage
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, LaunchSpec

@@ -10,11 +10,11 @@ from typing import Any
 
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
-from bs4_agent.detect.facts import LogEvent
 from bs4_agent.paths import storage
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
+from bs4_common.failures.facts import LogEvent
 from bs4_common.files import read_passing, write_json
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Attempt, Run

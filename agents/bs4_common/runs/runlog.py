@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bs4_agent.detect.facts import LogEvent, Side
+from bs4_common.failures.facts import LogEvent, Side
 from bs4_common.runs.history import History
 from bs4_common.trainers.base import Event
 from bs4_common.trainers.steps import EVAL

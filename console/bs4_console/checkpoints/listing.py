@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from bs4_agent.checkpoints.best import best_first, worth
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import report
-from bs4_agent.detect.detectors.reporting import size as bytes_text
-from bs4_agent.detect.offline import guess_trainer, spec_of
+from bs4_common.failures.detectors.reporting import size as bytes_text
+from bs4_common.failures.offline import guess_trainer, spec_of
 from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError

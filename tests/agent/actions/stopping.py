@@ -14,7 +14,6 @@ from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.launch import validation
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
@@ -23,6 +22,7 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.failures.compiled import Library
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
 from bs4_common.ledger import ActionView

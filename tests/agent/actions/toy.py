@@ -20,9 +20,9 @@ from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.playbooks.pod_actions import Planned, steps_as_dicts, steps_from_dicts
 from bs4_common.errors import SpoolFull, UnknownRun
+from bs4_common.failures.compiled import Library, digest
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
 from bs4_common.ledger import ActionView

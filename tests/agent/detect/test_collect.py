@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import collect
-from bs4_agent.detect.collect import Collector
+from bs4_agent.observe import collect
+from bs4_agent.observe.collect import Collector
 from bs4_agent.runs.membership import Membership
 from bs4_agent.scope import Scope
 from bs4_common.runs.model import Attempt, Run

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import environment_probes
 from bs4_agent.observe import surroundings
+from bs4_common.failures import environment_probes
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Member
 from bs4_common.trainers import registry

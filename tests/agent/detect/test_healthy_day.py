@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import matcher
-from bs4_agent.detect.engine import Engine, Transition
-from bs4_agent.detect.environment import Disk
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
-from bs4_agent.playbooks.compiled import Library
+from bs4_common.failures import matcher
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine, Transition
+from bs4_common.failures.environment import Disk
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
 from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, LogLine

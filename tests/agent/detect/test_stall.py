@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.detectors.stall import LOW_S, run_stalled
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import (
+from bs4_common.failures.detectors.stall import LOW_S, run_stalled
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import (
     Facts,
     Finding,
     GpuFacts,

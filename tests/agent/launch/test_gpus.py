@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.detect.facts import GpuFacts, Holder
 from bs4_agent.paths import Home
 from bs4_agent.pod import Pod
+from bs4_common.failures.facts import GpuFacts, Holder
 from bs4_common.runs.model import Attempt, End, Run
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.engine import Engine
 from bs4_agent.observe.wandb_feed import EVERY_S, WandbFeed
-from bs4_agent.playbooks.compiled import Library
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
 from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers import registry

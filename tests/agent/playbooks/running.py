@@ -7,8 +7,8 @@ from typing import Any
 from bs4_agent.actions.safe_points import SafePoints, Turn
 from bs4_agent.actions.steps import Recorder, StepRunner
 from bs4_agent.playbooks.action import Recovery
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.plan import Plan
+from bs4_common.failures.compiled import Library
 from bs4_common.ledger import Ledger
 
 

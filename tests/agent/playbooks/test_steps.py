@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts, Side
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
-from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
 from bs4_common.errors import NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.failures.facts import GpuFacts, Holder, RunFacts, Side
 from bs4_common.journal import Journal
 from bs4_common.runs.model import Member
 from bs4_common.streams.segments import SegmentStream

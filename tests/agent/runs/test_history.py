@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from bs4_agent.detect.facts import LogEvent
+from bs4_common.failures.facts import LogEvent
 from bs4_common.runs.history import KEPT, History
 from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers.base import Event

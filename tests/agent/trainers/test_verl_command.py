@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import environment_probes
 from bs4_agent.launch import validation
 from bs4_common.errors import AgentError, NotApplicable
+from bs4_common.failures import environment_probes
 from bs4_common.trainers import registry, verl_settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.registry import recognise_tree

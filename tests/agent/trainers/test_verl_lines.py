@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.facts import LogEvent
+from bs4_common.failures.facts import LogEvent
 from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, LogEvent
 from bs4_common.runs.model import Member
 from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, facts, healthy, identity

@@ -12,9 +12,9 @@ from typing import Any
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.playbooks.compiled import canonical
 from bs4_common.digest import sha256
 from bs4_common.errors import BadRequest
+from bs4_common.failures.compiled import canonical
 from bs4_common.foreign_json import loads
 
 SCHEMA = "bs4.manifest/1"

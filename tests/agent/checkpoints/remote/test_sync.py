@@ -21,10 +21,10 @@ from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
-from bs4_agent.detect.detectors.stores import sync_daemon_dead
-from bs4_agent.detect.environment import ConsoleFacts
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest
+from bs4_common.failures.detectors.stores import sync_daemon_dead
+from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.ledger import Ledger
 from bs4_common.runs.model import Attempt
 from bs4_practice.b2.faults import Fault
