@@ -51,7 +51,7 @@ class Orders:
         Raises UnknownRun, or BadRequest if `body` is malformed; see
         `checkpoints.orders.order_fields` for its other fields.
         """
-        from bs4_agent.checkpoints import orders  # the idle daemon has no order
+        from bs4_common.checkpoints import orders  # the idle daemon has no order
 
         run, fields = self._run(body), orders.order_fields(body)
         self._executor.accept(key, body, who, run)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.report import report
+from bs4_common.checkpoints.orders import Order
+from bs4_common.checkpoints.report import report
 from bs4_common.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
     seconds.
     """
     # Only an agent that leaves checks the content.
-    from bs4_agent.checkpoints.sets import (
+    from bs4_common.checkpoints.sets import (
         complete_sets,
         step_sets,
         verify,

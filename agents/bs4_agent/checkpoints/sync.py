@@ -20,14 +20,14 @@ from typing import Any
 import psutil
 
 from bs4_agent.book import Book
-from bs4_agent.checkpoints import launch_record
-from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
 from bs4_agent.workers import spawn
+from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.descriptors import real
 from bs4_common.errors import AgentError, Refused, SpoolFull

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.launch.plan import make
+from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees

@@ -18,8 +18,8 @@ import pytest
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints import retention as guard_module
 from bs4_agent.checkpoints.holds import hold
-from bs4_agent.checkpoints.sets import step_sets
 from bs4_common import ledger
+from bs4_common.checkpoints.sets import step_sets
 from bs4_common.errors import BadRequest, Refused, StepFailed
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal

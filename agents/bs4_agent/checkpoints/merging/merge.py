@@ -17,14 +17,6 @@ from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.restoring import fetch
-from bs4_agent.checkpoints.sets import (
-    StepSet,
-    complete_sets,
-    numbers,
-    set_of,
-    step_sets,
-    verify,
-)
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
@@ -33,6 +25,14 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.tree.changes import remove, rename
 from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.sets import (
+    StepSet,
+    complete_sets,
+    numbers,
+    set_of,
+    step_sets,
+    verify,
+)
 from bs4_common.descriptors import open_directory
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.files import read_json, write_json

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.restoring.source import RemoteFile
 from bs4_agent.tree.changes import remove
 from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.source import RemoteFile
+from bs4_common.checkpoints.remote.store import Store
 from bs4_common.descriptors import at, open_directory, open_file, real
 from bs4_common.errors import StepFailed
 from bs4_common.files import sync_directory, write_json

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from bs4_agent.checkpoints import sync as module
-from bs4_agent.checkpoints.remote.launched import Launched
-from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
+from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.checkpoints.sync_view import SyncView
 from bs4_common.errors import BadRequest
 from bs4_common.failures.detectors.stores import sync_daemon_dead

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.checkpoints.forecast import Limits, forecast
-from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
+from bs4_common.checkpoints.forecast import Limits, forecast
+from bs4_common.checkpoints.orders import Order
+from bs4_common.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
 from bs4_common.failures import environment_probes
 from bs4_common.files import disk_usage
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
-from bs4_agent.checkpoints.remote.layout import checked
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_common.checkpoints.remote.layout import checked
 from bs4_common.digest import sha256
 from bs4_common.errors import BadRequest
 from bs4_common.failures.compiled import canonical

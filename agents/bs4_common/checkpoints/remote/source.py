@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.remote import legacy_layout
-from bs4_agent.checkpoints.remote import manifest as manifests
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.checkpoints.remote.manifest import Manifest
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.steps import RemoteStep, scan
-from bs4_agent.checkpoints.remote.store import Store
+from bs4_common.checkpoints.remote import legacy_layout
+from bs4_common.checkpoints.remote import manifest as manifests
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.steps import RemoteStep, scan
+from bs4_common.checkpoints.remote.store import Store
 
 
 @dataclass(frozen=True)

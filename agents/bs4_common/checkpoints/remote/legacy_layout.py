@@ -15,10 +15,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bs4_agent.checkpoints.remote import pointer as pointers
-from bs4_agent.checkpoints.remote.errors import NotThere
-from bs4_agent.checkpoints.remote.layout import Layout, step_number
-from bs4_agent.checkpoints.remote.store import Entry, Store
+from bs4_common.checkpoints.remote import pointer as pointers
+from bs4_common.checkpoints.remote.errors import NotThere
+from bs4_common.checkpoints.remote.layout import Layout, step_number
+from bs4_common.checkpoints.remote.store import Entry, Store
 
 _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.checkpoints.remote import steps
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
-from bs4_agent.checkpoints.remote.store import Store
+from bs4_common.checkpoints.remote import steps
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep
+from bs4_common.checkpoints.remote.store import Store
 from bs4_common.errors import BadRequest, PlanChanged
 
 #: The least number of steps to keep, as on the pod: the newest one may prove unreadable when it is

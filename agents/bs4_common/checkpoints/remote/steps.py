@@ -8,13 +8,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.checkpoints.remote import manifest as manifests
-from bs4_agent.checkpoints.remote import pointer as pointers
-from bs4_agent.checkpoints.remote.errors import NotThere, StoreDamaged
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.manifest import Manifest
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.store import Entry, Store
+from bs4_common.checkpoints.remote import manifest as manifests
+from bs4_common.checkpoints.remote import pointer as pointers
+from bs4_common.checkpoints.remote.errors import NotThere, StoreDamaged
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.store import Entry, Store
 
 
 @dataclass(frozen=True)

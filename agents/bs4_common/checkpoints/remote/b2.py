@@ -33,7 +33,7 @@ from b2sdk.v3 import (
 )
 from b2sdk.v3 import exception as b2
 
-from bs4_agent.checkpoints.remote.errors import (
+from bs4_common.checkpoints.remote.errors import (
     NotThere,
     StoreAuth,
     StoreDamaged,
@@ -42,7 +42,7 @@ from bs4_agent.checkpoints.remote.errors import (
     StoreThrottled,
     StoreUnreachable,
 )
-from bs4_agent.checkpoints.remote.store import Entry, Progress
+from bs4_common.checkpoints.remote.store import Entry, Progress
 from bs4_common.descriptors import at, open_file
 from bs4_common.errors import BadRequest
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from bs4_agent.checkpoints import tracking
-from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
-from bs4_agent.checkpoints.remote.layout import checked
+from bs4_common.checkpoints import tracking
+from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_common.checkpoints.remote.layout import checked
 from bs4_common.credentials.forms import BY_NAME, secret_held
 from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import BadRequest

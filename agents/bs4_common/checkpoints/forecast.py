@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from bs4_agent.checkpoints.sets import StepSet, complete_sets
+from bs4_common.checkpoints.sets import StepSet, complete_sets
 
 #: The most future saves that are considered; a run has hundreds. The guard asks every five seconds,
 #: and this many cost a millisecond.
