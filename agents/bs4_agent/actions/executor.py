@@ -18,8 +18,8 @@ from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
 from bs4_agent.actions.submission import Submission
 from bs4_agent.book import Book
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import (
+from bs4_common.clock import boot_id
+from bs4_common.errors import (
     AgentError,
     Busy,
     Cancelled,
@@ -30,9 +30,9 @@ from bs4_agent.errors import (
     StepFailed,
     UnknownRun,
 )
-from bs4_agent.ids import ulid
-from bs4_agent.ledger import NOT_FOLDED, ActionView, PlanView
-from bs4_agent.playbooks.compiled import digest
+from bs4_common.failures.compiled import digest
+from bs4_common.ids import ulid
+from bs4_common.ledger import NOT_FOLDED, ActionView, PlanView
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.submission import Submission
-from bs4_agent.errors import BadRequest, Refused
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
+from bs4_common.errors import BadRequest, Refused
+from bs4_common.failures.compiled import Library
 
 MODES = ("observe", "ask", "auto")
 
@@ -55,7 +55,7 @@ class Orders:
         on, also after a restart of the agent. Raises UnknownRun, or BadRequest if the body is
         malformed; see `checkpoints.orders.order_fields` for its other fields.
         """
-        from bs4_agent.checkpoints import orders  # the idle daemon has no order
+        from bs4_common.checkpoints import orders  # the idle daemon has no order
 
         run, fields = self._run(asked), orders.order_fields(asked.body)
         self._executor.accept(asked, run)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bs4_agent.errors import BadRequest
+from bs4_common.errors import BadRequest
 
 
 @dataclass(frozen=True)

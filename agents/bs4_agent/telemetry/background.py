@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from bs4_agent.telemetry.gpus import GpuSource, empty
-from bs4_agent.telemetry.records import Gpus, Xid
+from bs4_common.telemetry import Gpus, Xid
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bs4_agent.scope import Scope
-from bs4_agent.states import GpuState
-from bs4_agent.telemetry.records import Device, GpuProcess, Gpus, Xid
+from bs4_common.states import GpuState
+from bs4_common.telemetry import Device, GpuProcess, Gpus, Xid
 
 SOURCE_VARIABLE = "BS4_GPU_SOURCE"
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from bs4_agent.telemetry.records import Device
+from bs4_common.telemetry import Device
 
 #: Seconds of the mean. One batch has idle and busy phases of minutes, so only a mean over several
 #: steps shows that a GPU is idle.

@@ -10,7 +10,6 @@ from typing import Any
 
 import pynvml
 
-from bs4_agent.states import GpuState
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, XidQueue, empty
 from bs4_agent.telemetry.nvml_calls import (
     DRIVER_GONE,
@@ -21,8 +20,9 @@ from bs4_agent.telemetry.nvml_calls import (
     NvmlCalls,
     text,
 )
-from bs4_agent.telemetry.records import Device, Gpus, Xid
 from bs4_agent.telemetry.xids import XidWatch
+from bs4_common.states import GpuState
+from bs4_common.telemetry import Device, Gpus, Xid
 
 _ABSENT = frozenset((pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
 _SLOW_S = 5.0

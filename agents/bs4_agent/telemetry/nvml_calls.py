@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-from bs4_agent.telemetry.records import Device, Pcie
+from bs4_common.telemetry import Device, Pcie
 
 # This GPU, driver or container has no such field. The value is null, and that is no error.
 _NO_SUCH_FIELD = frozenset(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Set
 
-from bs4_agent.identity import Identity
 from bs4_agent.telemetry.processes import Snapshot
-from bs4_agent.telemetry.records import Device, GpuProcess, Gpus
+from bs4_common.identity import Identity
+from bs4_common.telemetry import Device, GpuProcess, Gpus
 
 #: A function that returns the run and the component of a process, or None if it belongs to no known
 #: run.

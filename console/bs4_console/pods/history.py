@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from bs4_agent.streams.segments import parse, record_time
+from bs4_common.streams.segments import parse, record_time
 from bs4_console.pods.gate import records
 from bs4_console.pods.links import KEPT_S, Links
 from bs4_console.pods.samples import Telemetry

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bs4_agent.telemetry.records import (
+from bs4_common.telemetry import (
     Device,
     DiskUsage,
     GpuProcess,

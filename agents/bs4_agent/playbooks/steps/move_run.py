@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
-from bs4_agent.trainers.base import RunLayout
+from bs4_common.failures.compiled import StepSettings
+from bs4_common.trainers.base import RunLayout
 
 
 class MoveRun:

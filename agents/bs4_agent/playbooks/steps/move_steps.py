@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, moves_to_trash, targets_at
-from bs4_agent.trainers.base import RunLayout
+from bs4_common.checkpoints.inventory import complete_steps, size_of, step_directories, texts
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.failures.compiled import StepSettings
+from bs4_common.trainers.base import RunLayout
 
 #: The resume step of a run that has saved nothing.
 _NOTHING = -1

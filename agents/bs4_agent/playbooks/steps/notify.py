@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping, Target
+from bs4_common.failures.compiled import StepSettings
 
 
 class Notify(Stepping):

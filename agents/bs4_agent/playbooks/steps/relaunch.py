@@ -9,10 +9,10 @@ import dataclasses
 import shlex
 from collections.abc import Callable, Sequence
 
-from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, living, shown_processes
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.failures.compiled import StepSettings
+from bs4_common.trainers.base import LaunchSpec
 
 
 class Relaunch:

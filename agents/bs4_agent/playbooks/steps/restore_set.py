@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import Context, Planned, Target, living, picked
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.failures.compiled import StepSettings
 
 
 class RestoreSet:

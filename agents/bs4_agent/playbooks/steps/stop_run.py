@@ -6,9 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bs4_agent.errors import PlanChanged
 from bs4_agent.playbooks import words
-from bs4_agent.playbooks.compiled import StepSettings
 from bs4_agent.playbooks.pod_actions import (
     Context,
     Planned,
@@ -17,6 +15,8 @@ from bs4_agent.playbooks.pod_actions import (
     process_target,
     shown_processes,
 )
+from bs4_common.errors import PlanChanged
+from bs4_common.failures.compiled import StepSettings
 
 
 class StopRun:

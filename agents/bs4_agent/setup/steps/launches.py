@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.setup.credentials import write_private
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_common.files import read_json, write_json
 
 
 class Limits(Stepping):

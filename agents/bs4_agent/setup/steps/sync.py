@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.steps.checkout import in_image
+from bs4_common.errors import StepFailed
 
 #: A file in the environment, deleted together with it, that has the digest of the last complete
 #: sync.

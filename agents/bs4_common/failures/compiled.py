@@ -1,0 +1,213 @@
+"""Playbooks in the form in which the agent reads them: JSON that was compiled and validated on the
+operator's side. The agent never parses YAML.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from bs4_common.digest import sha256
+from bs4_common.errors import UnknownPlaybook
+from bs4_common.states import Danger, Role, Severity, Where
+
+#: The numbers of a playbook for its detector, by the detector's names for them.
+Parameters = Mapping[str, float]
+#: A word on the command line and in `applies` -> the ids of the trainers that it means.
+FAMILIES = {
+    "any": ("prime-rl-2026-01", "prime-rl", "verl"),
+    "prime-rl": ("prime-rl-2026-01", "prime-rl"),
+    "prime-rl-current": ("prime-rl",),
+    "prime-rl-2026-01": ("prime-rl-2026-01",),
+    "verl": ("verl",),
+}
+
+
+_For = TypedDict("_For", {"for": Sequence[str]}, total=False)
+
+
+class StepSettings(_For, total=False):
+    """What a playbook gives one step of its `fix`. Each step has its own of these, and `for` has
+    the ids of the trainers whose config has the keys of `set` and `unset`.
+    """
+
+    below_mb: int
+    """A GPU is free if it uses less than this many MB."""
+    when: Literal["nothing-saved"]
+    resume: Literal["resumable", "same", "none", "previous"]
+    set: Mapping[str, str | float | bool]
+    """Dotted keys of a config, and their values."""
+    unset: Sequence[str]
+    select: str
+    limit: int
+    """Entries to move at most."""
+    bytes: int
+    """Bytes to move at most."""
+    condition: Literal["disk-free", "port-free", "server-ready"]
+    percent: int
+    """Used space of the run's file system, 1 to 99."""
+    within: float | str
+    """Seconds, or a text such as "5m"."""
+    nofile: int
+    """Open files."""
+    what: Literal["server"]
+    text: str
+
+
+class VerifySettings(TypedDict, total=False):
+    """What a playbook gives the check that its repair worked."""
+
+    count: int
+    """Training steps."""
+    within: float
+    """Seconds."""
+    percent: int
+    """Used space of the run's file system, 1 to 99."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playbook:
+    """One playbook, as compiled from its file: how one known failure is recognised and what repairs
+    it.
+
+    `applies` has the ids of the trainers for which the playbook works. `detect` says how the
+    failure is recognised: by a detector (a function of the agent) or by log lines. `explains` has
+    the ids of the failures that are only consequences of this one. `fix` has the steps of the
+    repair as (kind, parameters), in order, and `verify` describes the check that the repair worked.
+    `automatic` is False if the repair must not run without a person, and `typed_name` is True if a
+    person who confirms the repair must type the run's name. `sha256` is the digest of the compiled
+    file.
+    """
+
+    id: str
+    title: str
+    family: str
+    role: Role
+    severity: Severity
+    danger: Danger
+    where: Where
+    applies: frozenset[str]
+    detect: Mapping[str, Any]
+    explains: frozenset[str]
+    fix: Sequence[tuple[str, StepSettings]]
+    verify: Mapping[str, VerifySettings]
+    typed_name: bool
+    automatic: bool
+    sha256: str
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
+        """Return the playbook that `data` describes, an entry of the file playbooks.json, which has
+        all compiled playbooks.
+        """
+        return cls(
+            id=data["id"],
+            title=data["title"],
+            family=data["family"],
+            role=data["role"],
+            severity=data["severity"],
+            danger=data["danger"],
+            where=data["where"],
+            applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
+            detect=data.get("detect", {}),
+            explains=frozenset(data.get("explains", ())),
+            fix=_steps(data.get("fix", ())),
+            verify=data.get("verify", {}),
+            typed_name=bool(data.get("typed_name", False)),
+            automatic=bool(data.get("automatic", True)),
+            sha256=digest(data),
+        )
+
+    def applies_to(self, trainer: str) -> bool:
+        """Return True if the playbook is for runs of the trainer with the id `trainer`."""
+        return trainer in self.applies
+
+    @property
+    def detector(self) -> str | None:
+        """Return the name of the detector, the function of the agent that recognises the playbook's
+        failure. Return None if the failure is recognised by log lines (see `signatures`).
+        """
+        return self.detect.get("detector")
+
+    @property
+    def parameters(self) -> Parameters:
+        """Return the numbers with which the playbook calls its detector, by name ({} if it has no
+        detector or sets none). Their names and defaults are those of the detector. The range
+        `healthy`, which is for charts and people, is left out.
+        """
+        given = self.detect.get("with", {})
+        return {key: value for key, value in given.items() if isinstance(value, (int, float))}
+
+    @property
+    def signatures(self) -> Sequence[Mapping[str, Any]]:
+        """Return the log signatures (descriptions of log lines) by which the failure is recognised,
+        or an empty list if a detector recognises it.
+        """
+        return list(self.detect.get("logs", ()))
+
+    @property
+    def hold_s(self) -> float:
+        """Return the number of seconds for which the failure must be seen without a break before it
+        becomes an incident.
+        """
+        return float(self.detect.get("for", 0.0))
+
+    @property
+    def keep_s(self) -> float:
+        """Return for how many seconds an incident stays open after the failure was last seen."""
+        return float(self.detect.get("keep_firing_for", 0.0))
+
+    @property
+    def until_attempt_ends(self) -> bool:
+        """Return True if the failure, once it was seen, counts as present until the run's attempt
+        ends, even if later checks do not see it again.
+        """
+        return bool(self.detect.get("until_attempt_ends", False))
+
+
+def _steps(fix: Iterable[Mapping[str, StepSettings | None]]) -> list[tuple[str, StepSettings]]:
+    """Return the kind and the settings of each step of a fix, in order."""
+    found: list[tuple[str, StepSettings]] = []
+    for step in fix:
+        for kind, settings in step.items():
+            found.append((kind, settings or {}))
+    return found
+
+
+def canonical(value: Any) -> bytes:
+    """Return the JSON value as bytes in a form that is always the same: sorted keys, no spaces,
+    UTF-8.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256, in hexadecimal digits, of a JSON value in the form that `canonical`
+    returns.
+    """
+    return sha256(canonical(value)).hexdigest()
+
+
+class Library:
+    """All playbooks of the installed agent or of a source checkout, by id. Iterating over it yields
+    the playbooks.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self._by_id = {
+            entry["id"]: Playbook.from_dict(entry) for entry in json.loads(raw)["playbooks"]
+        }
+
+    def __iter__(self) -> Any:
+        return iter(self._by_id.values())
+
+    def get(self, playbook_id: str) -> Playbook:
+        """Return the playbook with this id. Raises UnknownPlaybook if there is none."""
+        if playbook_id not in self._by_id:
+            raise UnknownPlaybook(
+                f"There is no playbook {playbook_id!r} among the {len(self._by_id)} of this agent; "
+                "`playbook list` shows them."
+            )
+        return self._by_id[playbook_id]

@@ -1,0 +1,73 @@
+"""Evidence: the lines, files, processes and numbers on which a finding rests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from bs4_common.identity import Identity
+
+
+class Place(TypedDict):
+    """Where evidence stands. Texts are "" and numbers 0 if the evidence has no such place."""
+
+    source: str
+    """What holds it: a log such as "trainer", or "files", "process", "config", "disk", ..."""
+    stream: str
+    """The agent's stream with the line, for example `log/trainer`."""
+    cursor: str
+    """The line's cursor in `stream`."""
+    file: str
+    """A path on the pod."""
+    offset: int
+    """Bytes from the beginning of `file`."""
+    line: int
+    """The number of the line in `file`, from 1."""
+
+
+class Evidence(Place):
+    """One piece of evidence, as incidents and their journal records have it."""
+
+    text: str
+    """The line, or the fact in words."""
+
+
+def evidence_of(record: Mapping[str, Any]) -> Evidence:
+    """Return the evidence in a record of the journal. A field that the record lacks is empty."""
+    return {
+        "source": str(record.get("source", "")),
+        "stream": str(record.get("stream", "")),
+        "cursor": str(record.get("cursor", "")),
+        "file": str(record.get("file", "")),
+        "offset": int(record.get("offset") or 0),
+        "line": int(record.get("line") or 0),
+        "text": str(record.get("text", "")),
+    }
+
+
+def as_evidence(source: str, text: str, file: str = "", stream: str = "") -> Evidence:
+    """Return a fact that is no log line (a setting, a reading of the driver, a row of the
+    provider's list) in the form of evidence. `source` is where the fact comes from, for example
+    "config", `text` the fact in words, `file` the path that holds it, or "", and `stream` the
+    stream with the records that show it, or "".
+    """
+    return {
+        "source": source,
+        "stream": stream,
+        "cursor": "",
+        "file": file,
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
+
+
+def file_evidence(path: Path, text: str) -> Evidence:
+    """Return a whole file or directory as evidence. `text` says what is remarkable about it."""
+    return as_evidence("files", text, str(path))
+
+
+def process_evidence(identity: Identity, text: str) -> Evidence:
+    """Return a process as evidence. `text` says what is remarkable about it."""
+    return as_evidence("process", f"{identity}: {text}")

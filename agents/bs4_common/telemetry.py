@@ -1,0 +1,192 @@
+"""The records of the telemetry stream, as docs/wire.md describes them. A number that is not known
+is null. Other versions of the agent leave fields out, so a reader expects none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from bs4_common.states import GpuState
+
+
+class Pcie(TypedDict, total=False):
+    """The PCIe link of a GPU."""
+
+    gen: int | None
+    gen_max: int | None
+    width: int | None
+    """Lanes."""
+    width_max: int | None
+    tx: int | None
+    """KB/s that the GPU sends."""
+    rx: int | None
+    """KB/s that the GPU receives."""
+
+
+class Nvlink(TypedDict, total=False):
+    """The NVLinks of a GPU."""
+
+    active: int
+    """Links that are up."""
+    links: int
+    """All links."""
+    errors: int | None
+    """Errors of all links since the driver was loaded."""
+
+
+class GpuProcess(TypedDict, total=False):
+    """A process that holds memory of a GPU."""
+
+    pid: int
+    mem: int | None
+    """Bytes of the GPU's memory."""
+    visible: bool
+    """True if the agent sees that the process has the GPU open."""
+    run: str | None
+    component: str | None
+    """The process's part in the run, for example "engine"."""
+
+
+class Device(TypedDict, total=False):
+    """One GPU."""
+
+    index: int
+    minor: int | None
+    """N of /dev/nvidiaN. It serves ownership and is in no record."""
+    uuid: str | None
+    name: str | None
+    util: float | None
+    """Percent of the time in which the GPU computed."""
+    mem_util: float | None
+    """Percent of the time in which the GPU's memory was read or written."""
+    mem_used: int | None
+    """Bytes."""
+    mem_total: int | None
+    """Bytes."""
+    temp: float | None
+    """Degrees Celsius."""
+    power: float | None
+    """Watts."""
+    power_limit: float | None
+    """Watts."""
+    sm_clock: int | None
+    """MHz."""
+    mem_clock: int | None
+    """MHz."""
+    ecc: int | None
+    """Memory errors since the driver was loaded that could not be corrected."""
+    throttle: Sequence[str] | None
+    """Why the clocks are lowered, in the driver's words."""
+    error: str | None
+    remap: str
+    """ "pending" or "failed"."""
+    recovery: str
+    """What the driver asks for, such as "reset"."""
+    procs: Sequence[GpuProcess]
+    unaccounted: int | None
+    """Bytes in use that no listed process has."""
+    pcie: Pcie | None
+    nvlink: Nvlink | None
+
+
+class Xid(TypedDict, total=False):
+    """A GPU fault that the driver has reported."""
+
+    index: int | None
+    """The GPU's index, or None if the report names no known GPU."""
+    xid: int
+    """The number of the fault."""
+    t: float
+    """Wall seconds since 1970 at which the agent fetched the report."""
+
+
+class Gpus(TypedDict, total=False):
+    """All GPUs of a pod."""
+
+    state: GpuState
+    detail: str
+    """Why the state is not "ok", or ""."""
+    age_s: float | None
+    driver: str | None
+    """The driver's version."""
+    pids: str
+    """ "local", "foreign" or "unknown": whose numbers the driver's pids are."""
+    devices: Sequence[Device]
+    xids: Sequence[Xid]
+
+
+class DiskUsage(TypedDict):
+    """How full a filesystem is, in bytes."""
+
+    path: str
+    used: int | None
+    total: int | None
+    free: int | None
+    """What an ordinary user may still write."""
+    read_only: bool | None
+
+
+class Net(TypedDict, total=False):
+    """Bytes per second of all network interfaces but loopback."""
+
+    rx: int | None
+    tx: int | None
+
+
+class Host(TypedDict, total=False):
+    """The machine, or the container, in which the pod is."""
+
+    cpu: float | None
+    """Percent of all cores."""
+    cores: float
+    load1: float
+    mem_used: int | None
+    """Bytes."""
+    mem_total: int | None
+    """Bytes."""
+    shm_used: int | None
+    """Bytes."""
+    shm_total: int | None
+    """Bytes."""
+    disks: Sequence[DiskUsage]
+    net: Net
+
+
+class Process(TypedDict, total=False):
+    """A process of a run."""
+
+    component: str | None
+    pid: int
+    start_ticks: int
+    """Clock ticks since the boot."""
+    cpu: float | None
+    """Percent of one core."""
+    rss: int | None
+    """Bytes."""
+    state: str
+    """As in /proc/PID/stat."""
+
+
+class WatchedRun(TypedDict, total=False):
+    """A run with the processes of its newest attempt."""
+
+    run: str
+    attempt: int
+    alive: bool
+    components: Sequence[Process]
+
+
+class Telemetry(TypedDict, total=False):
+    """One record of the telemetry stream."""
+
+    t: float
+    """Wall seconds since 1970."""
+    m: float
+    """Seconds of the monotonic clock of the boot `b`."""
+    b: str
+    gpus: Gpus
+    host: Host
+    runs: Sequence[WatchedRun]
+    coverage: Mapping[str, str]
+    """What can be seen on this pod, by source."""
