@@ -16,19 +16,21 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
-    """Accepts the actions that begin or take over an attempt, and carries them out: launches, and
-    adoptions of runs that were started by hand. There is one per pod.
+    """Accepts two kinds of actions and carries them out: launches, which start an attempt of a run,
+    and adoptions, by which the agent begins to watch a run that somebody started by hand. There is
+    one such object for a pod.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action with the key `key` of the person `who`. Then make the plan of a
-        launch on a thread of its own, and journal it. `body["launch"]` is the request, whose fields
-        `launch.plan.make` describes. `body["record"]`, if given, is a table of the console, which
-        is stored in the plan unchanged. Raises BadRequest if the request is malformed. If the
-        launch is not possible for another reason, the journal says why there is no plan.
+        """Write into the journal that the person `who` has asked for a plan of a launch, as the
+        action `key`. Then make the plan on a thread of its own, and write it into the journal.
+        `body["launch"]` is the request, whose fields `launch.plan.make` describes.
+        `body["record"]`, if given, is a table that the console adds, which is stored in the plan
+        unchanged. Raises BadRequest if the request is malformed. If the launch is not possible for
+        another reason, nothing is raised, and the journal says why there is no plan.
         """
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
@@ -50,16 +52,17 @@ class Attempts:
         return sum(action.ended for action in self._executor.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the launch `key` of the person `who` and start it on a thread of its own. If
-        `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise `body` describes
-        the launch itself, with the keys that `launch.validation.spec_of` reads; the run is then
-        started exactly so, and nothing is moved aside. `payload` is not used.
+        """Accept the launch `key` that the person `who` has submitted, and start it on a thread of
+        its own. If `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise
+        `body` describes the launch itself, with the keys that `launch.validation.spec_of` reads;
+        the run is then started exactly so, and no files are moved out of its way. `payload` is not
+        used.
 
-        Raises Busy if another action holds the run, and BadRequest if `body` is malformed. Raises
-        Refused if there is no such plan, if a start is known to hang or to lose work, or if the
-        plan moves checkpoints aside and `body["confirm_run"]` is not the run's name. Raises
-        PlanExpired if the plan is older than 15 minutes or the pod was rebooted, and PlanChanged,
-        or an error of `launch.plan.make`, if the launch would do something else now.
+        Raises Busy if another action works on the run, and BadRequest if `body` is malformed.
+        Raises Refused if there is no plan with that hash, if the start is known to hang or to lose
+        work, or if the plan moves checkpoints away and `body["confirm_run"]` is not the run's name.
+        Raises PlanExpired if the plan is older than 15 minutes or the pod was rebooted. Raises
+        PlanChanged, or an error of `launch.plan.make`, if the launch would do something else now.
         """
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
@@ -150,16 +153,17 @@ class Attempts:
         end("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
-        """Continue a launch that was under way when the agent restarted. Steps that are done
-        already are not repeated.
+        """Continue the launch `action`, which was under way when the agent was restarted. Steps
+        that are done already are not repeated.
         """
         self._executor.go_on(action, action.run, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:
-        runs that were started by hand are watched from then on. `body["pid"]` is a process of one
-        run; without it, every run that is found is adopted. `body["run"]`, if given, is the run's
-        name. `payload` is not used. If nothing new is found, the action fails in the journal.
+        """Accept the adoption `key` that the person `who` has submitted, and carry it out on a
+        thread of its own: from then on the agent watches runs that were started by hand.
+        `body["pid"]` is the pid of a process of one run; without it, every such run that is found
+        is adopted. `body["run"]`, if given, is the name that the run gets. `payload` is not used.
+        If nothing new is found, nothing is raised; the journal then says that the action failed.
         """
         self._executor.accept(key, body, who, str(body.get("run", "")))
         self._executor.start("", key, lambda: self._do_adopt(key, body))

@@ -18,9 +18,9 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Lets this agent end so that a newer one takes its place; one per pod. As soon as no action is
-    inside a step, this object calls `hand_over(body)`, which ends this agent; `body` is the newer
-    agent's request.
+    """Ends this agent when a newer one asks for its place. There is one such object for a pod. As
+    soon as no action is in the middle of a step, it calls `hand_over(body)`, which ends this agent;
+    `body` is the newer agent's request.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class Departure:
         self._leaving = threading.Lock()
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the request `body` of a newer agent to replace this one, as action `key` on behalf
-        of `who`: leave at once, or as soon as no action is inside a step. If that takes longer than
-        60 seconds, this agent stays, and the journal says so. Raises Busy if another request to
-        replace this agent is under way. `payload` is not used.
+        """Accept the request `body` of a newer agent to replace this one, as the action `key` that
+        `who` has submitted. This agent ends at once, or as soon as no action is in the middle of a
+        step. If that takes longer than 60 seconds, this agent stays, and the journal says so.
+        Raises Busy if another request to replace this agent is under way. `payload` is not used.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")

@@ -47,8 +47,10 @@ S = TypeVar("S", bound=SteppedPlan)
 
 
 class ActionExecutor:
-    """Runs actions, one at a time for each run, and journals what they do; one per pod. Code that
-    accepts a submitted action must hold the attribute `lock` while it does so.
+    """Runs actions and writes into the journal (the agent's record on disk of what happens on the
+    pod) what they do. Only one action works on a run at a time. There is one such object for a pod.
+    Code that accepts a submitted action must hold the lock in the attribute `lock` while it does
+    so.
     """
 
     def __init__(self, book: Book, runs: Runs) -> None:
@@ -59,9 +61,10 @@ class ActionExecutor:
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        """Journal that the action `key` on `run` is accepted, and return once the record is on
-        disk. `body` is the action as it was submitted, `who` is the person, and `fields` are added
-        to the record.
+        """Write into the journal that the action `key` on `run` is accepted, and return once the
+        record is on the disk. `body` is the action as it was submitted, `who` the person who
+        submitted it, and `fields` are further fields of the record. Raises SpoolFull if the journal
+        has no room.
         """
         self.book(
             "action",
@@ -76,24 +79,27 @@ class ActionExecutor:
         )
 
     def event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: Any) -> None:
-        """Journal one event of the action `key`, for example "step-done". With `sync`, return only
-        once the record is on disk. `fields` are added to the record.
+        """Write an event of the action `key` on `run` into the journal, for example "step-done".
+        `fields` are further fields of the record. With `sync`, return only once the record is on
+        the disk. Raises SpoolFull if the journal has no room.
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
-        """Do what `event` does, for a record that only people read. It is left out while the
-        journal has no room, because a step that has begun is not to end for want of it.
+        """Write an event of the action `key` on `run` into the journal, as the method `event` does,
+        but only if the journal has room. Use this for events that only people read. A step that has
+        begun must not fail because such a record cannot be written.
         """
         with contextlib.suppress(SpoolFull):
             self.event(key, run, event, **fields)
 
     def end(self, key: str, event: str, **fields: Any) -> None:
-        """Journal that the action `key` ends with `event`, for example "done", and return once the
-        record is on disk. Does nothing if the action has ended already. Call it inside a step.
+        """Write into the journal that the action `key` ends with `event`, for example "done", and
+        return once the record is on the disk. Do nothing if the action has ended already. Call this
+        only between the begin and the end of a step (see SafePoints).
 
-        While the journal cannot be written, this tries again every second: the next agent would
-        carry out once more what has no end.
+        If the journal cannot be written, try again every second until it can. Otherwise the next
+        agent would find no end of the action, and carry it out once more.
         """
         while True:
             try:
@@ -107,14 +113,17 @@ class ActionExecutor:
     # Planned actions
 
     def plan(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> None:
-        """Journal the plan action `key` of the person `who`, and make and journal the plan that
-        `body` asks for on a thread of its own. Raises BadRequest if the request is malformed. If
-        there is no plan for another reason, the journal says why.
+        """Write into the journal that the person `who` has asked for a plan, as the action `key`.
+        Then, on a thread of its own, make the plan for which `body` asks, of the given kind, and
+        write it into the journal. Raises BadRequest if the request is malformed. If no plan can be
+        made for another reason, nothing is raised, and the journal says why.
         """
         self.start("", key, self._planning(kind, key, body, who))
 
     def plan_now(self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str) -> S | None:
-        """Do what `plan` does, on the caller's thread, and return the plan or None."""
+        """Make a plan and write it into the journal, as the method `plan` does, but on the caller's
+        thread. Return the plan, or None if it could not be made; the journal then says why.
+        """
         return self._planning(kind, key, body, who)()
 
     def _planning(
@@ -129,14 +138,14 @@ class ActionExecutor:
     def confirm(
         self, kind: Kind[S], key: str, body: Mapping[str, Any], who: str, payload: bytes
     ) -> None:
-        """Accept the action `key` of the person `who`, whose plan has the hash `body["plan_hash"]`,
-        and carry it out on a thread of its own. `payload` holds secrets and is not journalled.
+        """Accept the action `key` that the person `who` has submitted, and carry it out on a thread
+        of its own. It carries out the plan of this kind in the journal that has the hash
+        `body["plan_hash"]`. `payload` holds secrets and is not written into the journal.
 
-        Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
-        be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
-        PlanChanged if the action would do something else now, Busy if another action holds what
-        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
-        keeps no secret.
+        Raises Refused if no such plan is in the journal or it cannot be read any more, PlanExpired
+        if it is older than 15 minutes or the pod was rebooted, PlanChanged if the action would do
+        something else now, Busy if another action works on the same run, and the errors of
+        `kind.refuse` and `kind.keep`. If it raises, the agent has stored no secret.
         """
         view = self.kept_plan(body, kind.plan_name(body), kind.planner)
         kind.refuse(body, view)
@@ -169,8 +178,8 @@ class ActionExecutor:
                 kind.forget(key)
 
     def resume(self, kind: Kind[S], action: ActionView) -> None:
-        """Continue an action that was under way when the agent restarted. If its plan cannot be
-        read any more, journal that it is interrupted.
+        """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
+        If its plan cannot be read any more, write into the journal that the action is interrupted.
         """
         key, run = action.key, action.run
         try:
@@ -204,11 +213,13 @@ class ActionExecutor:
 
     @functools.cached_property
     def home(self) -> str:
-        """Return the id of the home directory that this agent acts for."""
+        """Return the id of the agent's home directory, a random text. It differs between two agents
+        that have different home directories.
+        """
         return self._runs.home.id()
 
     def attempt(self, run: str) -> int:
-        """Return the number of the newest attempt of `run`, or 0 if no attempt of it was made on
+        """Return the number of the newest attempt of `run`, or 0 if the run has had no attempt on
         this pod.
         """
         try:
@@ -218,10 +229,10 @@ class ActionExecutor:
         return newest.number if newest is not None else 0
 
     def hash_of(self, kind: str, run: str, plan: Plan) -> str:
-        """Return the hash by which a person confirms `plan`. It covers the agent's home, the kind
-        of the plan (a playbook's id, "launch", "setup", ...), the run, its newest attempt, and
-        everything that the plan would do. So it confirms nothing on another pod or run, and nothing
-        after a new attempt began.
+        """Return the hash, in hexadecimal digits, by which a person confirms `plan`. It covers the
+        id of the agent's home, the kind of the plan (a playbook's id, "launch", "setup", ...), the
+        run, the number of its newest attempt, and everything that the plan would do. So it confirms
+        nothing on another pod or run, and nothing after a new attempt began.
         """
         return digest(
             {
@@ -234,10 +245,10 @@ class ActionExecutor:
         )
 
     def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], P]) -> P | None:
-        """Call `make`, journal the plan that it returns, and return that plan. If `make` raises
-        an AgentError or an OSError, journal it as the reason why there is no plan, and return None.
-        The action `key` that asked for the plan ends as done or failed. `kind` is the name of the
-        plan's kind in the journal.
+        """Call `make`, write the plan that it returns into the journal, and return that plan. If
+        `make` raises an AgentError or an OSError, write this into the journal as the reason why
+        there is no plan, and return None. The action `key`, which asked for the plan, then ends as
+        done or failed. `kind` is the name of the plan's kind, and `run` the run for which it is.
         """
         try:
             plan = make()
@@ -272,10 +283,10 @@ class ActionExecutor:
         return plan_hash
 
     def kept_plan(self, body: Mapping[str, Any], kind: str, command: str) -> PlanView:
-        """Return the journalled plan of this `kind` that the submission `body` confirms by its
-        `plan_hash`. `command` is the console command that makes plans of this kind; error messages
-        name it. Raises Refused if there is no such plan, or if the body names another run than the
-        plan's.
+        """Return the plan of this kind in the journal whose hash is `body["plan_hash"]`, where
+        `body` is the action that a person has submitted. `command` is the console command that
+        makes such plans; error messages name it. Raises Refused if there is no such plan, or if
+        `body` names another run than the plan does.
         """
         plan_hash = str(body.get("plan_hash"))
         view = self.ledger.plans.get(plan_hash)
@@ -298,12 +309,14 @@ class ActionExecutor:
         return view
 
     def made_again(self, view: PlanView, who: str, make: Callable[[], P]) -> P:
-        """Make the confirmed plan `view` again from the present state of the pod by calling `make`,
-        and return the new plan. It has the same hash as the confirmed one.
+        """Make a confirmed plan again, from the present state of the pod, by calling `make`, and
+        return the new plan. `view` is the confirmed plan as the journal has it; the returned plan
+        has the same hash.
 
-        If the hashes differ, or `view` has expired, the new plan is journalled as a plan for which
-        `who` asked, and PlanChanged or PlanExpired is raised; the message names the new plan, which
-        can be confirmed instead. Raises the errors of `make`.
+        If the hash of the new plan is another one, or if `view` has expired, the new plan is
+        written into the journal as one for which `who` has asked, and PlanChanged or PlanExpired is
+        raised. The error's message names the new plan, which can be confirmed instead. Errors that
+        `make` raises are passed on.
         """
         plan = make()
         kind, run = view.playbook, view.run
@@ -327,9 +340,9 @@ class ActionExecutor:
     # Work
 
     def cancel(self, key: str, stop: str, who: str) -> None:
-        """Journal that `stop` (the key of a stop, submitted by `who`) ends the action `key` early,
-        and tell that action to end at its next safe point. Does nothing if the action has ended
-        already.
+        """End the action `key` early, because the person `who` has submitted the action `stop`,
+        which stops its run: write that into the journal, and tell the action to end at its next
+        safe point. Do nothing if the action has ended already.
         """
         if not self.ledger.actions[key].cancelled_by:
             self.book.append_unless_ended(
@@ -352,19 +365,22 @@ class ActionExecutor:
         first: bool = False,
         **fields: Any,
     ) -> None:
-        """Let the action `key` hold `run`, accept it, and do its `work` on a thread of its own.
-        `first` is True for a stop, which is accepted although another action holds the run, and
-        holds it next. `fields` are added to the record of acceptance. Raises Busy if another
-        action, or for a stop another stop, holds the run.
+        """Accept the action `key` on `run`, and do its `work` on a thread of its own. Until it
+        ends, no other action works on the run. `body` is the action as it was submitted by the
+        person `who`, and `fields` are added to the record in the journal. `first` is True for an
+        action that stops the run: it is accepted although another action works on the run, and is
+        the next to work on it. Raises Busy if another action works on the run, or, with `first`, if
+        another action that stops the run does.
         """
         with self.locks.holding(run, key, first=first):
             self.accept(key, body, who, run, **fields)
             self.start(run, key, work)
 
     def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> bool:
-        """Do the `work` that is left of an action that was under way when the agent restarted, on a
-        thread of its own, and return True. The action holds `hold` again. Return False, and journal
-        that the action is interrupted, if another action holds that already.
+        """Do the `work` that is left of `action`, which was under way when the agent was restarted,
+        on a thread of its own, and return True. No other action can work on `hold`, the name of its
+        run, meanwhile. If another action works on it already, write into the journal that `action`
+        is interrupted, and return False.
         """
         try:
             self.locks.hold(hold, action.key)
@@ -375,9 +391,10 @@ class ActionExecutor:
         return self.start(hold, action.key, work)
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> bool:
-        """Call `work` on a thread of its own and return True. Journal how the action `key` failed
-        if it raises an error, and let go of `run` at its end. `run` is "" for an action that holds
-        no run. Return False, after journalling that the action failed, if the pod allows no thread.
+        """Call `work` on a thread of its own and return True. At the end of the thread, other
+        actions may work on `run` again; `run` is "" for an action that has none. If `work` raises
+        an error, write into the journal that the action `key` failed and why. If no thread can be
+        started on the pod, write into the journal that the action failed, and return False.
         """
         thread = threading.Thread(
             target=self._guarded, args=(run, key, work, self.end), name=f"action {key}", daemon=True
@@ -402,15 +419,15 @@ class ActionExecutor:
         steps: Sequence[Mapping[str, str]],
         work: Callable[[str], None],
     ) -> str:
-        """Carry out an action that the agent itself began: hold `run`, journal the action as
-        accepted, and call `work(key)` on the caller's thread. `body` is the action in the form in
-        which a console would submit it. `who` is the name that the journal gives in place of a
-        person's. `steps` has a `title` and a `command`, both for people, for each step of the
-        action.
+        """Carry out an action that the agent itself has begun: write into the journal that it is
+        accepted, and call `work(key)` on the caller's thread. Until that ends, no other action
+        works on `run`. `body` is the action in the form in which a console would submit it. `who`
+        is the name that the journal has in place of a person's. `steps` has a `title` and a
+        `command`, both for people, for each step of the action.
 
-        Returns the action's key, or "" if the journal shows at the end that the action failed.
-        Raises Busy if another action holds the run, or SpoolFull if the journal cannot be written;
-        the caller may try again later.
+        Return the action's key, or "" if the action failed, which the journal then shows. Raises
+        Busy if another action works on the run, or SpoolFull if the journal cannot be written; the
+        caller may try again later.
         """
         key = ulid()
         with self.lock, self.locks.holding(run, key):
@@ -421,9 +438,7 @@ class ActionExecutor:
         return key
 
     def join(self, timeout: float) -> None:
-        """Wait until the threads of all actions have ended, up to `timeout` seconds for each of
-        them.
-        """
+        """Wait until the threads of all actions have ended, for at most `timeout` seconds each."""
         for thread in self._threads:
             thread.join(timeout)
 
@@ -452,13 +467,13 @@ class ActionExecutor:
 
 
 def raising(error: AgentError) -> None:
-    """Raise the error: the work of an action that failed before its work began."""
+    """Raise `error`. This is the work of an action that failed before its own work could begin."""
     raise error
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
-    """Return the `title` and `command` of each step of a plan, as the record of an accepted action
-    holds them.
+    """Return the `title` and the `command` of each step of a plan as dictionaries, in the form in
+    which the record of an accepted action has them.
     """
     found = []
     for step in steps:

@@ -16,24 +16,30 @@ from bs4_agent.playbooks.pod_actions import Planned
 
 
 class Plan(Protocol):
-    """What the plans of all kinds have in common, so that the executor can journal and compare
-    them.
+    """The methods that the plans of all kinds of actions have, so that the executor can compare
+    them and write them into the journal.
     """
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the plan would do."""
+        """Return the hash, in hexadecimal digits, of everything that the plan would do. A person
+        confirms the plan by it.
+        """
 
     @property
     def expires_m(self) -> float:
-        """Return until when the plan may be confirmed, in seconds of the monotonic clock."""
+        """Return the time until which the plan may be confirmed, in seconds of the
+        monotonic clock.
+        """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as a dictionary of JSON values, as it is journalled and shown."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal has it
+        and a console shows it.
+        """
 
 
 class SteppedPlan(Plan, Protocol):
-    """A plan whose steps the executor carries out."""
+    """A plan that consists of steps, which the executor carries out one after the other."""
 
     @property
     def steps(self) -> Sequence[Planned]:
@@ -45,9 +51,10 @@ P = TypeVar("P", bound=SteppedPlan)
 
 @dataclass(frozen=True)
 class Underway(Generic[P]):
-    """An action that is being carried out: its `key` and `plan`. Its `turn` has the points at which
-    a newer agent may take over or a stop ends the action. `verifying` journals what the
-    verification waits for.
+    """An action that is being carried out: its `key` and its `plan`. `turn` is the object with
+    which it marks the points at which a newer agent may take over or a stop may end the action.
+    `verifying` is a function that writes into the journal what the action waits for while it
+    verifies its result.
     """
 
     key: str
@@ -58,9 +65,9 @@ class Underway(Generic[P]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an action has ended after all its steps: `reached` is True if it has reached its goal.
-    `detail` is a sentence for a person and `result` the values for a program, as both are
-    journalled.
+    """How an action has ended after all its steps. `reached` is True if it has reached its goal.
+    `detail` is a sentence for a person, and `result` has the values for a program; both are written
+    into the journal.
     """
 
     reached: bool
@@ -69,14 +76,15 @@ class Outcome:
 
 
 class Kind(ABC, Generic[P]):
-    """One kind of action, whose plans are of the type `P`. There is one object per kind and pod.
+    """One kind of action, such as the set-up of a pod, whose plans are of the type `P`. There is
+    one object for each kind on a pod.
 
-    `name` is the kind in submissions, plans and journals, and the field of a `plan` that asks for
-    one. `planner` is the console command that makes such plans; messages name it. `steps` has the
-    objects that carry out the steps of a plan (`playbooks.pod_actions.Step`), by the kind of step.
-    `keeps_confirmed` is True if the record of an accepted action holds the plan in the words in
-    which it was confirmed, and not as it was made again. The hash of both is the same, but sizes
-    that are only shown may differ.
+    `name` is the kind's name in submitted actions, plans and the journal, and also the key under
+    which a request for a plan has its fields. `planner` is the console command that makes such
+    plans; messages name it. `steps` maps the kind of a step to the object that carries out such
+    steps (`playbooks.pod_actions.Step`). An accepted plan is made again and compared by its hash,
+    but sizes that are only shown may have changed. `keeps_confirmed` is True if the journal then
+    has the plan as it was confirmed, and False if it has the new one.
     """
 
     name: ClassVar[str]
@@ -85,72 +93,86 @@ class Kind(ABC, Generic[P]):
     keeps_confirmed: ClassVar[bool] = False
 
     def plan_name(self, body: Mapping[str, Any]) -> str:
-        """Return the name under which the plan that `body` asks for or confirms is journalled.
-        Raises an AgentError if there is no such plan.
+        """Return the name under which the journal has the plan that `body`, the body of an action,
+        asks for or confirms. Raises an AgentError if there is no such plan.
         """
         return self.name
 
     def hold(self, run: str) -> str:
-        """Return what an action on `run` holds while it works, so that no other action has it. This
-        is the run, unless actions of this kind may work beside others on the same run.
+        """Return the name that an action on `run` reserves while it works, so that no other action
+        with the same name works then. This is `run` itself, unless actions of this kind may work
+        beside others on the same run.
         """
         return run
 
     @abstractmethod
     def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], P]]:
-        """Return the run for which `body` asks for a plan ("" for none), and a function that makes
-        the plan for the action with the given key. Making a plan changes nothing on the pod; it
-        may take long, and may raise an AgentError that says why there is no plan. Raises
-        BadRequest, at once, if the request is malformed.
+        """Read `body`, a request for a plan. Return two things: the name of the run for which it
+        asks for a plan ("" for none), and a function that makes the plan when it is called with the
+        action's key. Making a plan changes nothing on the pod; it may take long, and may raise an
+        AgentError that says why there is no plan. Raises BadRequest, at once, if the request is
+        malformed.
         """
 
     @abstractmethod
     def read(self, data: Mapping[str, Any]) -> P:
-        """Return the plan that its `as_dict` has written, perhaps in an earlier version of the
-        agent. Raises KeyError, TypeError, ValueError or an AgentError if it cannot be read.
+        """Return the plan in `data`, a dictionary that its `as_dict` has made, perhaps in an
+        earlier version of the agent. Raises KeyError, TypeError, ValueError or an AgentError if it
+        cannot be read.
         """
 
     @abstractmethod
     def again(self, key: str, confirmed: P) -> P:
-        """Return the plan of what was confirmed as it would be made now, for the action `key`.
-        Raises an AgentError if it is not possible any more.
+        """Make the plan `confirmed`, which a person has confirmed, again from the present state of
+        the pod, for the action `key`, and return the new plan. Raises an AgentError if that is not
+        possible any more.
         """
 
     @abstractmethod
     def context(self, action: Underway[P]) -> Any:
-        """Return what the objects in `steps` work with, for this action."""
+        """Return the object that is passed as `context` to the steps (the objects in `steps`) while
+        this action is carried out.
+        """
 
     @abstractmethod
     def verify(self, action: Underway[P]) -> Outcome:
-        """Return how the action has ended, after all its steps were carried out. Raises Cancelled
-        if a stop ends it meanwhile.
+        """Find out if the action has reached its goal, after all its steps were carried out, and
+        return how it has ended. Raises Cancelled if a stop of the run ends the action before that.
         """
 
     def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
-        """Raise Refused if the journalled plan `view` may not be carried out, or not without
-        something more in the submission `body`.
+        """Raise Refused if the plan `view` in the journal may not be carried out, or not without
+        something that the submitted action `body` lacks, such as the run's name typed by a person.
+        Return None otherwise.
         """
 
     def fields(self, plan: P, plan_hash: str) -> dict[str, Any]:
-        """Return what the record of acceptance says of the plan beside its steps."""
+        """Return the fields, besides the steps, that the journal's record of an accepted action has
+        about its plan. `plan_hash` is the plan's hash.
+        """
         return {"plan_hash": plan_hash}
 
     def reached(self, plan: P) -> None:
-        """Do what follows from the plan having reached its goal, after that is journalled."""
+        """Do what follows from the success of `plan`, such as closing an incident. This is called
+        after the success was written into the journal.
+        """
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
-        """Store what came beside the submission of the action `key` (secrets) until `forget`.
-        Raises BadRequest if it does not fit the plan.
+        """Store the secrets that were submitted together with the action `key`, until `forget` is
+        called. `payload` are their bytes. Raises BadRequest if they are not those that `plan`
+        needs.
         """
 
     def forget(self, key: str) -> None:
-        """Delete what `keep` has stored, because the action has ended or does not begin. May be
-        called more than once.
+        """Delete what `keep` has stored for the action `key`, because the action has ended or does
+        not begin. This may be called more than once.
         """
 
 
 def table(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the table `name` of the body of a plan action. Raises BadRequest if it is none."""
+    """Return the table with the key `name` in `body`, the body of an action that asks for a plan.
+    Raises BadRequest if the value there is not a table, and KeyError if there is none.
+    """
     found = body[name]
     if not isinstance(found, Mapping):
         raise BadRequest(f"`{name}` of a plan is a table; send it so.")

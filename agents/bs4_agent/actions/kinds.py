@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Kinds:
-    """Makes the kinds of actions of a pod; one object per pod. `library` has the playbooks. What
-    only one kind needs is imported at its first use, so that an agent without such actions stays
-    small. The attribute `log` is a function that returns the log stream to which their commands
-    print.
+    """Makes the objects for the kinds of actions (see Kind) of a pod. There is one such object for
+    a pod. `library` has the playbooks. The code that only one kind needs is imported at its first
+    use, so that an agent without such actions needs little memory. The attribute `log` is a
+    function that returns the log stream to which the commands of these actions print.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
@@ -32,7 +32,7 @@ class Kinds:
 
     @functools.cached_property
     def jobs(self) -> Jobs:
-        """Return what runs the long commands of set-ups, merges and restores."""
+        """Return the object that runs the long commands of set-ups, merges and restores."""
         from bs4_agent.jobs import Jobs
 
         runs = self._pod.runs
@@ -41,13 +41,17 @@ class Kinds:
 
     @functools.cached_property
     def restoring(self) -> Restoring:
-        """Return the code that restores checkpoints, for restores and for playbooks."""
+        """Return the object that restores checkpoints, both for restore actions and for
+        playbooks.
+        """
         from bs4_agent.checkpoints.restoring.restore import Restoring
 
         return Restoring(self._pod.runs.home, self._pod.runs, self.jobs)
 
     def get(self, name: str) -> Kind[Any]:
-        """Return the kind with this name, one of `NAMES`."""
+        """Return the object for the kind of action with this name, which must be one of the
+        module's constant NAMES. Raises KeyError for another name.
+        """
         if name not in self._made:
             self._made[name] = _MAKERS[name](self)
         return self._made[name]

@@ -16,9 +16,10 @@ ROTATION_S = 5.0
 
 
 class RunLocks:
-    """Lets one action at a time hold a run, or another name that stands for what only one action
-    may do at a time ("the set-up of this pod"); one per pod. `ledger` has the actions by their
-    keys. An action that holds something has a Turn with these `safe_points`.
+    """Reserves runs for actions, one action at a time for each run. In place of a run's name there
+    may be the name of something else on which only one action may work at a time, such as the
+    set-up of the pod. There is one such object for a pod. `ledger` has the actions by their keys.
+    Each action that has reserved something has a Turn, which marks its `safe_points`.
     """
 
     def __init__(self, ledger: Ledger, safe_points: SafePoints) -> None:
@@ -31,10 +32,10 @@ class RunLocks:
         self._released = threading.Condition()
 
     def hold(self, run: str, key: str) -> None:
-        """Let the action `key` hold `run`: until `let_go` no other action works on the run. If the
-        agent itself is removing old checkpoints of the run, wait up to 5 seconds for the end of
-        that. Raises Busy, which names the other action, if another action holds the run or a stop
-        waits for it.
+        """Reserve `run` for the action `key`: no other action works on the run until `let_go` is
+        called. If the agent itself is just removing old checkpoints of the run, wait up to 5
+        seconds for that to end. Raises Busy, which names the other action, if the run is reserved
+        for another action or an action that stops the run waits for it.
         """
         self._let_rotation_pass(run)
         with self._released:
@@ -44,9 +45,9 @@ class RunLocks:
             self._take(run, key)
 
     def succeed(self, run: str, key: str) -> None:
-        """Let the stop `key` hold `run` now if no action holds it, or else as soon as the present
-        action lets go. Returns at once in both cases. Raises Busy if another stop holds the run or
-        waits for it.
+        """Reserve `run` for the action `key`, which stops the run: at once if no other action has
+        it reserved, or else as soon as that action lets go. Return without waiting in both cases.
+        Raises Busy if another action that stops the run has it reserved or waits for it.
         """
         with self._released:
             present = self._heirs.get(run) or self._holding.get(run)
@@ -59,37 +60,37 @@ class RunLocks:
             self._heirs[run] = key
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` until the action `key` holds `run`. Return True as soon as that is
-        so, and False if `seconds` have passed without it.
+        """Wait up to `seconds` until `run` is reserved for the action `key`. Return True as soon as
+        it is, and False if the time is over before that.
         """
         with self._released:
             return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
 
     def holder(self, run: str) -> ActionView | None:
-        """Return the action that holds `run` now, or None if no action does."""
+        """Return the action for which `run` is reserved now, or None if there is none."""
         key = self._holding.get(run)
         if key is None:
             return None
         return self._ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
-        """Return the Turn of the action `key`, with which it marks its safe points and learns that
-        it is to end. Raises KeyError if the action holds no run.
+        """Return the Turn of the action `key`, with which the action marks its safe points and
+        learns that it is to end. Raises KeyError if the action has reserved no run.
         """
         return self._turns[key]
 
     def cancel(self, key: str, who: str) -> None:
-        """Tell the action `key` to end at its next safe point, because `who` has stopped its run.
-        Does nothing if the action holds nothing.
+        """Tell the action `key` to end at its next safe point, because the person `who` has stopped
+        its run. Do nothing if the action has reserved nothing.
         """
         turn = self._turns.get(key)
         if turn is not None:
             turn.cancel(who)
 
     def let_go(self, run: str, key: str) -> None:
-        """End the hold of the action `key` on `run`, or its waiting for that hold. A stop that
-        waits for the run then holds it. Does nothing if the action neither holds the run nor waits
-        for it.
+        """End the reservation of `run` for the action `key`, or its waiting for one. If a stop
+        waits for the run, the run is then reserved for the stop. Do nothing if the action neither
+        has the run reserved nor waits for it.
         """
         with self._released:
             self._turns.pop(key, None)
@@ -108,9 +109,11 @@ class RunLocks:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str, *, first: bool = False) -> Iterator[None]:
-        """Let the action `key` hold `run`, as `hold` does or, if it goes `first`, as `succeed`
-        does. The code in the block starts the action, which lets go of the run itself when its work
-        ends. If the block raises an error, let go at once. Raises Busy as they do.
+        """Reserve `run` for the action `key` and run the `with` block, which starts the action. The
+        reservation stays after the block; the action itself ends it when its work is done. If the
+        block raises an error, the reservation ends at once. With `first`, the action is one that
+        stops the run, and the reservation is made as by `succeed`, else as by `hold`. Raises Busy
+        as these do.
         """
         if first:
             self.succeed(run, key)
@@ -123,7 +126,7 @@ class RunLocks:
             raise
 
     def held(self, run: str) -> bool:
-        """Return True if an action holds `run`."""
+        """Return True if `run` is reserved for an action."""
         return run in self._holding
 
     def _let_rotation_pass(self, run: str) -> None:

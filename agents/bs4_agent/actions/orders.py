@@ -16,9 +16,11 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """Accepts the modes of playbooks, the standing orders (how many checkpoints stay, where they
-    are copied) and a person's notes; one per pod. The attributes `on_keep` and `on_sync` are
-    functions that are called after an order to keep or to sync was given or taken back.
+    """Accepts settings that stay in force: the modes of playbooks and the standing orders (how many
+    checkpoints of a run stay on the disk, and to which object store they are copied). It also
+    accepts a person's notes. There is one such object for a pod. The attributes `on_keep` and
+    `on_sync` are functions that are called after an order to keep or to copy checkpoints was given
+    or taken back.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
@@ -27,10 +29,11 @@ class Orders:
         self.on_sync: Callable[[], None] = lambda: None
 
     def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Set the mode (observe, ask or auto) of the body's `playbook` for the body's `run`, on
-        behalf of `who`. `payload` is not used. Raises UnknownRun or UnknownPlaybook, BadRequest for
-        another mode, and Refused for `auto` if a person must look first before this playbook is
-        carried out.
+        """Set the mode (observe, ask or auto) in which the playbook `body["playbook"]` acts for the
+        run `body["run"]`, as the action `key` that the person `who` has submitted. `payload` is not
+        used. Raises UnknownRun or UnknownPlaybook if there is no such run or playbook, BadRequest
+        for another mode, and Refused for `auto` if this playbook must not be carried out before a
+        person has looked.
         """
         run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
         mode = body.get("mode")
@@ -46,10 +49,11 @@ class Orders:
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Give the standing order how many complete checkpoints of the run `body["run"]` stay on
-        the disk (`body["last"]`), or take the order back if `body["off"]` is true. Retention
-        follows the order from now on, also after a restart of the agent. `payload` is not used.
-        Raises UnknownRun, or BadRequest if `body` is malformed; see
-        `checkpoints.orders.order_fields` for its other fields.
+        the disk (`body["last"]`), or take the order back if `body["off"]` is true. `key` is the
+        action's key, and `who` the person. From now on the agent removes older checkpoints by this
+        order, also after it was restarted. `payload` is not used. Raises UnknownRun if there is no
+        such run, or BadRequest if `body` is malformed; `checkpoints.orders.order_fields` describes
+        its other fields.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
@@ -64,10 +68,11 @@ class Orders:
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Give the standing order that the checkpoints of the run `body["run"]` are copied to the
-        place `body["to"]` in an object store, or take the order back if `body["off"]` is true. The
-        agent follows the order from now on, also after a restart. `payload` is not used. Raises
-        UnknownRun, or BadRequest if `body` is malformed; see `checkpoints.sync_order.order_fields`
-        for its other fields.
+        place `body["to"]` in an object store, or take the order back if `body["off"]` is true.
+        `key` is the action's key, and `who` the person. The agent follows the order from now on,
+        also after it was restarted. `payload` is not used. Raises UnknownRun if there is no such
+        run, or BadRequest if `body` is malformed; `checkpoints.sync_order.order_fields` describes
+        its other fields.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
@@ -80,8 +85,9 @@ class Orders:
         self.on_sync()
 
     def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Journal the body's `text` as a note of the person `who` about the body's `run`. Text
-        after the first 2,000 characters is left out. `payload` is not used. Raises UnknownRun.
+        """Write the text `body["text"]` into the journal as a note of the person `who` about the
+        run `body["run"]`. `key` is the action's key. Text after the first 2,000 characters is left
+        out. `payload` is not used. Raises UnknownRun if there is no such run.
         """
         run, text = self._run(body), str(body.get("text", ""))[:2000]
         self._executor.accept(key, body, who, run)

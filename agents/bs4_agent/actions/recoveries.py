@@ -24,8 +24,9 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Acts on incidents as the modes of their playbooks say; one per pod. `recovery` is the kind of
-    action that plans and carries out the playbooks of `library`.
+    """Acts on new incidents (detected failures) as the modes of the playbooks that repair them say.
+    There is one such object for a pod. `recovery` is the kind of action that makes plans from the
+    playbooks in `library` and carries them out.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class Recoveries:
         self._library, self._recovery = library, recovery
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on the new incident with the id `incident` of `run` as the mode of its playbook says:
-        with `ask`, make and journal a plan; with `auto`, also carry the plan out if its dangers
-        allow that. Do nothing in mode `observe`, or if `playbook_id` is None (no playbook repairs
-        the incident). If the plan may not be carried out, a note in the journal says why.
+        """Act on the new incident with the id `incident` of `run`, as the mode of the playbook says
+        that repairs it. With `ask`, make a plan and write it into the journal. With `auto`, also
+        carry the plan out if it is not too dangerous for that. Do nothing in mode `observe`, or if
+        `playbook_id` is None, which means that no playbook repairs the incident. If the plan may
+        not be carried out, a note in the journal says why.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

@@ -12,9 +12,10 @@ from bs4_agent.errors import Cancelled
 
 
 class SafePoints:
-    """The safe points of all actions of a pod; one per pod. It counts the threads that are inside a
-    step of an action. At a safe point, everything that the action has done is in the journal, so
-    this agent or a newer one can continue it.
+    """Knows when no action of the pod is in the middle of a step, so that another agent can take
+    over. There is one such object for a pod. It counts the threads that are inside a step of an
+    action. Between two steps, at a safe point, everything that the action has done is in the
+    journal, so this agent or a newer one can continue it.
     """
 
     def __init__(self) -> None:
@@ -24,9 +25,9 @@ class SafePoints:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Count this thread as inside a step for the block. All code that changes something on the
-        pod runs in such a block. While `hold` is in force, entering the block waits, for ever if
-        this agent is about to end.
+        """Count this thread as inside a step for the `with` block. All code that changes something
+        on the pod runs in such a block. After `hold` was called, entering the block waits until
+        `release` is called, or for ever if this agent is about to end.
         """
         self._enter()
         try:
@@ -36,8 +37,8 @@ class SafePoints:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Count this thread as outside a step during the block, which must be inside a `step`
-        block. A newer agent may take over during the block, so the code in it must change nothing,
+        """Count this thread as outside a step for the `with` block, which must be inside a block of
+        `step`. A newer agent may take over during the block, so the code in it must change nothing,
         and it must do no harm to run it twice. An empty block marks the point between two steps.
         """
         self._leave()
@@ -47,9 +48,9 @@ class SafePoints:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Let no further step begin, and wait up to `seconds` until no thread is inside a step.
-        Return True once that is so; then no step begins until `release` is called. Return False if
-        a step took longer than `seconds`; then steps may begin again.
+        """Prevent that further steps begin, and wait up to `seconds` until no thread is inside a
+        step. Return True once that is so; then no step begins until `release` is called. Return
+        False if a step took longer than `seconds`; then steps may begin again.
         """
         with self._changed:
             self._held = True
@@ -76,9 +77,9 @@ class SafePoints:
 
 
 class Turn:
-    """The time during which one action holds a run. With its Turn, the action marks its safe points
-    (where a newer agent may take over) and learns that it is to end. `cancel` may be called from
-    any thread, every other method only from the action's own thread.
+    """The time during which a run is reserved for one action. With this object the action marks its
+    safe points, at which a newer agent may take over, and learns that it is to end. `cancel` may be
+    called from any thread, every other method only from the action's own thread.
     """
 
     def __init__(self, safe_points: SafePoints) -> None:
@@ -94,14 +95,15 @@ class Turn:
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise Cancelled if `cancel` has been called on this turn, and do nothing otherwise."""
+        """Raise Cancelled if `cancel` has been called on this object. Do nothing otherwise."""
         if self._cancelled.is_set():
             raise Cancelled(self._by)
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Let a newer agent take over, or a stop end this action, during the block. The code in the
-        block must change nothing. Raises Cancelled after the block if `cancel` was called.
+        """Mark the `with` block as a safe point: during it a newer agent may take over. The code in
+        the block must change nothing. Raises Cancelled after the block if `cancel` was called, so
+        that the action ends here.
         """
         with self._boundaries.rest():
             yield

@@ -17,8 +17,9 @@ from bs4_agent.playbooks.pod_actions import Planned
 
 
 class Recorder(Protocol):
-    """A function that appends one record of the type `type_` with the given fields to the pod's
-    journal, and returns the record. With `sync`, the record is on disk when it returns.
+    """A function that appends one record to the pod's journal and returns the record. `type_` is
+    the type of the record, and the other arguments are its fields. With `sync`, the record is on
+    the disk when the function returns.
     """
 
     def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
@@ -28,13 +29,13 @@ class Recorder(Protocol):
 
 
 class StepRunner(Generic[P]):
-    """Carries out the plan of an action of this `kind`, one step after the other, and journals each
-    in the way of `record`. `key` is the action's key, and `end(key, event, **fields)` journals the
-    end of an action.
+    """Carries out the plan of an action, one step after the other. `kind` is the kind of the
+    action, `key` its key, and `run` the name of its run. Each event of a step is written into the
+    journal by the function `record`, and the end of the action by `end(key, event, **fields)`.
 
-    Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
-    nothing twice. Between two steps, at a safe point of `turn`, a newer agent may take over and a
-    stop may end the action.
+    For each step, its method `done` is called first, so that nothing is done twice when a plan is
+    carried out again after a kill -9 of the agent. Between two steps, at a safe point of `turn`, a
+    newer agent may take over and a stop may end the action.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class StepRunner(Generic[P]):
         self._context = kind.context(self._action)
 
     def run(self, before: ActionView | None = None) -> bool:
-        """Carry out the steps, verify the result, and return True if the goal was reached. An error
-        of a step is journalled and gives False. `before` is the action as an earlier agent left it,
-        whose finished steps are not repeated; None for a new action.
+        """Carry out the steps, verify the result, and return True if the action has reached its
+        goal. If a step raises an error, write it into the journal and return False. `before` is the
+        action as an earlier agent left it, whose finished steps are not repeated, or None for a new
+        action.
 
-        Raises Cancelled if a stop of the run ends the action early; the caller journals that.
+        Raises Cancelled if a stop of the run ends the action early; the caller then writes that
+        into the journal.
         """
         earlier = before.steps if before else ()
         try:
@@ -128,7 +131,9 @@ class StepRunner(Generic[P]):
 
 
 def told(error: AgentError | OSError) -> AgentError:
-    """Return an error as one with a sentence for a person: an OSError becomes StepFailed."""
+    """Return `error` as an AgentError, whose message is a sentence for a person. An OSError is
+    turned into StepFailed, and an AgentError is returned as it is.
+    """
     if isinstance(error, AgentError):
         return error
     return StepFailed(

@@ -20,22 +20,23 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
-    """Accepts stops of runs, carries them out, and continues them after a restart of the agent; one
-    per pod.
+    """Accepts the actions that stop runs, carries them out, and continues them after a restart of
+    the agent. There is one such object for a pod.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the stop `key` of the run `body["run"]` for the person `who`, and carry it out on
-        a thread of its own. If another action holds the run, that action is ended early or waited
-        for. If the step that the other action is in takes longer than 30 seconds, the journal says
-        that the stop is refused. `payload` is not used.
+        """Accept the action `key` by which the person `who` stops the run `body["run"]`, and carry
+        it out on a thread of its own. If another action works on the run, that action is ended
+        early, or this one waits for its end. If the other action is in the middle of a step that
+        takes longer than 30 seconds, the journal says that the stop is refused. `payload` is not
+        used.
 
-        Raises UnknownRun, or Busy if another stop of the run is under way. Raises PlanChanged if
-        the body's `attempt`, the number of the attempt that a person wants to stop, is not the
-        newest one of the run.
+        Raises UnknownRun if there is no such run, or Busy if another action that stops the run is
+        under way. Raises PlanChanged if `body["attempt"]`, the number of the attempt that the
+        person wants to stop, is given and is not the number of the run's newest attempt.
         """
         run = self._pod.runs.get(str(body.get("run"))).name
         attempt = self._executor.attempt(run)
@@ -55,14 +56,15 @@ class Stops:
         )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a stop that was under way when the agent restarted."""
+        """Continue `action`, which stops a run and was under way when the agent was restarted."""
         self._executor.go_on(
             action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
-        """End in the journal every one of these `actions`, which were under way when the agent
-        restarted, whose run was being stopped. So it is not resumed.
+        """Write into the journal that an action has ended if its run was being stopped, so that it
+        is not continued. `actions` are all actions that were under way when the agent was
+        restarted.
         """
         for stop in actions:
             if stop.kind != "stop":
@@ -116,8 +118,9 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """Return the newest stop of `run` that is under way, or has ended since the run's newest
-    attempt began. Returns None if there is no such stop or the run has no attempt.
+    """Return the newest action that stops `run` and is under way, or has ended since the run's
+    newest attempt began. `ledger` has the actions of the pod. Return None if there is no such
+    action or the run has no attempt.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:

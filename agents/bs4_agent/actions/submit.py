@@ -30,8 +30,8 @@ Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """Accepts every action that consoles submit to a pod, and gives it to the code that carries it
-    out. The work happens on threads of its own, and its progress is in the journal.
+    """Accepts every action that consoles submit to a pod, and passes it to the code that carries it
+    out. The work is done on threads of its own, and its progress is in the journal.
     """
 
     def __init__(
@@ -82,15 +82,16 @@ class Actions:
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
         """Accept one action and return `{"action": key, "state": "accepted"}` at once. `body` has
         the action's `key` (a ULID), its `kind` (for example "launch") and the fields of that kind.
-        `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
-        journalled. A second submission with the same key and body returns the same and does
-        nothing.
+        `who` is the name of the person, for the journal. `payload` holds the secrets of a set-up
+        and is not written into the journal. If an action with the same key and body was accepted
+        before, the same is returned and nothing is done.
 
         Raises BadRequest for a malformed body, KeyReused if the key belongs to another action, and
         the errors of the kind of action, such as Busy, UnknownPlaybook, UnknownRun, PlanExpired,
-        PlanChanged, Refused or StepFailed. Raises Refused too if the body's `home`, the id of the
-        agent's home for which a person has confirmed the action, is not this agent's. If it raises,
-        nothing was done; what goes wrong after the acceptance is in the journal.
+        PlanChanged, Refused or StepFailed. Raises Refused too if `body["home"]`, the id of the
+        agent's home for which a person has confirmed the action, is not the id of this agent's
+        home. If it raises, nothing was done. What goes wrong after the acceptance is in the
+        journal.
         """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or not is_key(key):
@@ -125,9 +126,9 @@ class Actions:
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """Continue the actions that were under way when the agent restarted, or journal that they
-        are interrupted if their kind cannot be continued. Call it after the start of the agent; a
-        second call does nothing.
+        """Continue the actions that were under way when the agent was restarted. If an action is of
+        a kind that cannot be continued, write into the journal that it is interrupted. Call this
+        after the start of the agent; a second call does nothing.
         """
         self._forget_secrets()
         left, self._left = self._left, []

@@ -49,8 +49,8 @@ class Cancelled(AgentError):
 
 
 class TooManyConsoles(AgentError):
-    """The error that a console gets if 16 consoles are connected to the agent already, or if it may
-    only look and 12 of that kind are.
+    """The error that a console gets if it connects while 16 consoles are connected to the agent, or
+    if its key may only look and 12 consoles of that kind are connected.
     """
 
     type = "too-many-consoles"
@@ -66,8 +66,8 @@ class TooManyCalls(AgentError):
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to one call of a console: the frame's header without the call's id, and the bytes
-    after the header.
+    """The answer to one call of a console: `header` is the JSON object of the message without the
+    call's id, and `payload` are the bytes that follow it.
     """
 
     header: dict[str, Any]
@@ -83,14 +83,15 @@ class _Running:
 
 
 class Connection:
-    """The agent's end of one console's connection, on the open socket `peer`: it answers reads of
-    `streams`, queries, submissions and pings. A console that does not read its replies blocks only
-    the threads of its own connection.
+    """The agent's end of the connection to one console, on the open socket `peer`. It answers the
+    console's calls: reads of `streams`, queries, submitted actions and pings. A console that does
+    not read its replies blocks only the threads of its own connection.
 
-    `submit(action, who)` accepts an action and returns the fields of the reply; an action's
-    payload, if it has one, is the third argument. `hello()` returns the agent's answer to the
-    handshake, without the protocol's version. `admit(connection)` is called if the console may only
-    look; it sets `looks_only`, or raises TooManyConsoles if the console is one too many.
+    `submit(action, who)` is called to accept an action and returns the fields of the reply; if the
+    action comes with a payload, that is the third argument. `hello()` returns the fields of the
+    answer to the handshake, except the protocol's version. `admit(connection)` is called if the
+    console's key may only look, and sets the attribute `looks_only`; it raises TooManyConsoles if
+    too many such consoles are connected.
     """
 
     def __init__(
@@ -115,8 +116,9 @@ class Connection:
         """True once the console has greeted, if its key may only look."""
 
     def serve(self) -> None:
-        """Answer calls until the console leaves or breaks the protocol, then close the connection.
-        An unexpected error ends this connection only; the agent continues.
+        """Answer calls until the console closes the connection or does not keep to the protocol,
+        then close the connection. An unexpected error ends this connection only; the agent
+        continues.
         """
         try:
             self._serve()
@@ -133,8 +135,8 @@ class Connection:
             self._socket.close()
 
     def close(self) -> None:
-        """End the connection; may be called from any thread. Calls of this console that still run
-        or wait are stopped and get no answer.
+        """End the connection. Calls of this console that still run or wait are stopped and get no
+        answer. This may be called from any thread.
         """
         try:
             # This comes first, so that stopped calls cannot answer "cancelled" to a client that

@@ -24,10 +24,11 @@ class SocketInUse(AgentError):
 
 def listen(path: Path, backlog: int = 16) -> socket.socket:
     """Return a listening Unix socket at `path`, with mode 0600 in a directory of mode 0700. At most
-    `backlog` connections wait to be accepted. A socket file that a dead agent has left is replaced.
+    `backlog` connections wait to be accepted. If a dead agent has left a socket file there, it is
+    replaced.
 
-    Raises SocketInUse if a live agent listens there. Two agents that start in the same instant are
-    kept apart by `handover.claim`, not here.
+    Raises SocketInUse if a live agent listens there. This does not keep two agents apart that start
+    at the same moment; `lifecycle.handover.claim` does.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)

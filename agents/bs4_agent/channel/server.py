@@ -28,10 +28,11 @@ class Server:
     """Serves the pod's streams to consoles at the Unix socket `socket_path`, with one thread for
     each console.
 
-    `submit(action, who)` accepts an action: `action` is its body, and `who` the person's name as
-    the console gives it. It returns the fields of the reply (`action`, `state`) or raises
-    AgentError, and must not block. If an action comes with a payload, that is the third argument.
-    `hello()` returns the fields of the handshake's answer, except the protocol's version.
+    `submit(action, who)` is called to accept an action: `action` is the action's body, and `who`
+    the person's name as the console gives it. If the action comes with a payload, that is the third
+    argument. The function returns the fields of the reply (`action`, `state`) or raises AgentError,
+    and must not block. `hello()` returns the fields of the answer to the handshake, except the
+    protocol's version.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -51,8 +52,8 @@ class Server:
         self._inode = self.path.stat().st_ino
 
     def serve_forever(self) -> None:
-        """Accept consoles until `stop` is called, then return. Calls `bind` first if it was not
-        called yet.
+        """Accept connections of consoles until `stop` is called, then return. `bind` is called
+        first if it was not called yet; its errors are raised.
         """
         if self._listener is None:
             self.bind()
@@ -60,8 +61,8 @@ class Server:
             self._welcome(peer)
 
     def stop(self) -> None:
-        """Close the socket and every connection, and wait up to 5 seconds for each console's
-        thread. May be called from any thread.
+        """Close the socket and every connection, and wait up to 5 seconds for each console's thread
+        to end. This may be called from any thread.
         """
         self._stopping.set()
         if self._listener is not None:

@@ -55,12 +55,13 @@ _SCRIPT = (
 def command(
     spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return (argv, environment) with which Docker's client on the host starts the program `argv`
-    in the container that `spec` names. The paths in the given `argv` and `environment` are the
+    """Return (argv, environment) with which the Docker client on the host starts a program in the
+    container that the launch `spec` names. `argv` is the program with its arguments, and
+    `environment` are its variables. The paths in the arguments given to this function are the
     host's; those in the result are the container's.
 
-    The returned argv holds only the names of the variables, so that no value can be read in it;
-    Docker's client must be started with the returned environment, from which it takes the values.
+    The returned argv holds only the names of the variables, so that no value can be read in it. The
+    Docker client must be started with the returned environment, from which it takes the values.
     Raises LaunchFailed if the container does not run or does not see the run's directories.
     """
     box = Box(spec.container)
@@ -73,7 +74,7 @@ def command(
 
 class Box:
     """A running container, by the name that `docker exec` takes. The constructor raises
-    LaunchFailed if the container does not run or this user may not read its files.
+    LaunchFailed if the container does not run or if the agent's user may not read its files.
     """
 
     def __init__(self, container: str) -> None:
@@ -108,11 +109,12 @@ class Box:
         names: Iterable[str],
         flags: Sequence[str] = (),
     ) -> list[str]:
-        """Return the argv for `docker exec` that runs `words` in the container. Paths in `words`
-        are the container's. `cwd` is a directory of the host, or None for the image's own. `flags`
-        are options of `docker exec`. `names` are the variables to pass on; Docker's client takes
-        their values from its own environment, so that no value stands in the argv. Raises
-        LaunchFailed if `cwd` is not mounted.
+        """Return the argv for `docker exec` that runs the command `words` in the container. Paths
+        in `words` are the container's. `cwd` is a directory of the host in which the command runs,
+        or None for the image's own. `flags` are options of `docker exec`. `names` are the names of
+        the environment variables to pass on; the Docker client takes their values from its own
+        environment, so that no value stands in the argv. Raises LaunchFailed if `cwd` is not
+        mounted.
         """
         where = [] if cwd is None else ["-w", self.place(cwd)]
         return [
@@ -135,14 +137,14 @@ class Box:
         more: Mapping[str, str],
         cwd: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run the probe `script` (a path on the host) in the container, with `question` as its
-        standard input, `more` as additional variables, and in the host's directory `cwd` if one is
-        given. `python` is an interpreter: the host's path of one in a mounted directory, or the
-        container's own name for one.
+        """Run the Python file `script` (a path on the host) in the container, and return its exit
+        code (negative: the number of a signal) and its standard output. `python` is the
+        interpreter: the host's path of one in a mounted directory, or the container's own name for
+        one. `question` is the standard input, `more` has additional environment variables, and
+        `cwd` is a directory of the host to run in, or None for the image's own.
 
-        Returns the exit code (negative: the number of a signal) and the standard output. Raises
-        StepFailed if the interpreter cannot be started, LaunchFailed if `cwd` is not mounted, and
-        TimeoutExpired after `timeout` seconds.
+        Raises StepFailed if the interpreter cannot be started, LaunchFailed if `cwd` is not
+        mounted, and TimeoutExpired after `timeout` seconds.
         """
         program = str(self.view.inside(python) or python) if python.startswith("/") else python
         inner = self.variables(more)
@@ -185,16 +187,16 @@ class Box:
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of the container's first process by name: those from the image and
-        from the container's start, which programs started in the container get too. Empty if they
-        cannot be read.
+        """Return the environment variables of the container's first process, as {name: value}. They
+        come from the image and from the container's start, and programs that are started in the
+        container get them too. Return {} if they cannot be read.
         """
         pairs = processes.environment(self.init) or ()
         return {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
 
     def nofile(self) -> dict[str, int | None]:
-        """Return `{"soft": ..., "hard": ...}`: how many files the container's first process may
-        have open. A value is None if it is unlimited or cannot be read.
+        """Return the limits of open files of the container's first process, as `{"soft": number,
+        "hard": number}`. A value is None if it is unlimited or cannot be read.
         """
         soft, hard = processes.nofile(self.init)
         return {"soft": soft, "hard": hard}
@@ -202,15 +204,16 @@ class Box:
 
 def mark() -> str:
     """Return a new random word. It is put into the environment of the processes of one launch in a
-    container, so that they can be told from all others.
+    container, so that these processes can be recognised later.
     """
     return os.urandom(16).hex()
 
 
 def claim(runs: Runs, snapshot: Snapshot) -> None:
-    """Find the processes of attempts that were started into a container, by the mark in their
-    environment, and record them in the attempt's directory. Attempts whose process is recorded
-    already are left alone. `snapshot` has the pod's processes by pid.
+    """Find the processes that attempts have started in a container, and record each in the
+    directory of its attempt. A process is recognised by the random word (see `mark`) that the
+    launch has put into its environment. Attempts whose process is recorded already are left alone.
+    `snapshot` has the pod's processes by pid.
     """
     waiting = _waiting(runs)
     if not waiting:
@@ -233,9 +236,9 @@ def claim(runs: Runs, snapshot: Snapshot) -> None:
 
 
 def await_start(runs: Runs, run: str, number: int) -> None:
-    """Wait until the process of the run's attempt `number` is seen in its container, or until
-    Docker's client has ended (the attempt's output then says why). Raises LaunchFailed if neither
-    happens within 30 seconds.
+    """Wait until the process of the attempt `number` of the run named `run` is seen in its
+    container. Return also if the Docker client that starts it has ended; the attempt's output then
+    says why. Raises LaunchFailed if neither happens within 30 seconds.
     """
     directory, deadline = runs.attempt_directory(run, number), time.monotonic() + _START_S
     while time.monotonic() < deadline:

@@ -54,9 +54,9 @@ _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.Fini
 
 
 class ContainerLog:
-    """A copy of what a container prints (`docker logs`) during one attempt, in a file of the
-    attempt's `directory`. Only lines that were printed from the Unix time `since_t` on belong to
-    the attempt. All methods may be called from any thread.
+    """A copy of what a container prints (the output of `docker logs`) during one attempt, in a file
+    of the attempt's `directory`. Only lines that were printed from `since_t` on, a Unix time in
+    seconds, belong to the attempt. All methods may be called from any thread.
     """
 
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
@@ -89,14 +89,15 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Return True if the trainer is known to print to this log: its standard output is that of
-        the container's first process.
+        """Return True if it is known that the trainer prints to this log, because its standard
+        output is that of the container's first process.
         """
         return self._trainers
 
     def printed_by(self, pid: int, init: int) -> None:
-        """Check if the trainer's process `pid` prints to this log, and if so, record that for
-        `trainers`. `init` is the host's pid of the container's first process.
+        """Find out if the trainer's process `pid` prints to this log, which is so if it has the
+        same standard output as the container's first process, whose pid on the host is `init`. If
+        it does, the property `trainers` is True from then on.
         """
         with self._lock:
             if not self._trainers and _one_output(pid, init):
@@ -104,10 +105,11 @@ class ContainerLog:
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Start `docker logs` if the pause since the last time is over, and append the lines that
-        have arrived to the attempt's file. `ended` says that the attempt is over; then the result
-        is True while its last lines are still expected. Otherwise the result is False. If the disk
-        or Docker fails, `problem` says so until it works again.
+        """Append the lines that have arrived from `docker logs` to the attempt's file, and start
+        `docker logs` again if the pause since the last time is over. `ended` is True if the attempt
+        is over. Return True if it is over and its last lines are still expected, else False. If the
+        disk or Docker fails, nothing is raised; `problem` is then a sentence about it until it
+        works again.
         """
         with self._lock:
             if not self._over:
@@ -119,9 +121,10 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Call `poll` again and again, for at most `seconds`, until every line up to the attempt's
-        end is in the file. Return True if no more lines are expected: all are written, or Docker
-        does not give the rest any more. Return False if the time has passed first.
+        """Call `poll` again and again, for at most `seconds`, until every line that was printed
+        before the attempt's end is in the file. Return True if no more lines are expected, because
+        all are in the file or because Docker does not return the rest any more. Return False if the
+        time was over first.
         """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:

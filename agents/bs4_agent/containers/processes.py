@@ -58,8 +58,9 @@ class Mount(NamedTuple):
 
 
 def mounts(text: str) -> list[Mount]:
-    """Return the mounts in `text`, the contents of /proc/PID/mountinfo, in the order in which they
-    were mounted. If two have the same point, only the later one can be seen.
+    """Return the mounts in `text`, the content of a file /proc/PID/mountinfo, in the order in which
+    they were mounted. If two have the same `point`, only the later one can be seen. The list is
+    empty if the text has none.
     """
     result = []
     for line in text.splitlines():
@@ -71,7 +72,7 @@ def mounts(text: str) -> list[Mount]:
 
 def numbers(status: str) -> tuple[int, ...]:
     """Return all pids of one process from `status`, the text of its /proc/PID/status: first the
-    host's pid, last the pid in the innermost pid namespace. Empty if the text has none.
+    host's pid, last the pid in the innermost pid namespace. Return () if the text has none.
     """
     for line in status.splitlines():
         if line.startswith("NSpid:"):
@@ -81,8 +82,8 @@ def numbers(status: str) -> tuple[int, ...]:
 
 def pids(pid: int) -> tuple[int, ...]:
     """Return all pids of the live process `pid`: first the host's, last the one in the innermost
-    pid namespace. More than one means that it lives in a pid namespace of its own, as in a
-    container. Empty if the process is gone.
+    pid namespace. More than one means that the process lives in a pid namespace of its own, as in a
+    container. Return () if the process is gone.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as handle:
@@ -107,8 +108,8 @@ def environment(pid: int) -> list[list[bytes]] | None:
 
 
 def nofile(pid: int) -> tuple[int | None, int | None]:
-    """Return (soft limit, hard limit): how many files the process may have open. A limit is None if
-    it is unlimited or cannot be read.
+    """Return (soft limit, hard limit) of the number of files that the process `pid` may have open.
+    A limit is None if it is unlimited or cannot be read.
     """
     try:
         limits = Path(f"/proc/{pid}/limits").read_text()
@@ -122,9 +123,9 @@ def nofile(pid: int) -> tuple[int | None, int | None]:
 
 
 def first_of(pid: int) -> int:
-    """Return the host's pid of the first process of the container in which `pid` was born, found by
-    its ancestors. Returns 0 for a process on the host, and for one that was started into a
-    container from outside (`docker exec`), which has no such ancestor.
+    """Return the host's pid of the first process of the container in which the process `pid` was
+    born, found among its ancestors. Return 0 for a process of the host, and for a process that was
+    started into a container from outside (`docker exec`), which has no such ancestor.
     """
     while len(inner := pids(pid)) > 1:
         if inner[-1] == 1:
@@ -138,17 +139,17 @@ def first_of(pid: int) -> int:
 
 
 def name_in(cgroup: str) -> str:
-    """Return the name of the Docker container in `cgroup`, the text of a /proc/PID/cgroup, in the
-    form that `docker exec` takes. Returns "" if the text names no container.
+    """Return the name of the Docker container that `cgroup` names, which is the text of a file
+    /proc/PID/cgroup. It can be given to `docker exec`. Return "" if the text names no container.
     """
     match = _DOCKER.search(cgroup)
     return "" if match is None else match.group(1)
 
 
 def name_of(pid: int) -> str:
-    """Return the name of the Docker container that a process lives in. Returns "" for a process on
-    the host, and "?" (UNNAMED) for a container that is not Docker's. Raises HiddenFiles if the
-    container's files may not be read.
+    """Return the name of the Docker container in which a process lives. Return "" for a process on
+    the host, and the constant UNNAMED, which is "?", for a container that is not Docker's. Raises
+    HiddenFiles if the container's files may not be read.
     """
     try:
         found = name_in(Path(f"/proc/{pid}/cgroup").read_text(errors="replace"))
@@ -158,8 +159,8 @@ def name_of(pid: int) -> str:
 
 
 class View:
-    """The file system as a process in another mount namespace (usually in a container) sees it. It
-    translates between that process's paths and the host's. Make it with `of`.
+    """The file system as a process in another mount namespace, usually in a container, sees it.
+    This object translates between that process's paths and the host's. Make it with `View.of`.
     """
 
     def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:
@@ -169,9 +170,9 @@ class View:
 
     @classmethod
     def of(cls, pid: int) -> View | None:
-        """Return the view of the process `pid`, or None if it sees the same files as this agent or
-        is gone. Raises HiddenFiles if its files may not be read. The same view is returned again
-        for a minute.
+        """Return the view of the process `pid`. Return None if the process is gone, or sees the
+        same files as this agent, so that no path needs to be translated. Raises HiddenFiles if the
+        process's files may not be read. Within one minute the same object is returned again.
         """
         identity = Identity.of(pid)
         try:
@@ -280,8 +281,8 @@ def here(pid: int, path: Path) -> Path | None:
 
 
 def share_files(one: int, other: int) -> bool:
-    """Return True if two processes share a mount namespace, so that they see the same files.
-    Returns False also if that cannot be read.
+    """Return True if the two processes, given by their pids, share a mount namespace, so that they
+    see the same files. Return False if they do not, or if it cannot be read.
     """
     try:
         return os.stat(f"/proc/{one}/ns/mnt").st_ino == os.stat(f"/proc/{other}/ns/mnt").st_ino
@@ -290,11 +291,12 @@ def share_files(one: int, other: int) -> bool:
 
 
 def open_file(pid: int, descriptor: int) -> Path | None:
-    """Return the host's path of the regular file that the process has open under the number
-    `descriptor`. Returns None if it is no regular file, has no path on the host, or cannot be read.
+    """Return the host's path of the regular file that the process `pid` has open under the file
+    descriptor `descriptor`. Return None if that is no regular file, has no path on the host, or
+    cannot be read.
 
-    The kernel names the file as the process or as the host sees it; the inode decides which of the
-    two it is.
+    The kernel names the file either as the process sees it or as the host sees it; the inode number
+    decides which of the two it is.
     """
     link = f"/proc/{pid}/fd/{descriptor}"
     try:

@@ -105,8 +105,8 @@ class _Setting:
 
 
 def exposures(words: Sequence[str]) -> list[Exposed]:
-    """Return the credentials that stand in the command line `words`, at most 8. A kind under one
-    option is listed once. Empty if there are none.
+    """Return the credentials that stand in the command line `words`, at most 8 of them. The same
+    kind of credential under the same option is listed once. Return an empty list if there are none.
     """
     found: dict[Exposed, None] = {}
     for one in _exposures(words, _DEPTH):

@@ -71,8 +71,8 @@ _USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
 
 
 def forms() -> Sequence[tuple[str, re.Pattern[str]]]:
-    """Return (kind in words, regular expression) for each known form of a credential, for example
-    for the tokens of one service.
+    """Return a pair (kind, regular expression) for each known form of a credential. The kind says
+    in words what it is, such as "a GitHub token".
     """
     return _FORMS
 
@@ -96,8 +96,8 @@ def names_secret(name: str) -> bool:
 
 def secret_in(line: str) -> str | None:
     """Return the kind of a credential in the line, for example "a W&B key", or None if there is
-    none. Texts that only look like a key are reported too, because the callers only leave the line
-    out and warn nobody.
+    none. A text that only looks like a key counts too. That does no harm, because the callers only
+    leave such a line out and warn nobody.
     """
     kind = form_of(line)
     if kind is None and _BEGINS_LIKE_A_KEY.search(line):
@@ -108,9 +108,9 @@ def secret_in(line: str) -> str | None:
 
 
 def secret_held(text: str) -> str | None:
-    """Return the kind of a secret in the text, or None if there is none. Besides everything that
-    `secret_in` finds, each value under the name of a secret (`password=...`) counts, however short.
-    Use it for text that leaves the pod.
+    """Return the kind of a secret in the text, for example "a W&B key", or None if there is none.
+    Unlike in `secret_in`, each value that stands after the name of a secret (`password=...`) counts
+    too, however short it is. Use this function for text that leaves the pod.
     """
     if kind := secret_in(text):
         return kind
@@ -120,8 +120,9 @@ def secret_held(text: str) -> str | None:
 
 
 def shown_command(cmdline: Sequence[str], length: int) -> str:
-    """Return a command line as text for evidence and plans, cut to `length` characters. If it seems
-    to hold a secret, the result is only the program's name and the kind of the secret.
+    """Return a command line as one text, cut to `length` characters, to be shown in the evidence of
+    an incident or in a plan. If it seems to hold a secret, return only the program's name and the
+    kind of the secret.
     """
     line = " ".join(cmdline)
     kind = secret_held(line)
@@ -142,7 +143,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if a name is that of a secret and its value is not a number, a switch or a
-    placeholder.
+    """Return True if `name` is one that a secret usually has, such as `api_key`, and `value` can be
+    a secret: it is not a number, a switch such as "true", or a placeholder.
     """
     return names_secret(name) and not _PLAIN.fullmatch(value)

@@ -32,10 +32,10 @@ _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 class HeldSecrets:
     """The values of the secrets that the pod of one agent holds. They are in memory only, and each
-    file is read again after it has changed. It may be used from any thread.
+    file is read again after it has changed. This object may be used from any thread.
 
-    They are: each password of ~/.netrc, Hugging Face's token file, the credentials below the
-    agent's home, the variables of the agent's own environment that have the names of secrets, and
+    The values are each password in ~/.netrc, Hugging Face's token file, the credentials below the
+    agent's home, those variables of the agent's own environment that have the names of secrets, and
     what was added by `learn` and `learn_words`.
     """
 
@@ -47,15 +47,19 @@ class HeldSecrets:
         self.learn(environment)
 
     def learn(self, environment: Mapping[str, str]) -> None:
-        """Add the values of the variables that have the names of secrets."""
+        """Add the values of those environment variables that have the name of a secret, such as
+        `WANDB_API_KEY`, to the known secrets. `environment` has the variables as {name: value}.
+        """
         with self._lock:
             for name, value in environment.items():
                 if is_secret(name, value):
                     self._known.add(value)
 
     def learn_words(self, words: Sequence[str]) -> None:
-        """Add the values in a command line that have the names of secrets, except those that are
-        words: as such they stand in many places where they mean something else.
+        """Add the secrets in the command line `words` to the known ones: the values of options and
+        assignments with the name of a secret, such as `--api-key VALUE`. A value of small letters,
+        `-` and `_` only is left out, because such an ordinary word stands in many other places
+        where it is no secret.
         """
         with self._lock:
             for value in secrets_among(words):
@@ -63,26 +67,29 @@ class HeldSecrets:
                     self._known.add(value)
 
     def redactor(self, *, same_length: bool = False) -> Redactor:
-        """Return a redactor for one text, which knows the values that the pod holds now. With
-        `same_length`, what replaces a secret is as long as the secret.
+        """Return a new Redactor, which replaces the secrets in one text. It knows the values that
+        the pod holds now. With `same_length`, the text that replaces a secret is as long as the
+        secret.
         """
         with self._lock:
             self._look()
         return Redactor(self._known.replace, same_length=same_length)
 
     def redacted_bytes(self, data: bytes, before: bytes = b"") -> bytes:
-        """Return a copy of `data`, as long as it is, without secrets. `before` are whole lines
-        before `data`, which tell if it begins inside a private key.
+        """Return a copy of `data` in which the secrets are replaced; the copy is as long as `data`.
+        `before` are the whole lines that stand before `data`, by which it is known if `data` begins
+        inside a private key.
         """
         redactor = self.redactor(same_length=True)
         redactor.begin_after(before.decode("latin-1"))
         return redacted_bytes(data, redactor)
 
     def redacted_values(self, value: Any) -> Any:
-        """Return a copy of a JSON value without secrets. The names in its objects stay.
+        """Return a copy of a JSON value in which the secrets are replaced. The names (keys) in its
+        objects are not changed.
 
-        What stands in one of its command lines under the name of a secret is known from then on:
-        the same value may stand in it once more, in the text of a command.
+        If a command line in it shows a value under the name of a secret, this value is added to the
+        known secrets, because it may stand a second time in the text of a command.
         """
         for words in _texts(value):
             self.learn_words(words)

@@ -14,8 +14,9 @@ _SHORTEST = 8
 
 
 class KnownValues:
-    """Secret values, each with its encoded forms. They are held in memory only. `kind` is what the
-    text that stands in their place says about them, such as "a key of this console".
+    """Secret values that are known, each also in the encoded forms in which a text may hold it.
+    They are kept in memory only. `kind` says in words what the values are, such as "a key of this
+    console"; it is shown in the text that replaces one.
     """
 
     def __init__(self, kind: str) -> None:
@@ -27,7 +28,9 @@ class KnownValues:
         """It becomes larger whenever a value is added."""
 
     def add(self, value: str) -> None:
-        """Add a secret value. One that is shorter than 8 characters is left out."""
+        """Add a secret value. If it has several lines, each line is added. A line that is shorter
+        than 8 characters is left out, because it would match too often.
+        """
         new: set[str] = set()
         for line in value.splitlines():
             if len(line.strip()) >= _SHORTEST:
@@ -43,8 +46,9 @@ class KnownValues:
             self.version += 1
 
     def replace(self, text: str, instead: Callable[[str, str], str]) -> str:
-        """Return the text in which each known value is what `instead` returns for the value and its
-        kind.
+        """Return `text` in which each known value was replaced by the result of `instead(value,
+        kind)`. `kind` is the one that was given to the constructor. The text is returned unchanged
+        if it has no known value.
         """
         if self._pattern is None or not any(form in text for form in self._forms):
             return text

@@ -14,11 +14,11 @@ _HOST = re.compile(r"[0-9a-z.:-]+")
 
 
 def is_loopback(address: str, *, listening: bool = False) -> bool:
-    """Return True if `address` (a URL, `host:port` or a host) stands for this machine's loopback,
-    and False if it does not or in doubt.
+    """Return True if `address` (a URL, `host:port` or a host) certainly leads to this machine
+    itself and nowhere else. Return False if it does not, or in doubt.
 
     A program that connects to `0.0.0.0` or `::` reaches its own machine, so these two give True.
-    With `listening`, the address is one that a program listens on; there they mean all networks and
+    With `listening`, `address` is one at which a program listens; there they mean all networks and
     give False.
     """
     if not address or _ODD.search(address):

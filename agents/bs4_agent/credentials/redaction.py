@@ -82,26 +82,28 @@ _FORMS = tuple(
 
 
 def marker(kind: str) -> str:
-    """Return the text that replaces a secret, such as "[redacted: a GitHub token]". `kind` says
-    what the secret is, or is "" if that is not known.
+    """Return the text that is put in the place of a secret, such as "[redacted: a GitHub token]".
+    `kind` says what the secret is, or is "" if that is not known.
     """
     return f"{_MARKER}: {kind}]" if kind else f"{_MARKER}]"
 
 
 def holds_marker(text: str) -> bool:
-    """Return True if the text holds what stands in place of a secret. As an argument or a variable
-    it would be wrong.
+    """Return True if the text has a marker such as "[redacted]", which was put in the place of a
+    secret. Such a text must not be used as an argument or a variable, because the secret is missing
+    in it.
     """
     return _MARKER in text
 
 
 class Redactor:
     """Replaces secrets in a text that comes in pieces. The result does not depend on where the
-    pieces begin and end.
+    pieces begin and end. Secrets are found by the form of a credential, and by their values if
+    these are known.
 
-    `known(text, replace)` replaces each value in `text` that is known to be secret by
-    `replace(value, kind)`, where `kind` says in words what it is, and returns the result; None
-    means that no such value is known. With `same_length`, the text that replaces a secret has as
+    `known(text, replace)` is a function that returns `text` with each value that is known to be
+    secret replaced by `replace(value, kind)`, where `kind` says in words what the value is. None
+    means that no such values are known. With `same_length`, the text that replaces a secret has as
     many characters as the secret, so that offsets into the text stay right.
     """
 
@@ -116,11 +118,12 @@ class Redactor:
         self._lines_left = 0
 
     def feed(self, text: str, *, early: bool = False) -> str:
-        """Take the next piece of the text and return what is certain: the lines that are finished,
-        without their secrets. The last line is held back until it ends.
+        """Take the next piece of the text. Return the lines that are finished by now, with their
+        secrets replaced; the return value is "" if none is. The last line is held back until it
+        ends.
 
-        With `early`, the beginning of the last line (a progress bar, for example) is returned too,
-        unless it holds a word that may announce a secret. A word at its very end is held back.
+        With `early`, the beginning of the last line (of a progress bar, for example) is returned
+        too, unless it has a word that may announce a secret. A word at its very end is held back.
         """
         text = self._held + text
         end = text.rfind("\n") + 1
@@ -135,15 +138,16 @@ class Redactor:
         return found
 
     def end(self) -> str:
-        """Return the rest of the text that was held back, without its secrets. No further piece may
-        follow.
+        """Return the rest of the text that was held back, with its secrets replaced. Call this
+        after the last piece.
         """
         rest, self._held = self._held, ""
         return self._unshown(rest)
 
     def begin_after(self, before: str) -> None:
-        """Note that the text begins after the whole lines `before`, which are not returned. If they
-        end inside a private key, its further lines are replaced too.
+        """Set which lines stand before the text, before its first piece is given to `feed`.
+        `before` are whole lines, and are not returned. If they end inside a private key, the rest
+        of that key at the start of the text is replaced too.
         """
         self._lines_left = lines_left(_by_lf(before))
 
@@ -240,13 +244,16 @@ def _by_lf(text: str) -> list[str]:
 
 
 def may_be_inside(line: str) -> bool:
-    """Return True if a line can stand between the first and the last line of a private key."""
+    """Return True if the line has the form of one that stands between the first and the last line
+    of a private key, such as base64 text. An empty line has it too.
+    """
     return _INSIDE.fullmatch(line.rstrip("\r\n")) is not None
 
 
 def lines_left(before: Iterable[str]) -> int:
-    """Return how many lines after these can still belong to a private key that begins in them and
-    does not end in them; 0 if there is none.
+    """Return how many of the lines that follow after `before` can still belong to a private key.
+    That is so if a private key begins in `before` and does not end there. Return 0 if there is no
+    such key.
     """
     left = 0
     for line in before:
@@ -263,7 +270,9 @@ def lines_left(before: Iterable[str]) -> int:
 
 
 def ends_private_key(line: str) -> bool:
-    """Return True if a private key ends in the line that does not begin in it."""
+    """Return True if the line has the end of a private key (`-----END ... PRIVATE KEY-----`) but
+    not the beginning of one.
+    """
     return _END.search(line) is not None and _BEGIN.search(line) is None
 
 
@@ -276,14 +285,17 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def redacted(text: str) -> str:
-    """Return the text without anything that has the form of a credential."""
+    """Return the text with everything replaced that has the form of a credential, such
+    as a token.
+    """
     redactor = Redactor()
     return redactor.feed(text) + redactor.end()
 
 
 def redacted_bytes(data: bytes, redactor: Redactor | None = None) -> bytes:
-    """Return a copy of `data`, as long as it is, without secrets. `redactor` keeps the length and
-    is used for nothing else; None finds only what has the form of a credential.
+    """Return a copy of `data`, as long as `data`, with its secrets replaced. `redactor` is a
+    Redactor with `same_length` that is used for nothing else. With None, only what has the form of
+    a credential is replaced.
     """
     redactor = redactor or Redactor(same_length=True)
     text = data.decode("latin-1")
@@ -291,8 +303,9 @@ def redacted_bytes(data: bytes, redactor: Redactor | None = None) -> bytes:
 
 
 def secrets_among(words: Sequence[str]) -> list[str]:
-    """Return the values in a command line that stand under the name of a secret: those of
-    `--api-key VALUE`, `--api-key=VALUE` and `API_KEY=VALUE`.
+    """Return the secrets in a command line: the values of options and assignments that have the
+    name of a secret, such as `--api-key VALUE`, `--api-key=VALUE` and `API_KEY=VALUE`. The list is
+    empty if there are none.
     """
     found = []
     for index, word in enumerate(words):
@@ -314,8 +327,9 @@ def _named_value(before: str, word: str) -> str:
 
 
 def redacted_words(words: Sequence[str], redactor: Redactor) -> list[str]:
-    """Return the words of a command line, or the lines of a text, without secrets. What stands
-    under the name of a secret is replaced too.
+    """Return the words of a command line, or the lines of a text, with their secrets replaced. The
+    value of an option or a setting with the name of a secret, such as `--api-key VALUE`, is
+    replaced too.
     """
     shown = []
     for index, word in enumerate(words):
@@ -328,11 +342,11 @@ def redacted_words(words: Sequence[str], redactor: Redactor) -> list[str]:
 
 
 def redacted_values(value: Any, new: Callable[[], Redactor], *, names: bool = True) -> Any:
-    """Return a copy of a JSON value without secrets. `new` makes a redactor. With `names`, the
-    names in objects are looked at too.
+    """Return a copy of a JSON value in which the secrets are replaced. `new` is a function that
+    returns a new Redactor. With `names`, secrets in the names (keys) of objects are replaced too.
 
-    A private key may stand on several lines, which are texts of one list, or one field of the
-    objects of one list.
+    A private key is also found if its lines are several texts of one list, or stand in the same
+    field of several objects of one list.
     """
     if isinstance(value, str):
         return redacted_words([value], new())[0]

@@ -21,9 +21,10 @@ LIMIT = 4096
 
 
 def take() -> bytes:
-    """Return the bytes that came with the command, or b"" if none came, and remove the variable, so
-    that no process which this one starts inherits it. Raises ProtocolError if they are too many or
-    no base64.
+    """Return the bytes that a console has sent together with the command that started this process,
+    or b"" if it sent none. They are in an environment variable, which is removed, so that no
+    process that this one starts inherits it. Raises ProtocolError if there are too many bytes or
+    the variable is no base64.
     """
     text = os.environ.pop(VARIABLE, "")
     try:

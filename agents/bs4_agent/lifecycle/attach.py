@@ -40,9 +40,10 @@ LOG_BYTES = 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `attach`: copy between standard input and output and the agent's socket. With `--start`,
-    start the agent if none runs, and replace an older one. Return 0 once either side has ended the
-    connection, 3 if there is no agent or it did not start, and 2 for wrong arguments.
+    """Run the command `attach`, by which a console on another machine reaches the agent: copy
+    between standard input and output and the agent's socket. With `--start` in `arguments`, start
+    the agent if none runs, and replace an older one. Return the exit code: 0 once either side has
+    ended the connection, 3 if there is no agent or it did not start, and 2 for wrong arguments.
     """
     if [argument for argument in arguments if argument != "--start"]:
         print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
@@ -63,9 +64,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def live(home: Home) -> socket.socket | None:
-    """Return a connection to the agent of `home`, or None if none runs or it does not listen yet.
-    Raises AgentError if the file `agent.json` in the home, which says where the agent listens, is
-    damaged.
+    """Return a connection to the agent that works in the home directory `home`, or None if none
+    runs or it does not listen yet. Raises AgentError if the file `agent.json` in it, which says
+    where the agent listens, is damaged.
     """
     record = read_record(home)
     if record is None or not record.alive:
@@ -77,10 +78,11 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """Return a connection to the agent of `home`. Start an agent if none runs. If an older agent
-    runs, ask it to let this code take its place; if it refuses, it stays and is used. Raises Busy
-    if another process has been starting the agent for 90 seconds, AgentError if the agent ends at
-    once, does not listen in time or cannot be started, and OSError if a file cannot be used.
+    """Return a connection to the agent that works in the home directory `home`. If none runs, start
+    one. If an older agent runs, ask it to let this code take its place; if it refuses, it stays and
+    the connection is to it. Raises Busy if another process has been starting the agent for 90
+    seconds, AgentError if the agent ends at once, does not listen in time or cannot be started, and
+    OSError if a file cannot be used.
     """
     home.create()
     connection = live(home)
@@ -210,8 +212,8 @@ def _detach(home: Home) -> None:
 
 
 def daemon_command() -> list[str]:
-    """Return the argv that starts the agent's daemon, with the interpreter, its flags and the code
-    that this process runs with.
+    """Return the argv that starts the agent as a process of its own (a daemon). It uses the same
+    interpreter, interpreter flags and code as this process.
     """
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
     return [sys.executable, *before, "daemon"]
@@ -230,10 +232,11 @@ def _last_words(home: Home) -> str:
 
 
 def bridge(connection: socket.socket, first: bytes = b"") -> None:
-    """Send the bytes `first` to the agent. Then copy bytes from standard input to the agent and
-    from the agent to standard output, until the agent closes the connection or nobody reads any
-    more. When standard input ends, the agent learns of it and has 20 seconds to close the
-    connection; after that, this process exits.
+    """Connect standard input and output with the agent: send it the bytes `first`, then copy
+    everything from standard input to the agent, and everything from the agent to standard output.
+    Return when the agent closes the connection or nobody reads standard output any more. When
+    standard input ends, the agent learns of it and has 20 seconds to close the connection; after
+    that, this process exits.
     """
     fd = connection.fileno()
 
@@ -253,9 +256,9 @@ def bridge(connection: socket.socket, first: bytes = b"") -> None:
 
 
 def pump(source: int, target: int) -> None:
-    """Move bytes from the descriptor `source` to the descriptor `target`, until the source ends or
-    nobody reads the target any more. The bytes are not copied into this process if the kernel can
-    avoid it.
+    """Move bytes from the file descriptor `source` to the file descriptor `target`, until `source`
+    ends or nobody reads `target` any more. The bytes are not copied into this process if the kernel
+    can avoid it.
     """
     reading, writing = os.pipe()
     try:

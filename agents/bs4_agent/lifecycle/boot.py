@@ -29,10 +29,14 @@ LEAVE_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command `boot`: start the installed agent, and record when and by which hook
-    (`arguments` is empty or `--via NAME`). With `--stopping`, tell the running agent to end and
-    wait up to 2 seconds; runs are left alone. Return 0 if that succeeded or no agent ran, 3 if not,
-    and 2 for wrong arguments.
+    """Run the command `boot`, which the pod calls when it starts (a boot hook). Start the installed
+    agent, and record when and by which hook that was done: `arguments` is empty or `--via NAME`,
+    with the hook's name. If `arguments` is `--stopping`, tell the running agent to end and wait up
+    to 2 seconds for it; runs are left alone.
+
+    Return the exit code: 0 if that succeeded, or if no agent ran that could be stopped; 3 if it
+    failed; and 2 for wrong arguments. Nothing is raised; a sentence about the error is on standard
+    error.
     """
     home = Home.from_environment()
     try:

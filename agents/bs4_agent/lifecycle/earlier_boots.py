@@ -29,15 +29,17 @@ _WITH_POD_S = 120.0
 
 
 def first_process(scope: Scope) -> Identity | None:
-    """Return the identity of the pod's first process, from which all others descend: pid 1, or the
-    root process of a practice pod. Returns None if it cannot be read.
+    """Return the identity (pid and start time) of the pod's first process, from which all others
+    descend: pid 1, or, for a practice pod (a simulated one), the root of its processes. Return None
+    if it cannot be read.
     """
     return scope.root or Identity.of(1)
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:
     """Return True if the process `identity` began before the pod was last booted or its container
-    last started. `first` is the pod's first process. Returns False also if either is None.
+    last started. `first` is the pod's first process. Return False if it began later, or if one of
+    the two is None.
     """
     if identity is None or first is None:
         return False
@@ -45,8 +47,8 @@ def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> boo
 
 
 def began_t(first: Identity) -> float:
-    """Return when the pod was last booted or its container last started, in wall seconds since
-    1970. `first` is the pod's first process, whose start that is.
+    """Return when the pod was last booted or its container last started, as Unix time in seconds.
+    `first` is the pod's first process; its start is that time.
     """
     return time.time() - (
         time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK")
@@ -59,13 +61,14 @@ def ended_with_the_pod(
     first: Identity | None,
     leaving: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Return True if an attempt ended because the pod was stopped or rebooted, and False if it
-    lives or ended for another reason. `first` is the pod's first process.
+    """Return True if an attempt ended because the pod was stopped or rebooted. Return False if it
+    is still alive or ended for another reason. `first` is the pod's first process, or None if
+    unknown.
 
-    The result is True if the attempt began before the pod's last start and either nobody recorded
-    how the attempt ended, or it ended within two minutes after the agent was told to end. `leaving`
-    is what the agent recorded of the attempt at that time, or None. A result of True is saved in
-    `directory`, the attempt's directory.
+    The result is True if the attempt began before the pod's last start, and either nobody recorded
+    how the attempt ended, or it ended within two minutes after the agent itself was ordered to end.
+    `leaving` is what the agent recorded of the attempt when it got that order, or None. A result of
+    True is saved in `directory`, the attempt's directory.
     """
     mark = directory / MARK
     if attempt.end is None:

@@ -40,8 +40,9 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
 
 @dataclass(frozen=True)
 class Build:
-    """Which code an agent consists of. `bundle` is the hash of the deployed bundle; it names the
-    bundle's directory and the agent's socket. `build` is a number that grows with every bundle.
+    """The version of the code of an agent. `bundle` is the hash of the archive (the bundle) from
+    which the agent was installed; it names the bundle's directory and the agent's socket. `build`
+    is a number that grows with every bundle.
     """
 
     version: str
@@ -50,9 +51,9 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """Return the build of the code that runs here, from the file `bundle.json` beside the
-        package. In a checkout of the source, which has no such file, it is build 0 with the bundle
-        "source".
+        """Return the version of the code that runs here, which is read from the file `bundle.json`
+        beside the package. In a checkout of the source, which has no such file, it is build 0 with
+        the bundle "source".
         """
         metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
         if metadata is None:
@@ -62,8 +63,9 @@ class Build:
 
 @dataclass(frozen=True)
 class Record:
-    """What `agent.json` in the agent's home says of the last agent: its process, build, protocol
-    and socket. `stopped` is True if that agent ended on purpose.
+    """What the file `agent.json` in the agent's home directory says of the last agent that was
+    started: the identity of its process, its build, the version of the protocol that it speaks, and
+    the path of its socket. `stopped` is True if that agent ended on purpose.
     """
 
     identity: Identity
@@ -81,16 +83,16 @@ class Record:
 
 
 def replaces(mine: Build, live: Build) -> bool:
-    """Return True if an agent of the build `mine` may replace a live one of the build `live`,
-    because it is newer: by its version, or within one version by its build number. A version that
-    is no release number is never newer.
+    """Return True if an agent with the version `mine` may replace a running one with the version
+    `live`, because it is newer: by its version, or, within one version, by its build number. A
+    version that is no release number is never newer.
     """
     ours, theirs = _order(mine), _order(live)
     return mine.bundle != live.bundle and ours is not None and theirs is not None and ours > theirs
 
 
 def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
-    """Return a key that sorts builds as releases are sorted: 0.2.0rc1 before 0.2.0. Returns None
+    """Return a key that sorts builds as releases are sorted: 0.2.0rc1 before 0.2.0. Return None
     for a version that cannot be compared.
     """
     match = _VERSION.fullmatch(build.version)
@@ -103,8 +105,9 @@ def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
 def write_record(
     home: Home, socket_path: Path, build: Build, restart: list[str] | None = None
 ) -> None:
-    """Write into `agent.json` that this process is the pod's agent, with `build`, and listens at
-    `socket_path`. `restart` is the argv with which a shim may start it again, or None. Raises
+    """Write into the file `agent.json` in the agent's home directory that this process is the pod's
+    agent, has the version `build`, and listens at `socket_path`. `restart` is the argv with which
+    the process that watches a run (its shim) may start the agent again if it dies, or None. Raises
     AgentError if /proc does not show this process.
     """
     identity = Identity.of(os.getpid())
@@ -117,8 +120,9 @@ def write_record(
 
 
 def mark_stopped(home: Home) -> None:
-    """Write into `agent.json` that this agent ends on purpose, so that no shim starts it again.
-    Does nothing if the record is that of another agent.
+    """Write into the file `agent.json` in the agent's home directory that this agent ends on
+    purpose, so that no process that watches a run (no shim) starts it again. Do nothing if the file
+    is about another agent.
     """
     record = read_record(home)
     if record is not None and record.identity == Identity.of(os.getpid()):
@@ -149,8 +153,8 @@ def _write(
 
 
 def read_record(home: Home) -> Record | None:
-    """Return what `agent.json` in `home` says of the last agent, or None if there is no such file.
-    Raises AgentError if the file is damaged.
+    """Return what the file `agent.json` in the agent's home directory says of the last agent, or
+    None if there is no such file. Raises AgentError if the file is damaged.
     """
     try:
         data = read_json(home.agent_record)
@@ -170,9 +174,9 @@ def read_record(home: Home) -> Record | None:
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """Make this process the only agent of `home`, and return a file descriptor; the claim lasts
-    while the descriptor is open. Waits up to `patience` seconds for another agent to release the
-    claim, and then raises Busy.
+    """Make this process the only agent that works in the home directory `home`, and return a file
+    descriptor. No other agent can claim it as long as the descriptor is open. Wait up to `patience`
+    seconds for another agent to release its claim; raises Busy if it does not.
 
     The claim is a lock on a file, because the kernel releases a lock however the agent ends.
     """
@@ -193,10 +197,11 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Ask the agent in `record` to end so that an agent of the build `mine` takes its place. Return
-    True if the asked agent has ended within 10 seconds. Return False if it is inside a step of an
-    action: it then ends after that step, or stays if the step takes longer than 60 seconds. Raises
-    AgentError with the asked agent's reason if it refuses, or OSError if it cannot be reached.
+    """Ask the running agent that `record` describes to end, so that this agent, which has the
+    version `mine`, can take its place. Return True if it has ended within 10 seconds. Return False
+    if it is inside a step of an action: it then ends after that step, or stays if the step takes
+    longer than 60 seconds. Raises AgentError with the running agent's reason if it refuses, or
+    OSError if it cannot be reached.
     """
     action = {
         "key": ulid(),

@@ -20,8 +20,8 @@ MISSED = 2
 class HomeWatch:
     """Notices that the agent's home directory was removed, emptied or replaced by another one. It
     remembers the device, inode and id (a random text in a file) of the directory that is at the
-    home's path at first, and compares them later with what is at the path then. A home that was
-    emptied has lost its id, and an id that is made afterwards is another one.
+    home's path at first, and compares them later with the directory that is there then. If the home
+    was emptied, its id is missing, or is another one because it was made anew.
 
     The first directory is kept open, because otherwise the kernel could give its inode number to
     another directory.
@@ -39,8 +39,8 @@ class HomeWatch:
 
     def missing(self) -> bool:
         """Return True if it is certain that the first home directory is not at its path any more
-        (nothing or something else is there), or has lost its id. Returns False if that cannot be
-        found out, for example without permission.
+        (nothing or something else is there), or has lost its id. Return False if it is there, or if
+        that cannot be found out, for example without permission.
         """
         try:
             found = self._home.root.stat()
@@ -53,8 +53,8 @@ class HomeWatch:
         return name != self._id or not os.path.samestat(found, own)
 
     def run(self, stop: threading.Event, on_gone: Callable[[], None]) -> None:
-        """Check every 20 seconds until `stop` is set. If the home is missing twice in a row, set
-        `gone`, call `on_gone` once, and return.
+        """Check every 20 seconds until the event `stop` is set. If the home is missing at two
+        checks in a row, set the attribute `gone` to True, call `on_gone` once, and return.
         """
         missed = 0
         while not stop.wait(LOOK_S):

@@ -37,9 +37,10 @@ _ONLY_LOOKS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Connect the console at standard input and output with the agent, so that it can only look.
-    Return 0 at the end of the connection, 2 for wrong arguments, 3 if no agent runs, and 4 if the
-    client wants something else than to attach. In these cases one sentence is on standard error.
+    """Connect the console at standard input and output with the agent in such a way that it can
+    only read and not act. Return the exit code: 0 at the end of the connection, 2 for wrong
+    arguments, 3 if no agent runs, and 4 if the client wants something else than to attach to the
+    agent. With 2, 3 and 4 one sentence about the reason is on standard error.
     """
     if arguments:
         print("usage: python -m bs4_agent look", file=sys.stderr)  # noqa: T201

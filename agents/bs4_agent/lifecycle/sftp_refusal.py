@@ -19,13 +19,17 @@ _PACKET_MOST = 256 * 1024
 
 
 def is_sftp(asked: str) -> bool:
-    """Return True if `asked`, a client's request as sshd names it, is for the subsystem sftp."""
+    """Return True if `asked`, the request of an SSH client in the words in which sshd passes it on,
+    is for file transfer (the subsystem sftp).
+    """
     return _SFTP.fullmatch(asked) is not None
 
 
 def refuse(sentence: str, receive: Callable[[], bytes], send: Callable[[bytes], None]) -> None:
     """Answer each request of an SFTP client with "permission denied" and `sentence`, until the
-    client has gone or sends what is no SFTP. No request is looked at beyond its type and number.
+    client has gone or sends something that is not SFTP. `receive()` returns the next bytes of the
+    client, b"" at their end, and `send(data)` sends bytes to it. Of a request only its type and
+    number are read.
     """
     data = b""
     while received := receive():

@@ -27,15 +27,15 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
-        """End the `wait` that is under way, or the next one if nobody waits now."""
+        """End the call of `wait` that is under way, or, if there is none, the next one."""
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
             return  # 64 kB of rings are waiting and will be heard
 
     def watch(self, identities: Collection[Identity]) -> None:
-        """Watch the processes in `identities` from now on, and no others. At most 128 are watched.
-        A process that has ended already is not reported.
+        """Watch the processes in `identities` from now on, and no others, so that `wait` reports
+        when one ends. At most 128 are watched. A process that has ended already is not reported.
         """
         for gone in self._watched.keys() - set(identities):
             self._drop(gone)
@@ -44,9 +44,10 @@ class Alarm:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """Sleep for up to `seconds`. Return (True if `ring` was called, the watched processes that
-        have ended). These processes are not watched any more. If the time has passed, return
-        (False, []).
+        """Sleep for up to `seconds`, or until `ring` is called or a watched process ends. Return
+        two things: True if `ring` was called, else False; and the list of the watched processes
+        that have ended, which are not watched any more. If neither happened in time, return (False,
+        []).
         """
         ready = set()
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -60,7 +61,7 @@ class Alarm:
         return rung, gone
 
     def close(self) -> None:
-        """Close all descriptors; the alarm cannot be used afterwards."""
+        """Close all file descriptors. The alarm cannot be used afterwards."""
         self.watch(())
         os.close(self._reading)
         os.close(self._writing)

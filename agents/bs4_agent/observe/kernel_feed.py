@@ -50,9 +50,9 @@ _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 
 class KernelFeed:
-    """Passes lines of the kernel log to the detection of failures, for each live run that they
-    concern; one per pod. Call `poll` several times a second; without new lines it costs one system
-    call.
+    """Passes the lines of the kernel log to the detection of failures, for each live run that they
+    concern. There is one such object for a pod. Call `poll` several times a second; while there are
+    no new lines it costs one system call.
     """
 
     def __init__(
@@ -77,8 +77,9 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """Return phrases that say what the kernel log does not show on this pod; verdicts list them
-        as what could not be seen. Empty if the log shows everything.
+        """Return phrases that say what cannot be learned from the kernel log on this pod, for
+        example because it is hidden in a container. The record of each incident lists them as what
+        could not be seen. Return an empty list if the log shows everything.
         """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
@@ -87,10 +88,11 @@ class KernelFeed:
         return ["kernel log is the whole machine's: whose processes it names is not known"]
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
-        """Take Xid errors that the NVIDIA driver has reported. Each has the `index` of the GPU, the
-        error's number `xid`, and its time `t` in wall seconds since 1970. The next `poll` passes
-        them to the live runs if the kernel log is hidden, and drops them otherwise. An event
-        without `index` is ignored. May be called from any thread.
+        """Take Xid errors (the NVIDIA driver's reports of GPU faults). Each has the `index` of the
+        GPU, the error's number `xid`, and its time `t` as Unix time in seconds. If the kernel log,
+        which would have them too, is hidden, the next `poll` passes them to the live runs;
+        otherwise it drops them. An event without `index` is ignored. This may be called from any
+        thread.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
@@ -185,7 +187,9 @@ class KernelFeed:
 
 
 def living(runs: Runs) -> Iterator[tuple[Run, Attempt]]:
-    """Yield (run, newest attempt) for each run that lives or ended less than ten seconds ago."""
+    """Yield (run, its newest attempt) for each run that is alive or ended less than ten seconds
+    ago.
+    """
     now = time.time()
     for run in runs.all():
         attempt = run.attempt

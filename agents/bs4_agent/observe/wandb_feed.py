@@ -48,10 +48,12 @@ class _Place:
 
 
 class WandbFeed:
-    """Passes lines of W&B's client logs to the detection of failures for the live runs that they
-    belong to, and journals where W&B shows a run; one per pod. Call `poll` several times a second.
-    `feed` is called for each line: with the run, its attempt, the id of its trainer, the source,
-    the parsed line, and the line as evidence.
+    """Passes the lines of the logs that W&B's client writes to the detection of failures, for the
+    live runs that the logs belong to. It also writes into the journal under which address W&B shows
+    a run. There is one such object for a pod. Call `poll` several times a second.
+
+    The function `feed` is called for each line with: the name of the run, the number of its
+    attempt, the id of its trainer, the name of the log, the parsed line, and the line as evidence.
     """
 
     def __init__(
@@ -66,9 +68,10 @@ class WandbFeed:
         """
 
     def poll(self) -> None:
-        """Read the new lines of the client logs of all live runs, unless the last reading was less
-        than 5 seconds ago. Raises SpoolFull if the place where W&B shows a run could not be
-        journalled, because the disk is full; a later call tries again.
+        """Read the new lines of the logs that W&B's client writes for the live runs, and pass them
+        to `feed`. Do nothing if the last reading was less than 5 seconds ago. Raises SpoolFull if
+        the address at which W&B shows a run could not be written into the journal, because the disk
+        is full; a later call tries again.
         """
         now = self._clock()
         if now - self._looked_m < EVERY_S:

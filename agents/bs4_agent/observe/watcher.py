@@ -36,9 +36,10 @@ ADOPT_S = 3.0
 
 
 class Watcher:
-    """Scans the pod every few seconds, detects failures, journals each change of an incident, and
-    lets the playbook's mode act on new ones; one per pod. The code that follows the runs' logs must
-    call `feed` for every line.
+    """Scans the pod every few seconds for failures of its runs. It writes each change of an
+    incident (a failure that was detected) into the journal, and acts on a new one as the mode
+    (observe, ask or auto) of the playbook that repairs it says. There is one such object for a pod.
+    The code that follows the runs' logs must call `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -68,11 +69,11 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
-        """Match one line of the log `source` of an attempt against the log signatures (the patterns
-        of known failures). `trainer` is the id of the run's trainer. `place` is the line as
-        evidence: a dictionary with `source`, `file`, `offset`, `line` and `text`. If a signature
-        fires, or the line has the level ERROR or CRITICAL, the next scan begins earlier. May be
-        called from any thread.
+        """Compare one log line of the attempt number `attempt` of `run` with the log signatures
+        (the patterns by which known failures are recognised). `trainer` is the id of the run's
+        trainer and `source` the name of the log. `place` is the line as evidence: a dictionary with
+        `source`, `file`, `offset`, `line` and `text`. If a signature matches, or the line has the
+        level ERROR or CRITICAL, the next scan begins earlier. This may be called from any thread.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
@@ -85,9 +86,9 @@ class Watcher:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
-        """Scan until `stop` is set: every three seconds, and at once if a watched process ends,
-        `feed` asks for it, or a hold time ends. Runs that were started by hand are searched for,
-        too.
+        """Scan the pod every three seconds until `stop` is set, and earlier if a watched process
+        ends, if `feed` has seen a suspicious line, or if a failure has lasted long enough to become
+        an incident. Runs that were started by hand are searched for, too.
         """
         adopted_m = looked_m = 0.0
         while not stop.is_set():
@@ -124,9 +125,9 @@ class Watcher:
         return gone
 
     def poll(self) -> None:
-        """Scan the pod once: collect the facts, let the engine compare them with the open
-        incidents, journal each incident that was opened, updated or cleared, and act on new ones by
-        their playbook's mode.
+        """Scan the pod once: collect the facts about its runs, find out which incidents are new,
+        changed or over, and write each of these into the journal. Act on new ones as the mode
+        (observe, ask or auto) of the playbook that repairs them says.
         """
         facts = self._pod.collect_facts()
         with self._lock:

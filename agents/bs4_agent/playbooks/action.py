@@ -21,8 +21,9 @@ RECOVERY_LIMIT = 2
 
 
 class Recovery(Kind[Plan]):
-    """Recoveries of runs by the playbooks of `library`; see `actions.kind.Kind` for the methods. A
-    recovery has succeeded if the playbook's verification shows that training advances again.
+    """The kind of action that repairs a run by a playbook from `library`; see `actions.kind.Kind`
+    for the methods. It has succeeded if the check that the playbook names shows that training
+    advances again.
     """
 
     name, planner, steps = "playbook", "playbook plan", STEPS
@@ -31,20 +32,24 @@ class Recovery(Kind[Plan]):
         self._pod, self._library, self._ledger = pod, library, ledger
 
     def plan_name(self, body: Mapping[str, Any]) -> str:
-        """Return the id of the body's playbook. Raises UnknownPlaybook."""
+        """Return the id of the playbook `body["playbook"]`. Raises UnknownPlaybook if there is no
+        such playbook.
+        """
         return self._library.get(str(body.get("playbook"))).id
 
     def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], Plan]]:
-        """Return the body's run, and a function that makes the plan of the body's playbook for it.
-        Raises UnknownPlaybook or UnknownRun.
+        """Return two things: the name of the run `body["run"]`, and a function that makes the plan
+        by which the playbook `body["playbook"]` repairs that run. The function takes the action's
+        key. Raises UnknownPlaybook or UnknownRun if there is no such playbook or run.
         """
         playbook = self._library.get(str(body.get("playbook")))
         run, incident = self._pod.runs.get(str(body.get("run"))).name, body.get("incident", "")
         return run, lambda key: make(self._pod, playbook, run, key, str(incident))
 
     def refuse(self, body: Mapping[str, Any], view: PlanView) -> None:
-        """Raise Refused if the playbook moves all output of the run and `body["confirm_run"]` is
-        not the run's name, or if the last recoveries of the run brought no new step.
+        """Raise Refused if the playbook of the plan `view` moves all output of the run and
+        `body["confirm_run"]`, where `body` is the submitted action, is not the run's name. Raise it
+        too if the last recoveries of the run brought no new training step. Return None otherwise.
         """
         playbook = self._library.get(view.playbook)
         if playbook.typed_name and body.get("confirm_run") != view.run:
@@ -64,20 +69,23 @@ class Recovery(Kind[Plan]):
             )
 
     def read(self, data: Mapping[str, Any]) -> Plan:
-        """Return the plan in a dictionary that its `as_dict` has written. Raises UnknownPlaybook if
-        its playbook is gone.
+        """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises
+        UnknownPlaybook if its playbook does not exist any more.
         """
         return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
 
     def again(self, key: str, confirmed: Plan) -> Plan:
-        """Return the plan of the same playbook as the run is now, with the confirmed limits. Raises
-        NotApplicable if the playbook does not fit the run any more.
+        """Return a new plan of the playbook of the plan `confirmed`, for the present state of the
+        run and with the same limits. `key` is the action's key. Raises NotApplicable if the
+        playbook does not fit the run any more.
         """
         one = confirmed
         return make(self._pod, one.playbook, one.run, key, one.incident, one)
 
     def fields(self, plan: Plan, plan_hash: str) -> dict[str, Any]:
-        """Return the names of the playbook and the incident, and the plan's hash."""
+        """Return a dictionary with the id of the playbook, the id of the incident that the plan
+        repairs, and the plan's hash, for the journal.
+        """
         return {
             "playbook": plan.playbook.id,
             "plan_hash": plan_hash,
@@ -85,12 +93,17 @@ class Recovery(Kind[Plan]):
         }
 
     def context(self, action: Underway[Plan]) -> Context:
-        """Return what the steps of playbooks work with."""
+        """Return the Context (the run, the pod and the action) with which the steps of the playbook
+        work.
+        """
         plan = action.plan
         return Context(self._pod, plan.run, action.key, plan.resume, action.turn.pause)
 
     def verify(self, action: Underway[Plan]) -> Outcome:
-        """Wait until training advances, journal what is waited for, and return the outcome."""
+        """Wait until training advances again, or until it is clear that it does not, and return the
+        outcome. What is waited for is written into the journal. Raises Cancelled if a stop of the
+        run ends the action.
+        """
         plan = action.plan
         kind, parameters = next(iter(plan.playbook.verify.items()))
         action.verifying(f"waiting for {parameters.get('count', 2)} new steps")
@@ -107,5 +120,5 @@ class Recovery(Kind[Plan]):
         return Outcome(verdict.recovered, verdict.detail, result)
 
     def reached(self, plan: Plan) -> None:
-        """Resolve the incidents that the recovery has repaired."""
+        """Write into the journal that the incidents which this recovery has repaired are over."""
         self._pod.resolved(plan.run, plan.playbook.id, plan.incident)

@@ -29,11 +29,12 @@ class Playbook:
     it.
 
     `applies` has the ids of the trainers for which the playbook works. `detect` says how the
-    failure is recognised (by a detector or by log lines), and `explains` has the ids of the
-    failures that are only consequences of this one. `fix` has the repair's steps as (kind,
-    parameters), in order, and `verify` describes the check that the repair worked. `automatic` is
-    False if the fix must not run without a person, and `typed_name` is True if a person who
-    confirms the fix must type the run's name. `sha256` is the digest of the compiled file.
+    failure is recognised: by a detector (a function of the agent) or by log lines. `explains` has
+    the ids of the failures that are only consequences of this one. `fix` has the steps of the
+    repair as (kind, parameters), in order, and `verify` describes the check that the repair worked.
+    `automatic` is False if the repair must not run without a person, and `typed_name` is True if a
+    person who confirms the repair must type the run's name. `sha256` is the digest of the compiled
+    file.
     """
 
     id: str
@@ -54,7 +55,9 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
-        """Return the playbook in one entry of playbooks.json, which has all compiled playbooks."""
+        """Return the playbook that `data` describes, an entry of the file playbooks.json, which has
+        all compiled playbooks.
+        """
         return cls(
             id=data["id"],
             title=data["title"],
@@ -83,55 +86,64 @@ class Playbook:
 
     @property
     def detector(self) -> str | None:
-        """Return the name of the detector that recognises the playbook's failure, or None if log
-        lines recognise it (see `signatures`).
+        """Return the name of the detector, the function of the agent that recognises the playbook's
+        failure. Return None if the failure is recognised by log lines (see `signatures`).
         """
         return self.detect.get("detector")
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return the parameters with which the playbook calls its detector, by name ({} if it has
-        no detector or sets none). Their names and defaults are those of the detector.
+        """Return the parameters that the playbook gives to its detector, the function that
+        recognises the failure, as {name: value}. Return {} if it has no detector or sets none; the
+        detector has defaults.
         """
         return dict(self.detect.get("with", {}))
 
     @property
     def signatures(self) -> Sequence[Mapping[str, Any]]:
         """Return the log signatures (descriptions of log lines) by which the failure is recognised,
-        or an empty list.
+        or an empty list if a detector recognises it.
         """
         return list(self.detect.get("logs", ()))
 
     @property
     def hold_s(self) -> float:
-        """Return the hold time: the seconds that a finding must last to become an incident."""
+        """Return the number of seconds for which the failure must be seen without a break before it
+        becomes an incident.
+        """
         return float(self.detect.get("for", 0.0))
 
     @property
     def keep_s(self) -> float:
-        """Return how many seconds an incident stays open after its finding was last seen."""
+        """Return for how many seconds an incident stays open after the failure was last seen."""
         return float(self.detect.get("keep_firing_for", 0.0))
 
     @property
     def until_attempt_ends(self) -> bool:
-        """Return True if a finding of this playbook stays valid until the run's attempt ends after
-        it was found once, even if later checks do not find the failure again.
+        """Return True if the failure, once it was seen, counts as present until the run's attempt
+        ends, even if later checks do not see it again.
         """
         return bool(self.detect.get("until_attempt_ends", False))
 
 
 def canonical(value: Any) -> bytes:
-    """Return the value as canonical JSON: sorted keys, no spaces, UTF-8."""
+    """Return the JSON value as bytes in a form that is always the same: sorted keys, no spaces,
+    UTF-8.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 digest of the value's canonical JSON, in hex."""
+    """Return the SHA-256, in hexadecimal digits, of a JSON value in the form that `canonical`
+    returns.
+    """
     return sha256(canonical(value)).hexdigest()
 
 
 class Library:
-    """All playbooks of a bundle or of a checkout, by id. Iterating over it yields the playbooks."""
+    """All playbooks of the installed agent or of a source checkout, by id. Iterating over it yields
+    the playbooks.
+    """
 
     def __init__(self, raw: bytes) -> None:
         self._by_id = {

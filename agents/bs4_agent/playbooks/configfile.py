@@ -18,7 +18,7 @@ from bs4_agent.tree.descriptors import at, open_directory, open_file, real
 
 
 def read(path: Path) -> bytes:
-    """Return the bytes of the config file. Raises NotApplicable if it cannot be read."""
+    """Return the bytes of the config file at `path`. Raises NotApplicable if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -28,18 +28,19 @@ def read(path: Path) -> bytes:
 
 
 def fingerprint(raw: bytes) -> str:
-    """Return the SHA-256 digest of a config's bytes, in hex."""
+    """Return the SHA-256 digest of the bytes of a config file, in hexadecimal digits."""
     return sha256(raw).hexdigest()
 
 
 def edited(
     raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """Set and remove keys in the TOML config `raw`. Return (the new bytes, [{"key", "before",
-    "after"}] for each key that really changes). A value of None in this list means that the key
-    does not exist. If nothing changes, the bytes are `raw` and the list is empty.
+    """Set and remove keys in the TOML config `raw`. Return two things: the new bytes, and a list
+    [{"key", "before", "after"}] with an entry for each key that really changes. `before` or `after`
+    is None if the config then does not have the key. If nothing changes, the bytes are `raw` and
+    the list is empty.
 
-    `values` maps the dotted keys to set to their values, and `gone` has the dotted keys to remove.
+    `values` maps dotted keys to the values that they get, and `gone` has the dotted keys to remove.
     Raises NotApplicable if the config is no TOML file, or has another value where a table is
     expected.
     """
@@ -96,9 +97,9 @@ def _plain(value: Any) -> Any:
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:
-    """Save the present content of the file `path` at `kept`, unless a copy is there already, and
-    then replace it by `new`. A reader sees either the old file or the new one, and a repeated call
-    changes nothing more.
+    """Copy the file `path` to `kept`, unless a copy is there already, and then replace its content
+    by `new`. A reader sees either the old content or the new one, and a repeated call changes
+    nothing more.
 
     Raises Refused if `path` is a symbolic link, and StepFailed if the file system reports an error.
     """

@@ -33,11 +33,11 @@ _RESUMING = frozenset({"move_steps", "relaunch", "restore_set"})
 class Plan:
     """The plan of one playbook for one run: the steps with everything that they will do.
 
-    The plan is valid until `expires_m`, in seconds of this boot's monotonic clock. `steps` are the
-    steps of the playbook. `resume` is the training step from which the run would resume, or None
-    if there is none or no step of the plan depends on it. So a plan that starts nothing stays
-    valid when a running run saves a checkpoint. `incident` is the id of the incident that it
-    repairs, or "".
+    The plan may be confirmed until `expires_m`, in seconds of the monotonic clock since the pod was
+    booted. `steps` are the steps of the playbook. `resume` is the training step of the checkpoint
+    from which the run would resume, or None if there is none or no step of the plan depends on it.
+    So a plan that starts nothing stays valid when a running run saves a checkpoint. `incident` is
+    the id of the incident that the plan repairs, or "".
     """
 
     playbook: Playbook
@@ -50,8 +50,8 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of what the plan would do: of the playbook, the run, the attempt, the
-        `guards`, and the kind, parameters and targets of every step.
+        """Return the hash, in hexadecimal digits, of what the plan would do: of the playbook, the
+        run, its attempt, the `guards`, and the kind, parameters and targets of every step.
         """
         return digest(
             {
@@ -65,9 +65,9 @@ class Plan:
 
     @property
     def guards(self) -> dict[str, Any]:
-        """Return the further values that the plan's hash covers, so that a change of one makes the
-        plan invalid: how dangerous the playbook is, the training step to resume from, and whether a
-        person must type the run's name.
+        """Return further values that the plan's hash covers, so that the plan is not valid any more
+        if one of them changes: `danger` (how dangerous the playbook is), `resume` (the training
+        step to resume from, or None), and `typed_name` (True if a person must type the run's name).
         """
         return {
             "typed_name": self.playbook.typed_name,
@@ -76,7 +76,9 @@ class Plan:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as the dictionary that the journal holds and a console shows."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal has it
+        and a console shows it.
+        """
         return {
             "playbook": self.playbook.id,
             "title": self.playbook.title,
@@ -92,8 +94,8 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
-        """Return the plan that `as_dict` has written. `playbook` and `expires_m` are given apart,
-        because the dictionary does not contain them.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. `playbook` and
+        `expires_m` are given separately, because the dictionary does not contain them.
         """
         return cls(
             playbook=playbook,
@@ -107,17 +109,18 @@ class Plan:
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """Return the step of the newest checkpoint that is complete on every side (for prime-rl,
-    trainer and orchestrator), from which a resume starts. Return None if no checkpoint is complete.
+    """Return the training step of the newest complete checkpoint, from which a run would resume. A
+    checkpoint is complete if every program of the trainer (for prime-rl, trainer and orchestrator)
+    has saved its part. Return None if no checkpoint is complete.
     """
     return max(complete_steps(facts.checkpoints), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """Return the step of the checkpoint with which a run goes back past a bad one: the newest
-    complete checkpoint below the step from which the last attempt was started. If the last attempt
-    was started without such a step, return the second-newest complete checkpoint's step. Return
-    None if there is no such checkpoint.
+    """Return the training step of the checkpoint from which a run can resume if the checkpoint that
+    it last resumed from is bad. That is the newest complete checkpoint below the training step from
+    which the last attempt was started. If the last attempt was not started from a given step, it is
+    the second-newest complete checkpoint. Return None if there is no such checkpoint.
     """
     complete = complete_steps(facts.checkpoints)
     limit = facts.spec.resume
@@ -142,14 +145,14 @@ def make(
     incident: str = "",
     confirmed: Plan | None = None,
 ) -> Plan:
-    """Return a plan of the playbook for the present state of the run `run`; nothing is changed.
-    `action` is the action's key, and `incident` the id of the incident that the plan repairs, or
-    "". `confirmed` is an earlier plan of the same playbook, which is made again, or None. The new
-    plan takes its limits over, and also its choice of a checkpoint to restore, so that the run's
-    store, which may be slow, is not queried again.
+    """Return a plan of the playbook for the present state of the run named `run`. Nothing is
+    changed on the pod. `action` is the action's key, and `incident` the id of the incident that the
+    plan repairs, or "". `confirmed` is an earlier plan of the same playbook that is made again, or
+    None. The new plan has the same limits, and also the same checkpoint to restore, so that the
+    object store, which may be slow, is not queried again.
 
-    Raises NotApplicable if the playbook is for other trainers, has no fix, or one of its steps does
-    not fit the run.
+    Raises NotApplicable if the playbook is for other trainers, has no repair, or has a step that
+    does not fit the run.
     """
     facts = pod_actions.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):

@@ -17,78 +17,87 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class PodActions(Protocol):
-    """Everything that the steps of playbooks may read and do on a pod. Every read returns the state
-    of this moment, because plans are made from it and a step's preconditions are checked against
-    it.
+    """Everything that the steps of playbooks may read and do on a pod. A method that reads returns
+    the state of this moment, because plans are made from it and compared with it again before a
+    step acts.
     """
 
     def run_facts(self, run: str) -> RunFacts:
-        """Return what is known of the run at this moment, in the form that detectors read."""
+        """Return what is known of the run named `run` at this moment, in the form in which the
+        detectors of failures read it.
+        """
 
     def gpu_facts(self) -> GpuFacts:
-        """Return what is known of the pod's GPUs at this moment, in the form in which detectors
-        read it.
+        """Return what is known of the pod's GPUs at this moment, in the form in which the detectors
+        of failures read it.
         """
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """End every process of the run in the way that its trainer generation needs, and return a
-        sentence about the result. `say` receives progress messages. Raises StepFailed if a process
-        or its GPU memory remains.
+        """End every process of the run, in the way that its version of the trainer needs, and
+        return a sentence about the result. `say` is called with progress messages. Raises
+        StepFailed if a process remains, or GPU memory that it held.
         """
 
     def stop_command(self, run: str) -> str:
-        """Return the command with which a person would do what `stop` does, as text."""
+        """Return, as text, the shell command with which a person would do what `stop` does."""
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the processes of ended attempts of `run` that are still alive."""
+        """Return the processes that ended attempts of `run` have left behind and that are still
+        alive. Return an empty sequence if there are none.
+        """
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
-        """End these processes: SIGTERM, after ten seconds SIGKILL. Each is identified by pid and
-        start time, so that no other process is hit. Return a sentence about the result.
+        """End the processes `targets` with SIGTERM, and those that live ten seconds later with
+        SIGKILL. Each is identified by pid and start time, so that no other process is hit. `say` is
+        called with progress messages. Return a sentence about the result. Raises StepFailed if a
+        process survives.
         """
 
     def archive_logs(self, run: str) -> str:
-        """Keep a copy of the run's logs in its archive on the pod, and return a sentence about the
-        result.
+        """Keep a copy of the run's logs in the archive of logs on the pod, and return a sentence
+        about the result.
         """
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
-        """Move `path` with one rename into the run's trash directory on the same file system, under
-        the action's key, and return its new path. Raises Refused if `path` is not the run's own,
-        the run is running, or `path` holds the newest complete checkpoint, and StepFailed if the
-        disk reports an error.
+        """Move `path` into the run's trash, a directory on the same file system in which removed
+        files are kept, and return its new path. It lies there under the action's key `key`. Raises
+        Refused if `path` is not the run's own, the run is running, or `path` has the newest
+        complete checkpoint, and StepFailed if the disk reports an error.
 
-        `everything` permits the newest complete checkpoint too. Only a fresh start may set it,
-        after a person has typed the run's name.
+        With `everything`, the newest complete checkpoint is moved too. Only a fresh start may set
+        this, after a person has typed the run's name.
         """
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt under the action key `key` and return its number. If this key has
-        started an attempt before, return the number of that attempt and start nothing.
+        """Start an attempt of a run as the launch `spec` describes, and return the attempt's
+        number. `key` is the action's key. If the same action has started an attempt before, start
+        nothing and return the number of that attempt.
         """
 
     def launched(self, run: str, key: str) -> int | None:
-        """Return the number of the attempt that was started under the action key `key`, or None if
-        there is no such attempt.
+        """Return the number of the attempt of `run` that the action `key` has started, or None if
+        it has started none.
         """
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
         """Return the command line (argv) that a launch of `spec` would execute."""
 
     def companion(self, run: str) -> RunFacts | None:
-        """Return the facts of the inference server that was started separately and that `run` uses,
-        or None if the agent has not seen such a server. The server is a run of its own.
+        """Return what is known of the inference server that `run` uses, if it was started
+        separately and is a run of its own for the agent. Return None if the agent has not seen such
+        a server.
         """
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
-        """Return the processes that now listen on one of the ports of `run`'s servers, its own
-        processes included; empty if all are free.
+        """Return the processes that now listen on one of the ports of `run`'s servers, the run's
+        own processes included. Return an empty sequence if all ports are free.
         """
 
     def gpu_rivals(self, run: str) -> Sequence[Holder]:
         """Return the processes of other living runs that hold more than a gigabyte on a GPU that
-        the next attempt of `run` will use. Empty if it is not certain which GPUs these are. Runs
-        that have lived beside `run` before share a GPU by choice, and are left out.
+        the next attempt of `run` will use. Return an empty sequence if there are none, or if it is
+        not certain which GPUs these are. A run that was alive beside `run` before shares a GPU on
+        purpose, and its processes are left out.
         """
 
     def server_answers(self, run: str) -> bool:
@@ -104,40 +113,44 @@ class PodActions(Protocol):
         """Return the hard limit of open files on the pod, which no process can raise."""
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order a soft limit of open files for every later start of `run`. Running processes keep
-        theirs.
+        """Save `limit` as the soft limit of open files with which every later attempt of `run`
+        starts. Running processes keep their limit.
         """
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return the newest checkpoint that could be restored from the run's object store, as a
-        dictionary: `step`, `identity` (the hash of its manifest), `asked` (the
-        request for the restore, as a table for its journal), `aside` (directories to move away),
-        `finals` (directories of the run that will hold the checkpoint), `bytes` (its size),
-        `missing` (how many of these bytes have to be fetched) and `skipped` (newer steps that
-        cannot be restored, with reasons). Return None if no store of the run is
-        known.
+        """Return the newest checkpoint of `run` that could be restored from the object store to
+        which its checkpoints are copied. The result is a dictionary: `step`, `identity` (the hash
+        of the list of its files), `asked` (the request for the restore, as it is written into the
+        journal), `aside` (directories to move away), `finals` (directories of the run that will
+        have the checkpoint), `bytes` (its size), `missing` (how many of these bytes have to be
+        fetched) and `skipped` (newer steps that cannot be restored, with reasons). Return None if
+        no object store of the run is known.
 
-        Raises NotApplicable if the store has no complete checkpoint, and StepFailed if it does not
-        answer.
+        Raises NotApplicable if the object store has no complete checkpoint, and StepFailed if it
+        does not answer.
         """
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete on the pod. `parameters`
-        are those of the plan's step `restore_set`; in them, `asked` (the request) and `identity`
-        (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
+        are those of the plan's step `restore_set`. Two of them say which checkpoint it is, as
+        `remote_step` returned them: `asked` (the request) and `identity` (the hash of the list of
+        its files).
         """
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
-        """Fetch the missing files of a checkpoint from the store, put them where the trainer looks
-        for them, and return a sentence about the result. `parameters` are those of the plan's step
-        `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as `remote_step`
-        returned them. `key` is the action's key; `say` receives progress messages as text.
+        """Fetch the missing files of a checkpoint from the object store, put them where the trainer
+        looks for them, and return a sentence about the result. `parameters` are those of the plan's
+        step `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as
+        `remote_step` returned them. `key` is the action's key; `say` is called with progress
+        messages. Raises an AgentError if the restore fails.
         """
 
     def note(self, run: str, text: str, key: str) -> None:
-        """Write a note about the run into the journal, under the action's key."""
+        """Write the note `text` about `run` into the journal. `key` is the key of the action that
+        writes it.
+        """
 
     def noted(self, run: str, text: str, key: str) -> bool:
         """Return True if the action `key` has already written the note `text` about the run."""
@@ -145,9 +158,10 @@ class PodActions(Protocol):
 
 @dataclass(frozen=True)
 class Planned:
-    """One step of a plan. `targets` are the concrete things that it acts on, for example [{"path":
-    ...}] or processes. The plan's hash covers `kind`, `parameters` and `targets`. `title`,
-    `command` and `shown` (sizes, ages) are only there for the person who reads the plan.
+    """One step of a plan, of the given `kind` (such as "stop_run"). `targets` are the concrete
+    things that it acts on, for example [{"path": ...}] or processes. The plan's hash covers `kind`,
+    `parameters` and `targets`. `title`, `command` and `shown` (sizes, ages) are only there for the
+    person who reads the plan.
     """
 
     kind: str
@@ -158,7 +172,9 @@ class Planned:
     shown: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the planned step as the dictionary that the journal holds and a console shows."""
+        """Return the planned step as a dictionary of JSON values with its fields, in the form in
+        which the journal has it and a console shows it.
+        """
         return {
             "kind": self.kind,
             "title": self.title,
@@ -170,7 +186,7 @@ class Planned:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Planned:
-        """Return the planned step in a dictionary that `as_dict` has written."""
+        """Return the planned step in `data`, a dictionary that `as_dict` has made."""
         return cls(
             data["kind"],
             data["title"],
@@ -183,10 +199,11 @@ class Planned:
 
 @dataclass(frozen=True)
 class Context:
-    """What a step of a playbook works with: one run on one pod, for one action. `action` is the
-    action's key. `resume` is the training step of the checkpoint from which the plan resumes the
-    run, or None if there is no such checkpoint. `pause(seconds)` sleeps and raises Cancelled if the
-    action is to end.
+    """The things that a step of a playbook works with: one run on one pod, for one action.
+    `pod_actions` reads and changes the pod, and `run` is the run's name. `action` is the action's
+    key. `resume` is the training step of the checkpoint from which the plan resumes the run, or
+    None if there is no such checkpoint. `pause(seconds)` sleeps, and raises Cancelled if the action
+    is to end.
     """
 
     pod_actions: PodActions
@@ -200,31 +217,34 @@ class Context:
     """
 
     def facts(self) -> RunFacts:
-        """Return what is known of the run at this moment, in the form that detectors read."""
+        """Return what is known of the run at this moment, in the form in which the detectors of
+        failures read it.
+        """
         return self.pod_actions.run_facts(self.run)
 
 
 class Step(Protocol):
-    """One kind of step that a playbook's fix can use, for example "stop the run". First `plan` says
-    what would be done. Later, for a confirmed plan, `done`, `check` and `act` are called in this
-    order.
+    """One kind of step of which a playbook's repair can consist, for example "stop the run". First
+    `plan` says what would be done. Later, for a plan that a person has confirmed, `done`, `check`
+    and `act` are called in this order.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return what the step would do to the run now, or None if the run does not need the step.
-        `parameters` are those that the playbook gives this step in its `fix`, by name. Raises
-        NotApplicable if the step cannot be done for this run.
+        `context` has the run and the pod, and `parameters` are those that the playbook gives this
+        step, by name. Raises NotApplicable if the step cannot be done for this run.
         """
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the run is already in the state that the planned step would leave; the
+        """Return True if the run is already in the state that the step `planned` would leave. The
         step is then skipped.
         """
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the concrete targets of the planned step as they are now, for example [{"path":
-        text}] or the identities of processes, within the limits that a person confirmed with the
-        plan. Raises PlanChanged if the state of the run does not fit the plan any more.
+        """Return the concrete targets of the step `planned` as they are now, for example [{"path":
+        text}] or the identities of processes. They are within the limits that a person has
+        confirmed with the plan. Raises PlanChanged if the state of the run does not fit the plan
+        any more.
         """
 
     def act(
@@ -234,30 +254,32 @@ class Step(Protocol):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Carry out the step on `targets`, the result of `check`, and return a sentence about the
-        result. `say` receives progress messages. Raises StepFailed if the step does not reach its
-        goal, and Refused if a safety rule forbids it.
+        """Carry out the step `planned` and return a sentence about the result. `targets` are what
+        `check` has returned, and `say` is called with progress messages. Raises StepFailed if the
+        step does not reach its goal, and Refused if a safety rule forbids it.
         """
 
 
 class Stepping:
-    """Base class of steps that need no check before they act, except the check in `done` whether
-    the step is needed at all.
+    """Base class of steps for which nothing has to be checked right before they act. Only `done` is
+    called, to find out if the step is needed at all.
     """
 
     def check(self, context: Any, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets of the plan, unchecked."""
+        """Return the targets of the step `planned` as they are in the plan, without
+        checking them.
+        """
         return planned.targets
 
 
 def living(facts: RunFacts) -> list[Member]:
-    """Return the processes of the run that are alive."""
+    """Return the processes of the run that are alive. `facts` is what is known of the run."""
     return [member for member in facts.members if member.alive]
 
 
 def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Return the pid, component (for example "trainer" or "inference") and command of each process,
-    as a plan shows them.
+    """Return a dictionary for each process, as a plan shows it: its pid, component (for example
+    "trainer" or "inference") and command line.
     """
     found = []
     for m in members:
@@ -272,13 +294,15 @@ def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def targets_at(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
-    """Return [{"path": text}] for the paths, the form in which a step has its targets."""
+    """Return [{"path": text}] with the given paths, which is the form in which a step of a plan
+    names files as its targets.
+    """
     return [{"path": str(path)} for path in paths]
 
 
 def moves_to_trash(paths: Iterable[Path | str]) -> str:
-    """Return the `mv` commands, as one text, with which a plan shows that the paths are moved to
-    the run's trash.
+    """Return the `mv` commands, as one text, that move the paths to the run's trash. A plan shows
+    them to a person; they are not run.
     """
     return "; ".join(f"mv {path} <trash>/" for path in paths)
 
@@ -289,7 +313,9 @@ def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
-    """Return the kind, parameters and targets of each step, which the hash of their plan covers."""
+    """Return a dictionary with the kind, parameters and targets of each step. The hash of a plan
+    covers these.
+    """
     found = []
     for s in steps:
         found.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
@@ -297,10 +323,12 @@ def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
 
 
 def steps_as_dicts(steps: Sequence[Planned]) -> list[dict[str, Any]]:
-    """Return the planned steps as the dictionaries that the journal holds and a console shows."""
+    """Return each planned step as a dictionary, in the form in which the journal has it and a
+    console shows it.
+    """
     return [step.as_dict() for step in steps]
 
 
 def steps_from_dicts(rows: Sequence[Mapping[str, Any]]) -> list[Planned]:
-    """Return the planned steps in dictionaries that `steps_as_dicts` has written."""
+    """Return the planned steps in `rows`, dictionaries that `steps_as_dicts` has made."""
     return [Planned.from_dict(row) for row in rows]

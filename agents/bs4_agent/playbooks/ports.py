@@ -17,13 +17,12 @@ _LISTEN = "0A"
 
 @dataclass(frozen=True)
 class PortHolder:
-    """A process that listens on a port.
+    """A process that listens on a TCP port.
 
-    `identity` is None if a port is in use but its process cannot be seen. `run` is the name of the
-    run to which the process belongs, if that run's attempt is alive. `dead_run` is the name of the
-    run of this agent that has left the process behind, if that run's attempt has ended. Both are
-    None for a process of no known run. `same_user` is True if the process belongs to the agent's
-    user.
+    `identity` is None if the port is in use but its process cannot be seen. `run` is the name of
+    the run to which the process belongs, if an attempt of that run is alive. `dead_run` is the name
+    of the run whose attempt has ended and has left the process behind. Both are None for a process
+    that belongs to no known run. `same_user` is True if the process belongs to the agent's user.
     """
 
     port: int
@@ -34,8 +33,8 @@ class PortHolder:
     same_user: bool = False
 
     def line(self) -> str:
-        """Return a text for people: the pid, command and port of the process, and the run that is
-        alive to which it belongs; or that the process cannot be seen.
+        """Return a text for people: the pid, command and port of the process, and, if it belongs to
+        a living run, the name of that run. If the process cannot be seen, the text says so.
         """
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"
@@ -44,8 +43,8 @@ class PortHolder:
 
 
 def listening(ports: Collection[int]) -> dict[str, int]:
-    """Return {socket inode: port} for each socket that listens on one of `ports`; empty if none
-    does.
+    """Return {socket inode: port} for each socket that listens on one of the TCP ports `ports`.
+    Return {} if there is none.
     """
     found: dict[str, int] = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -62,9 +61,9 @@ def listening(ports: Collection[int]) -> dict[str, int]:
 
 
 def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]]:
-    """Return {socket inode: pids} with those of `pids` that have the socket open; inodes that none
-    of them has open are left out. A process that the agent may not read counts as not having it
-    open.
+    """Return {socket inode: pids}: for each of `inodes` those of `pids` that have the socket open.
+    Inodes that none of them has open are left out. If the agent may not read a process, that
+    process counts as not having it open.
     """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, list[int]] = {}

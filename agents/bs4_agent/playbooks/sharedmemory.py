@@ -15,8 +15,8 @@ from bs4_agent.tree.descriptors import open_directory, open_file, real
 
 def stale(root: Path) -> list[Path]:
     """Return the regular files directly in the shared-memory directory `root` that belong to the
-    agent's user and that no process has open or mapped into its memory. The list is empty if the
-    agent may not read some process, because then it cannot know that a file is unused.
+    agent's user and that no process has open or mapped into its memory. If the agent may not read
+    some process, return an empty list, because then it cannot know that a file is unused.
     """
     try:
         entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
@@ -69,12 +69,12 @@ def _target(descriptor: Path) -> str:
 
 
 def set_aside(path: Path, target: Path) -> None:
-    """Move the shared-memory file `path` to `target` on a disk. Shared memory is a file system of
-    its own, so the bytes are copied and compared, and only then is `path` deleted.
+    """Move the shared-memory file `path` to `target`, which is on a disk. Shared memory is a file
+    system of its own, so the bytes are copied and compared, and only then is `path` deleted.
 
-    Raises StepFailed if the file changes during the copy or the disk is full, and Refused if it is
-    no file of the agent's user any more, or if the directory of `target` belongs to another user or
-    can be written by one; `path` is then left as it is.
+    Raises StepFailed if the file changes during the copy or the disk is full. Raises Refused if
+    `path` is no file of the agent's user any more, or if the directory of `target` belongs to
+    another user or can be written by one. In all these cases `path` is left as it is.
     """
     try:
         with (

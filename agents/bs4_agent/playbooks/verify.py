@@ -22,8 +22,9 @@ _OLD = "prime-rl-2026-01"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the check whether a repair worked. `recovered` is True if it did, and `detail`
-    says why or why not. `step` is the trainer's last step, or None if the run has not recovered.
+    """The result of the check if a repair worked. `recovered` is True if it did, and `detail` is a
+    sentence that says why or why not. `step` is the number of the last step that the trainer has
+    made, or None if the run has not recovered.
     """
 
     recovered: bool
@@ -39,13 +40,15 @@ def steps_advance(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until an attempt whose number is above `attempt` has made enough training steps that
-    used tokens, or has ended well, and return the verdict. `parameters` has `count` (how many
-    steps, default 2) and `within` (seconds, default 1800). The run has not recovered if the newer
-    attempt ends early or `within` seconds pass.
+    """Wait until the run has recovered or it is clear that it has not, and return the verdict. It
+    has recovered if an attempt with a number above `attempt` has made enough training steps that
+    used tokens, or has ended well. It has not if that attempt ends early or the time is over.
+    `parameters` has `count` (how many steps, default 2) and `within` (the time in seconds, default
+    1800).
 
     One step is not enough: the first step after a restart can come from batches that were made
-    before the restart. `say` receives progress messages, and `pause` sleeps between two polls.
+    before the restart. `say` is called with progress messages, and `pause` sleeps between two
+    polls.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -83,13 +86,14 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until the run has made some training steps that used tokens since the call began, and
-    return the verdict. `attempt` is not used. `parameters` has `count` (how many, default 2) and
-    `within` (seconds, default 1800). The run has not recovered if its attempt ends early or
-    `within` seconds pass. `say` receives progress messages, and `pause` sleeps between two polls.
+    """Wait until the run has recovered or it is clear that it has not, and return the verdict. It
+    has recovered if it has made some training steps that used tokens since this call began. It has
+    not if its attempt ends early or the time is over. `parameters` has `count` (how many steps,
+    default 2) and `within` (the time in seconds, default 1800). `say` is called with progress
+    messages, and `pause` sleeps between two polls. `attempt` is not used.
 
-    This is for a repair that starts no attempt, so the steps of any attempt count. A run that has
-    ended well in the meantime needs no further step.
+    Use this for a repair that starts no attempt, so that the steps of any attempt count. A run that
+    has ended well in the meantime needs no further step.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -128,8 +132,9 @@ def disk_below(
     """Wait until the run has made some training steps that used tokens since the call began, then
     check its disk, and return the verdict. The run has recovered only if it has made these steps
     and less than `parameters["percent"]` percent of the file system with its output is used.
-    `count` and `within` in `parameters`, `say` and `pause` are as in `steps_continue`; `attempt` is
-    not used.
+    `parameters` also has `count` (how many steps, default 2) and `within` (seconds, default 1800).
+    `say` is called with progress messages, and `pause` sleeps between two polls. `attempt` is not
+    used.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Return the number with its noun: `one` for 1, else `many`, as in "3 directories"."""
+    """Return `number` with its noun, as in "3 directories". The noun is `one` if the number is 1,
+    else `many`.
+    """
     return f"{number} {one if number == 1 else many}"
 
 
 def directories(number: int) -> str:
-    """Return how many directories there are, as in "1 directory"."""
+    """Return the number of directories as a phrase, such as "1 directory" or "3 directories"."""
     return counted(number, "directory", "directories")
 
 
 def processes(number: int) -> str:
-    """Return how many processes there are, as in "1 process"."""
+    """Return the number of processes as a phrase, such as "1 process" or "3 processes"."""
     return counted(number, "process", "processes")

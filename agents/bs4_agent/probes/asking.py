@@ -11,8 +11,9 @@ from typing import Protocol
 
 
 class Ask(Protocol):
-    """A function that runs a script of the agent with another Python interpreter, on this machine
-    or in a container, and returns its exit code and standard output. See `here` for the parameters.
+    """A function that runs a Python file of the agent with another Python interpreter, on this
+    machine or in a container, and returns its exit code and standard output. The function `here`
+    describes the parameters.
     """
 
     def __call__(
@@ -44,13 +45,14 @@ def here(
     more: Mapping[str, str],
     cwd: str | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the agent's file `script` with the interpreter `python` on this machine, and return its
-    exit code and standard output. `question` is its standard input, `more` has environment
-    variables besides the agent's own, and `cwd` is the directory in which it runs (None: the
-    agent's). Raises TimeoutExpired after `timeout` seconds, and OSError if the interpreter cannot
-    be started.
+    """Run the agent's Python file `script` with the interpreter `python` on this machine, and
+    return its exit code and standard output. `question` is its standard input, `more` has
+    environment variables besides the agent's own, and `cwd` is the directory in which it runs
+    (None: the agent's). Raises TimeoutExpired after `timeout` seconds, and OSError if the
+    interpreter cannot be started.
 
-    The option -B keeps the interpreter from writing compiled files into the agent's directory.
+    The interpreter gets the option -B, so that it writes no compiled files into the agent's
+    directory.
     """
     return subprocess.run(
         [python, "-B", script],

@@ -53,9 +53,9 @@ def probe(
     timeout: float = 90.0,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """Check a command line with the config class of the trainer's `component`, for example "rl", in
-    the interpreter `python`. `words` are the words after the program's name; every file among them
-    must have an absolute path.
+    """Check a trainer's command line with the config class of the trainer's program `component`,
+    for example "rl", in the Python interpreter `python`. `trainer` is the trainer's id. `words` are
+    the words after the program's name; every file among them must have an absolute path.
 
     The answer is one of
 
@@ -112,8 +112,9 @@ def probe(
 
 
 def main() -> None:
-    """Be the script that `probe` runs: read a command line's description from standard input, check
-    it, write the answer to standard output as JSON, and end the process.
+    """Do the work of the process that `probe` starts: read from standard input, as JSON, which
+    command line to check, check it, write the answer to standard output as JSON, and end the
+    process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # other output of the stack goes to standard error

@@ -25,12 +25,14 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, Any]:
-    """Find out whether torch in the interpreter `python` can use the GPUs. Return `{"torch":
-    version, "cuda": version, "available": bool, "devices": number of GPUs, "error": text}`.
+    """Find out whether the library torch of the Python interpreter `python` can use the GPUs.
+    Return `{"torch": version, "cuda": version, "available": True or False, "devices": number of
+    GPUs, "error": text or None}`.
 
-    If torch cannot be imported, `error` says why and the versions are None. `ask` runs the
-    interpreter if it is not on this machine, and `environment` has further variables for it. Raises
-    StepFailed if there is no answer within `timeout` seconds.
+    If torch cannot be imported, `error` says why, and the versions and `available` are None.
+    `environment` has further variables for the interpreter. `ask` is the function that runs it if
+    it is not on this machine but in a container. Raises StepFailed if there is no answer within
+    `timeout` seconds.
     """
     import subprocess
 
@@ -53,9 +55,9 @@ def probe(
 
 
 def probe_devices() -> dict[str, Any]:
-    """Find out whether torch can use the GPUs in the interpreter that runs this function, and
-    return the dictionary that `probe` describes: `torch`, `cuda`, `available`, `devices` and
-    `error`.
+    """Find out whether the library torch can use the GPUs, in the interpreter that runs this
+    function. Return a dictionary with `torch` and `cuda` (versions), `available` (True or False),
+    `devices` (the number of GPUs) and `error` (a text, or None), as `probe` describes it.
     """
     import importlib
 

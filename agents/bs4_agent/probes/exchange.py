@@ -21,7 +21,7 @@ _BEGIN = b"HTTP/"
 
 
 class NoHttp(ValueError):
-    """Raised if a server's answer is not HTTP, or is larger than the limit for an answer."""
+    """Raised if a server's answer is not HTTP, or has more bytes than are accepted."""
 
 
 class CutOff(ConnectionError):
@@ -30,15 +30,15 @@ class CutOff(ConnectionError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The HTTP status and the body of a server's answer."""
+    """A server's answer: its HTTP status, such as 200, and the bytes of its body."""
 
     status: int
     body: bytes
 
 
 def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer:
-    """Send `request`, a complete HTTP request with `Connection: close`, to the IP `address` and
-    return the server's answer.
+    """Send `request`, a complete HTTP request with the header `Connection: close`, to the given
+    port of the IP `address`, and return the server's answer.
 
     `deadline` is in seconds of the monotonic clock and covers the whole exchange. Raises
     ConnectionRefusedError if no process listens, TimeoutError after the deadline, CutOff or another
@@ -62,8 +62,8 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
 
 
 def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
-    """Return an HTTP request as the bytes that `exchange` sends. `body` is JSON, or None for no
-    body. `host` and `path` must come from urlsplit, which removes line breaks.
+    """Return the bytes of an HTTP request, in the form in which `exchange` sends them. `body` is
+    JSON, or None for no body. `host` and `path` must come from urlsplit, which removes line breaks.
     """
     lines = [
         f"{method} {path} HTTP/1.1",

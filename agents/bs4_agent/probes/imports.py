@@ -29,13 +29,14 @@ def probe(
     more: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, str | None]:
-    """Try to import each of `modules` in the interpreter `python`. Return {module: None if it can
-    be imported, otherwise the error in one line}.
+    """Try to import each of the Python modules `modules` in the interpreter `python`, which runs in
+    the directory `cwd`. Return {name of a module: None if it can be imported, otherwise the error
+    in one line}.
 
-    A module without a result (the interpreter crashed, or took longer than `timeout` seconds in
-    all) has an error that says so. `more` has environment variables besides the agent's own; `ask`
-    runs the interpreter if it is not on this machine. Raises StepFailed if the interpreter cannot
-    be started.
+    If there is no result for a module, because the interpreter crashed or took longer than
+    `timeout` seconds for all, its error says so. `more` has environment variables besides the
+    agent's own. `ask` is the function that runs the interpreter if it is not on this machine but in
+    a container. Raises StepFailed if the interpreter cannot be started.
     """
     import subprocess
 
@@ -75,9 +76,9 @@ def probe(
 
 
 def main() -> None:
-    """Be the script that `probe` runs: import the modules named on standard input, and write one
-    line of JSON for each as soon as its result is known, so that a crash loses only the result of
-    the module that crashed. Then end the process.
+    """Do the work of the process that `probe` starts: import the modules that standard input names,
+    and write one line of JSON for each as soon as its result is known, so that a crash loses only
+    the result of the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # other output of a module goes to standard error

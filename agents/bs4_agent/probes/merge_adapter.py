@@ -15,9 +15,9 @@ import sys
 
 
 def main() -> int:
-    """Merge an adapter into its base model in a process of its own, save the model and the
-    tokenizer to the target directory, and return the exit code 0. The paths are on the command
-    line.
+    """Merge a LoRA adapter into its base model, save the resulting model and the tokenizer to a
+    target directory, and return the exit code 0. The paths of all three are in the command line of
+    this process, as `--base`, `--adapter` and `--target`.
     """
     parser = argparse.ArgumentParser()
     for name in ("base", "adapter", "target"):

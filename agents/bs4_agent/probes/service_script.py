@@ -53,10 +53,10 @@ Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """Query Hugging Face's hub, W&B and B2 about this machine's credentials and the model in
-    `request`, and return their answers. The keys of `request` and of the result are those that
-    `services.probe` describes. Each service is queried on a thread of its own, so a service that
-    does not answer does not delay the others.
+    """Query Hugging Face's hub, W&B and Backblaze B2 about this machine's credentials and about the
+    model in `request`, and return their answers. The keys of `request` and of the result are those
+    that `services.probe` describes. Each service is queried on a thread of its own, so a service
+    that does not answer does not delay the others.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
@@ -252,15 +252,16 @@ def _fetch(
 
 
 class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
-    """Follows HTTP redirects, but removes the token from a request that is redirected to another
-    host. Downloads are redirected so.
+    """Follows HTTP redirects, but removes the access token from a request that is redirected to
+    another host. Hugging Face redirects downloads in this way.
     """
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the request for the new address, without the token if that is another host. Return
-        None if the redirect is not followed.
+        """Return the request for the new address `newurl`, without the access token if that is
+        another host. Return None if the redirect is not followed. The parameters are those of
+        HTTPRedirectHandler.
         """
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if (
@@ -327,8 +328,9 @@ def cached_config(model: str) -> Any:
 
 
 def hub_token() -> tuple[str, str]:
-    """Return (where it was found, the Hugging Face token). The first is "environment", "file", or
-    "absent" with the token "". The places are searched in the same order as huggingface_hub does.
+    """Return two texts: where Hugging Face's token was found ("environment", "file" or "absent"),
+    and the token itself, which is "" if it is absent. The places are searched in the same order as
+    the library huggingface_hub does.
     """
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
@@ -338,9 +340,9 @@ def hub_token() -> tuple[str, str]:
 
 
 def wandb_key() -> tuple[str, str]:
-    """Return (where it was found, the W&B key). The first is "environment", "file", or "absent"
-    with the key "". As in wandb, the environment variable comes first, then ~/.netrc under the host
-    of WANDB_BASE_URL.
+    """Return two texts: where the W&B key was found ("environment", "file" or "absent"), and the
+    key itself, which is "" if it is absent. As in W&B's own library, the environment variable comes
+    first, then the file ~/.netrc, in which the key stands under the host of WANDB_BASE_URL.
     """
     if key := os.environ.get("WANDB_API_KEY", "").strip():
         return "environment", key
@@ -357,9 +359,10 @@ def wandb_key() -> tuple[str, str]:
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
-    """Return (where it was found, key id, key) for B2. The first is "environment", "file", or
-    "absent" with empty keys. The variables that b2 reads come first, then the JSON file `file` with
-    key_id and key, then the account file that `b2 account authorize` writes.
+    """Return three texts: where the key of Backblaze B2 was found ("environment", "file" or
+    "absent"), the key's id, and the key; both are "" if it is absent. The environment variables
+    that the tool b2 reads come first. Next is the JSON file `file`, with the fields key_id and key,
+    and last the file that `b2 account authorize` writes.
     """
     identifier = os.environ.get("B2_APPLICATION_KEY_ID", "").strip()
     key = os.environ.get("B2_APPLICATION_KEY", "").strip()

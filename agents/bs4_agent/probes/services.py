@@ -25,25 +25,25 @@ def probe(
     ask: Ask | None = None,
     python: str = sys.executable,
 ) -> dict[str, Any]:
-    """Query Hugging Face's hub, W&B and B2, and return what they say about the credentials and the
-    model.
+    """Query Hugging Face's hub, W&B and Backblaze B2 in a process of its own, and return what they
+    say about the pod's credentials and about a model.
 
     `request` has `model` (an id, or ""), `urls` {hub, wandb, b2: base URL}, `b2_file` (the file in
-    which a set-up stores the B2 key) and `only` (some of hub, wandb, b2 and model; all if it is
-    missing). `environment` has the variables that a launch would get besides the agent's own. `ask`
-    runs the interpreter `python` if it is not on this machine: a container has credentials of its
-    own. The answer has
+    which the set-up of a pod stores the B2 key) and `only` (some of hub, wandb, b2 and model; all
+    if it is missing). `environment` has the variables that a launch would get besides the agent's
+    own. `ask` is the function that runs the interpreter `python` if it is not on this machine: a
+    container has credentials of its own. The answer has
 
     * `hub`, `wandb`, `b2`: {`token`: absent | environment | file, `state`: ok | refused | absent |
-      offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks].
-      hub also has `writes` (whether the token may write, or None if the hub does not say it).
+      offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks]. hub
+      also has `writes` (whether the token may write, or None if the hub does not say it).
     * `model`: {`id`, `cached` (its config.json is on the pod), `config` (the important keys, or
       None), `status` (HTTP, or None), `gated`, `detail`}, or None without a model or for a local
       path.
     * `clock`: {`offset_s`: this machine's clock minus the service's, in seconds, `service`}, or
       None if no service answered.
 
-    Raises StepFailed if the probe itself does not answer within `timeout` seconds.
+    Raises StepFailed if the process does not answer within `timeout` seconds.
     """
     told = json.dumps(dict(request)).encode()
     try:

@@ -29,12 +29,13 @@ _DISTRIBUTIONS = {
 
 
 def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
-    """Return the versions of what is installed in the environment of the interpreter `python`.
+    """Return the versions of the important packages that are installed in the environment of the
+    Python interpreter `python`.
 
     The keys are `python`, `torch`, `vllm`, `sglang`, `ray`, `prime_rl`, `verl`, `verifiers`,
-    `flash_attn` and `cuda`; the value is None for a package that is not installed. `ask` runs the
-    interpreter if it is not on this machine. Raises StepFailed if there is no answer within
-    `timeout` seconds.
+    `flash_attn` and `cuda`; the value is None for a package that is not installed. `ask` is the
+    function that runs the interpreter if it is not on this machine but in a container. Raises
+    StepFailed if there is no answer within `timeout` seconds.
     """
     import subprocess
 
@@ -53,8 +54,8 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 
 
 def versions() -> dict[str, str | None]:
-    """Return {name: version, or None if it is not installed} for the interpreter that runs this
-    function, with the names that `probe` lists.
+    """Return {name: version} for the packages whose names `probe` lists, in the interpreter that
+    runs this function. The version is None for a package that is not installed.
     """
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
     found.update((key, _version(name)) for key, name in _DISTRIBUTIONS.items())

@@ -34,11 +34,13 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of one probe of a vLLM server. `ok` is True if it answered as it should.
+    """The result of one probe (test request) of a vLLM server. `ok` is True if it answered as it
+    should.
 
-    `error` is None, or one of: refused (no process listens), timeout, reset (closed in the middle
-    of the answer), http (an error status), bad-answer (another program answered). `status` is the
-    HTTP status, or None if there was no answer. `seconds` is how long the probe took.
+    `error` is None, or one of: refused (no process listens), timeout, reset (the connection was
+    closed in the middle of the answer), http (an error status), bad-answer (another program
+    answered). `status` is the HTTP status, or None if there was no answer. `seconds` is how long
+    the probe took.
     """
 
     ok: bool
@@ -60,9 +62,9 @@ class ProbeFailed(AgentError):
 
 
 def health(url: str, timeout: float) -> Probe:
-    """Probe GET /health of a vLLM server and return the result. Status 200 proves that the API
-    process is alive, but nothing about the engine that generates tokens. `timeout` is in seconds.
-    Raises Refused if `url` is not on this pod.
+    """Request GET /health from the vLLM server at `url` and return the result. Status 200 proves
+    that its API process is alive, but nothing about the engine that generates tokens. `timeout` is
+    in seconds. Raises Refused if `url` is not on this pod.
     """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
@@ -94,7 +96,7 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """Read a vLLM server's metrics and return {name: value} for those that the agent uses (their
+    """Return {name: value} for those metrics of the vLLM server at `url` that the agent uses (their
     names are in this module's METRICS) and that the server has. `timeout` is in seconds. Raises
     ProbeFailed if the server does not answer, and Refused if `url` is not on this pod.
     """
@@ -107,8 +109,8 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Return {name: value} for those metrics in `text`, which is in Prometheus format, that the
-    agent uses (their names are in this module's METRICS).
+    """Return {name: value} for those metrics in `text` that the agent uses; their names are in this
+    module's METRICS. `text` is what a vLLM server has returned, in Prometheus format.
     """
     values: dict[str, list[float]] = {}
     for line in text.splitlines():
@@ -126,12 +128,13 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def own_address(host: str) -> str:
-    """Return the IP address of this machine that `host` means. Raises Refused for a host that is
-    not this machine, so that a config cannot make the agent connect to other machines.
+    """Return an IP address of this machine for `host`, such as "127.0.0.1" for "localhost". Raises
+    Refused for a host that is not this machine, so that a config cannot make the agent connect to
+    other machines.
 
-    Only localhost and the machine's own host name are looked up, because a resolver may hang for 30
-    s. Connect to the returned address and not to the name, which could change its meaning in
-    between.
+    Only localhost and the machine's own host name are looked up, because the look-up of another
+    name may hang for 30 s. Connect to the returned address and not to the name, which could change
+    its meaning in between.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"

@@ -20,9 +20,9 @@ HOLD = "the set-up of this pod"
 
 
 class SetUp(Kind[SetupPlan]):
-    """Set-ups of a pod (checkouts, packages, secrets); see `actions.kind.Kind` for the methods. A
-    set-up belongs to no run. `jobs` runs its commands, and `hard_nofile` returns the highest number
-    of open files that a process may request.
+    """The kind of action that sets a pod up (checkouts, packages, secrets); see `actions.kind.Kind`
+    for the methods. A set-up belongs to no run. `jobs` runs its commands, and the function
+    `hard_nofile` returns the highest number of open files that a process may request.
     """
 
     name, planner, steps = NAME, "pods setup --plan", STEPS
@@ -32,23 +32,29 @@ class SetUp(Kind[SetupPlan]):
         self._place = Place(home, Path.home(), jobs, hard_nofile)
 
     def hold(self, run: str) -> str:
-        """Return what every set-up of this pod holds, so that there is one at a time."""
+        """Return a fixed name that every set-up of this pod reserves while it works, so that only
+        one set-up works at a time. `run` is not used.
+        """
         return HOLD
 
     def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], SetupPlan]]:
-        """Return "" and a function that makes the plan of a set-up by the recipe `body["setup"]`.
-        Raises BadRequest if the recipe is malformed.
+        """Return two things: "", because a set-up belongs to no run, and a function that makes the
+        plan of a set-up by the recipe `body["setup"]`. The function takes the action's key. Raises
+        BadRequest if the recipe is malformed.
         """
         recipe = read(table(body, NAME))
         return "", lambda key: make(self._place, recipe, key)
 
     def read(self, data: Mapping[str, Any]) -> SetupPlan:
-        """Return the plan in a dictionary that its `as_dict` has written."""
+        """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises Refused if a
+        value in it was replaced by a marker such as "[redacted]" because it was a secret.
+        """
         return SetupPlan.from_dict(data, 0.0)
 
     def again(self, key: str, confirmed: SetupPlan) -> SetupPlan:
-        """Return the plan of a set-up by the confirmed recipe, as the pod is now. Raises
-        NotApplicable if files of a person's own work are in the way or a file cannot be read.
+        """Return a new plan of a set-up by the recipe of the plan `confirmed`, for the present
+        state of the pod. `key` is the action's key. Raises NotApplicable if files of a person's own
+        work are in the way or a file cannot be read.
         """
         return make(self._place, confirmed.recipe, key)
 
@@ -66,12 +72,14 @@ class SetUp(Kind[SetupPlan]):
         credentials.Incoming(self._home, key).forget()
 
     def context(self, action: Underway[SetupPlan]) -> SetupContext:
-        """Return what the steps of a set-up work with."""
+        """Return the SetupContext (the recipe, the pod and the action) with which the steps of a
+        set-up work.
+        """
         return SetupContext(self._place, action.plan.recipe, action.key)
 
     def verify(self, action: Underway[SetupPlan]) -> Outcome:
-        """Return the outcome: the pod is ready if every step is still done. A step that is no
-        longer done means that something else changes the pod.
+        """Check all steps again and return the outcome. The pod is ready if every step is still
+        done. If one is not, something else has changed the pod in the meantime.
         """
         context = self.context(action)
         lacking = []

@@ -41,10 +41,10 @@ _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 
 def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Parse the secrets that a person sends to confirm a set-up, and return them as `{credential:
-    {field: value}}`; {} if none are expected or sent.
+    """Read the secrets that a person sends to confirm a set-up, and return them as `{credential:
+    {field: value}}`. Return {} if none are expected and none were sent.
 
-    `expected` has the names of the credentials that the plan needs; the payload must have exactly
+    `expected` has the names of the credentials that the plan needs; `payload` must have exactly
     these. Raises BadRequest if a value is missing, malformed or unexpected. Its message never
     repeats what was sent.
     """
@@ -91,13 +91,15 @@ class Incoming:
 
     def keep(self, values: Mapping[str, Mapping[str, str]]) -> None:
         """Store the secrets in the action's private file. `values` maps the name of a credential to
-        its fields. Nothing is written if there are none.
+        its fields. Nothing is written if it is empty.
         """
         if values:
             write_private(self._path, json.dumps(values))
 
     def get(self, name: str) -> dict[str, str] | None:
-        """Return the fields of the credential `name`, or None if this action did not bring it."""
+        """Return the fields of the credential `name`, as {field: value}, or None if this action did
+        not bring it.
+        """
         found = (read_json(self._path) or {}).get(name)
         if isinstance(found, dict):
             return found
@@ -109,8 +111,8 @@ class Incoming:
 
 
 def forget_all_but(home: Home, keys: set[str]) -> None:
-    """Delete the stored secrets of every action whose key is not in `keys`. Such an action ended
-    while no agent was running.
+    """Delete the stored secrets of every action whose key is not in `keys`, the keys of the actions
+    that are under way. An action that is not among them has ended while no agent was running.
     """
     directory = home.credentials / "incoming"
     for path in directory.iterdir() if directory.is_dir() else ():
@@ -119,8 +121,8 @@ def forget_all_but(home: Home, keys: set[str]) -> None:
 
 
 def place(name: str, home: Home) -> Path:
-    """Return the path of the file from which the credential's own programs read it, for example
-    ~/.netrc for "wandb".
+    """Return the path of the file in which programs look for the credential `name`, for example
+    ~/.netrc for "wandb". `home` is the agent's home directory.
     """
     if name == "wandb":
         return Path(os.environ.get("NETRC") or Path.home() / ".netrc")
@@ -134,8 +136,8 @@ def place(name: str, home: Home) -> Path:
 
 
 def stored(name: str, home: Home) -> dict[str, str] | None:
-    """Return the fields of the credential `name` from its file on the pod, or None if none is
-    stored.
+    """Return the fields of the credential `name`, as {field: value}, from its file on the pod, or
+    None if none is stored. `home` is the agent's home directory.
     """
     path = place(name, home)
     if name == "b2":
@@ -155,8 +157,8 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
 
 
 def private(path: Path) -> bool:
-    """Return True if only the owner can read the file. A file that does not exist counts as
-    private.
+    """Return True if only the owner can read the file at `path`. A file that does not exist counts
+    as private.
     """
     try:
         return not stat.S_IMODE(path.stat().st_mode) & 0o077
@@ -165,8 +167,9 @@ def private(path: Path) -> bool:
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:
-    """Write the credential `name` into its file on the pod, readable by its owner only. In a file
-    with other entries (~/.netrc), only an older value of the same credential is replaced.
+    """Write the credential `name` into its file on the pod, readable by its owner only. `values`
+    has its fields. If the file has other entries, as ~/.netrc may have, they stay, and only an
+    older value of the same credential is replaced. `home` is the agent's home directory.
     """
     path = place(name, home)
     if name == "b2":
@@ -191,8 +194,9 @@ def _text(path: Path, errors: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace the file `path` by `text` with one rename, with mode 0600, so that other users can
-    never read the text. If `path` is a symbolic link, the file that it points to is replaced.
+    """Replace the content of the file `path` by `text` in one step, with mode 0600, so that other
+    users can never read the text. If `path` is a symbolic link, the file to which it points is
+    replaced.
     """
     path = path.resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -22,9 +22,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """The pod on which a set-up works, with what its steps need there. `user` is the home directory
-    of the person who trains. `hard_nofile` returns the highest number of open files that a process
-    may request on this pod.
+    """The pod on which a set-up works, with everything that the steps of the set-up need there.
+    `user` is the home directory of the person who trains. The function `hard_nofile` returns the
+    highest number of open files that a process may request on this pod.
     """
 
     home: Home
@@ -33,8 +33,8 @@ class Place:
     hard_nofile: Callable[[], int]
 
     def bin(self) -> Path:
-        """Return the directory into which a set-up puts the program uv. Launches look for uv there
-        and on the PATH.
+        """Return the directory into which a set-up puts the program uv. A launch looks for uv there
+        and in the directories of PATH.
         """
         return self.user / ".local" / "bin"
 
@@ -43,8 +43,8 @@ class Place:
         return os.pathsep.join([str(self.bin()), os.environ.get("PATH", os.defpath)])
 
     def which(self, program: str) -> str | None:
-        """Return the path of the program on the PATH of a set-up's commands, or None if it is not
-        installed.
+        """Return the path of `program` in the directories of the PATH that a set-up's commands get,
+        or None if it is not installed.
         """
         import shutil
 
@@ -64,8 +64,9 @@ class Place:
         }
 
     def ask(self, argv: Sequence[str], cwd: Path | None = None) -> tuple[int, str]:
-        """Run a command that changes nothing and return (exit code, output). The exit code is 127
-        if the program does not exist, and 124 if it takes more than a minute.
+        """Run the command `argv`, which must change nothing, and return (exit code, output). The
+        exit code is 127 if the program does not exist, and 124 if it takes more than a minute.
+        `cwd` is the directory to run in; None means the user's home directory.
         """
         try:
             done = subprocess.run(
@@ -86,7 +87,7 @@ class Place:
 
     def sudo(self) -> list[str] | None:
         """Return the words to put before a command that needs root: an empty list if the agent is
-        root already, and None if it cannot become root.
+        root already, else those that call sudo. Return None if the agent cannot become root.
         """
         if os.geteuid() == 0:
             return []
@@ -103,8 +104,8 @@ class Place:
 
 @dataclass(frozen=True)
 class SetupContext:
-    """What the steps of a set-up work with: one recipe on one pod, for one action. `action` is the
-    action's key.
+    """The things that a step of a set-up works with: one recipe on one pod (the `place`), for one
+    action. `action` is the action's key.
     """
 
     place: Place
@@ -119,46 +120,51 @@ class SetupContext:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Run a command that may take minutes, in `cwd` or the user's home directory, until it
-        ends. `environment` has variables in addition to those that `Place.environment` returns.
-        `say` receives progress messages. Raises StepFailed if the exit code is not 0.
+        """Run the command `argv`, which may take minutes, and return when it has ended. It runs in
+        `cwd`, or in the user's home directory if that is None. `environment` has variables in
+        addition to those that `Place.environment` returns. `say` is called with progress messages.
+        Raises StepFailed if the exit code is not 0.
         """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say
         )
 
     def started(self, argv: Sequence[str]) -> bool:
-        """Return True if this action has started the command before and it still runs or has ended.
-        Return False if it must be started (again).
+        """Return True if this action has started the command `argv` before, whether it still runs
+        or has ended. Return False if it was never started, or must be started again.
         """
         return self.place.jobs.find(self.action, argv) is not None
 
     def incoming(self) -> Incoming:
-        """Return the secrets that a person sent when this action was confirmed, if any."""
+        """Return the object that reads the secrets which a person sent when this action was
+        confirmed. It has none if none were sent.
+        """
         return Incoming(self.place.home, self.action)
 
 
 class SetupStep(Protocol):
-    """One kind of step of a set-up, with the methods of `playbooks.pod_actions.Step`, but for a pod
-    instead of a run.
+    """One kind of step of a set-up. The methods are those of `playbooks.pod_actions.Step`, but for
+    a pod instead of a run.
 
     `plan` returns all steps of this kind, also those that have nothing to do. In a planned step's
-    `shown`, `now` says in words what the pod has at present, and `done` is True if that is enough.
+    dictionary `shown`, `now` says in words what the pod has at present, and `done` is True if that
+    is enough.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned steps of this kind for the recipe. Raises NotApplicable if files of a
-        person's own work are in the way.
+        """Return the planned steps of this kind for the recipe of `context`; empty if it needs
+        none. Raises NotApplicable if files of a person's own work are in the way.
         """
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the pod is already in the state that the planned step would leave; the
+        """Return True if the pod is already in the state that the step `planned` would leave. The
         step is then skipped.
         """
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the concrete targets to act on, for example files. Raises PlanChanged if the pod
-        has changed since the plan was made.
+        """Return the concrete targets on which the step `planned` acts, for example files. Raises
+        PlanChanged if the pod has changed since the plan was made, so that the step does not fit
+        any more.
         """
 
     def act(
@@ -168,7 +174,7 @@ class SetupStep(Protocol):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Carry out the step on `targets`, the result of `check`, and return a sentence about the
-        result. `say` receives progress messages. Raises StepFailed if the step does not reach its
-        goal.
+        """Carry out the step `planned` and return a sentence about the result. `targets` are what
+        `check` has returned, and `say` is called with progress messages. Raises StepFailed if the
+        step does not reach its goal.
         """

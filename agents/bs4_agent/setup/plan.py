@@ -25,7 +25,8 @@ NAME = "setup"
 @dataclass(frozen=True)
 class SetupPlan:
     """The plan of a set-up: the steps with everything that they will do on the pod. It belongs to
-    no run, so `run` is "". It is valid until `expires_m`, in seconds of the monotonic clock.
+    no run, so `run` is "". It may be confirmed until `expires_m`, in seconds of the monotonic
+    clock.
     """
 
     recipe: Recipe
@@ -35,13 +36,15 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of what the plan would do: of the recipe and the kind, parameters and
-        targets of every step.
+        """Return the hash, in hexadecimal digits, of what the plan would do: of the recipe, and the
+        kind, parameters and targets of every step.
         """
         return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as the dictionary that the journal holds and a console shows."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal has it
+        and a console shows it.
+        """
         return {
             "playbook": NAME,
             "title": self._title(),
@@ -62,17 +65,18 @@ class SetupPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
-        """Return the plan that `as_dict` has written. `expires_m` is given apart, because the
-        dictionary does not contain it. Raises Refused if a secret in it is lost.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. `expires_m` is given
+        separately, because the dictionary does not contain it. Raises Refused if a value in it was
+        replaced by a marker such as "[redacted]" because it was a secret.
         """
         refuse_lost([data["recipe"], [row["parameters"] for row in data["steps"]]])
         return cls(read(data["recipe"]), steps_from_dicts(data["steps"]), expires_m)
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
-    """Return the plan that brings the pod from its present state to what `recipe` describes.
-    `action` is the action's key. Raises NotApplicable if files of a person's own work are in the
-    way or a file cannot be read.
+    """Return a plan that brings the pod from its present state to the one that `recipe` describes.
+    Nothing is changed on the pod. `action` is the action's key. Raises NotApplicable if files of a
+    person's own work are in the way or a file cannot be read.
     """
     context = SetupContext(place, recipe, action)
     kinds = list(STEPS)

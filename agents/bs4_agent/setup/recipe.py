@@ -32,8 +32,8 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 @dataclass(frozen=True)
 class Environment:
     """One training environment (a Python package) to install. `source` is where it comes from,
-    `package` the name under which pip knows it, and `module` the Python module to import. `version`
-    is "" if any version will do.
+    `package` the name under which pip knows it, and `module` the name of its Python module.
+    `version` is "" if any version will do.
     """
 
     source: str
@@ -51,7 +51,9 @@ class Environment:
 
 @dataclass(frozen=True)
 class Archive:
-    """A wheel that holds the program uv: where it is fetched, and its SHA-256 in hex."""
+    """A wheel (a zip file) that has the program uv: the URL from which it is fetched, and its
+    SHA-256 in hexadecimal digits.
+    """
 
     url: str
     sha256: str
@@ -59,13 +61,14 @@ class Archive:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a set-up installs on a pod. If `trainer` is CREDENTIALS, only `secrets` counts.
+    """What a set-up installs on a pod. If `trainer` is the constant CREDENTIALS, it only stores the
+    credentials in `secrets`, and the other fields are not used.
 
     `directory` is where prime-rl goes, and `repository` and `revision` are what is checked out
-    there. `sync` has the arguments of `uv sync`, and `uv_archives` the archive of uv for each
-    machine type, as `uname -m` prints it. `variables` are set in the environment of every launch in
-    that directory. `secrets` has the names of the credentials that are sent with the confirmation.
-    `nofile` is the limit of open files for launches.
+    there. `sync` has the arguments of `uv sync`, and `uv_archives` maps each machine type, as
+    `uname -m` prints it, to the archive of uv for it. `variables` are set in the environment of
+    every launch in that directory. `secrets` has the names of the credentials that are sent with
+    the confirmation. `nofile` is the limit of open files for launches.
     """
 
     trainer: str
@@ -80,7 +83,9 @@ class Recipe:
     nofile: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the recipe as the body of an action, which `read` accepts again."""
+        """Return the recipe as a dictionary of JSON values, which the function `read` of this
+        module accepts again.
+        """
         archives = {}
         for machine, archive in self.uv_archives.items():
             archives[machine] = {"url": archive.url, "sha256": archive.sha256}
@@ -99,8 +104,8 @@ class Recipe:
 
 
 def read(data: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in the body of an action. Raises BadRequest, whose message names the first
-    value that is not allowed.
+    """Return the recipe in `data`, the body of an action. Raises BadRequest, whose message names
+    the first value that is not allowed.
     """
     trainer = str(data.get("trainer"))
     if trainer == CREDENTIALS:

@@ -30,9 +30,9 @@ _LF = 0x0A
 
 
 class Block:
-    """Some whole lines of a file. The first of them begins at byte `offset` of the file. `raw` are
-    the bytes as they are in the file, and `text` are the same bytes without a terminal's escape
-    sequences, such as those for colours.
+    """Some whole lines of a file. The first of them begins at byte `offset` of the file. `raw` has
+    the bytes of these lines as they are in the file. `text` has the same bytes without the escape
+    sequences for a terminal, such as those for colours.
     """
 
     __slots__ = ("_raw_starts", "_text_starts", "offset", "raw", "text")
@@ -44,8 +44,9 @@ class Block:
         self._text_starts: list[int] = []
 
     def line_at(self, position: int) -> tuple[int, int, int]:
-        """Return three numbers about the line that contains byte `position` of `text`: the byte of
-        the file at which the line begins, and the bytes of `text` at which it begins and ends.
+        """Return (offset, begin, end) of the line that contains byte `position` of `text`. `offset`
+        is the byte of the file at which the line begins. `begin` and `end` are the bytes of `text`
+        at which the line begins and ends.
         """
         begin = self.text.rfind(b"\n", 0, position) + 1
         end = self.text.find(b"\n", position)
@@ -64,7 +65,7 @@ class Block:
 
 class Reader:
     """Reads a file block by block into one buffer of 256 KiB, and finds the blocks that contain a
-    given byte string. Each query makes its own Reader.
+    given byte string. A query makes a Reader of its own; two queries must not share one.
     """
 
     def __init__(self) -> None:
@@ -77,9 +78,10 @@ class Reader:
     def blocks(
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
-        """Yield the blocks of bytes [begin, end) of the open file `fd` in order. Each is a pair of
-        the file's byte at which the block ends and the Block. In place of the Block there is None
-        if the block does not contain the bytes `must`, so that no caller searches it.
+        """Yield the blocks of bytes [begin, end) of the open file `fd` in order. Each is yielded as
+        a pair: the byte of the file at which the block ends, and the Block. If the block does not
+        contain the bytes `must`, the pair has None in place of the Block, so that no caller
+        searches it.
 
         A block has whole lines. Only a line that is longer than a block is cut into several. Each
         further part of it begins `overlap` bytes before the end of the part before, so that a text
@@ -92,13 +94,13 @@ class Reader:
     def counts(
         self, fd: int, begin: int, end: int, wanted: bytes, *, must: bytes, ignore_case: bool
     ) -> Iterator[tuple[int, int, int]]:
-        """Yield the blocks of bytes [begin, end) of the open file `fd` in order. Each is three
-        numbers: the bytes of the file at which the block begins and ends, and how many of its lines
-        contain `wanted`. A line that is longer than a block counts once.
+        """Yield three numbers for each block of bytes [begin, end) of the open file `fd`, in order:
+        the bytes of the file at which the block begins and ends, and how many of the block's lines
+        contain `wanted`. A line that is longer than a block is counted once.
 
-        With `ignore_case`, the case of ASCII letters is ignored and `wanted` must be in lower case.
-        `must` is a part of `wanted` that a block must contain exactly as written to be searched at
-        all, or empty; blocks without it are skipped.
+        With `ignore_case`, upper and lower case of ASCII letters count as the same, and `wanted`
+        must be in lower case. `must` is a part of `wanted` that stands in every match exactly as it
+        is written here, or empty. A block without it is not searched, and its number of lines is 0.
         """
         counted = False  # whether the block begins inside a line that was counted
         line, twice = (
@@ -144,9 +146,10 @@ class Reader:
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
         """Yield the blocks of bytes [begin, end) of the open file `fd`, the last one first. Each is
-        a pair of the file's byte at which the block begins and the Block. In place of the Block
-        there is None if the block does not contain the bytes `must`. Lines longer than a block are
-        cut as in `blocks`.
+        yielded as a pair: the byte of the file at which the block begins, and the Block. If the
+        block does not contain the bytes `must`, the pair has None in place of the Block. A line
+        that is longer than a block is cut into parts that overlap by `overlap` bytes, as in
+        `blocks`.
         """
         while end > begin:
             start = max(begin, end - BLOCK)

@@ -11,9 +11,9 @@ SLICE_S = 0.05
 
 
 class Budget:
-    """The time that one query may take: `seconds` from the moment at which this object is made. It
-    ends earlier if the event `stop` is set, which somebody does to cancel the query or when its
-    connection is closed.
+    """The time that one query may take: `seconds` from the moment at which this object is made. The
+    time ends earlier if another thread sets the event `stop`, which cancels the query. That happens
+    if a person cancels it or if the connection to the console is closed.
     """
 
     def __init__(self, stop: threading.Event | None = None, seconds: float = SLICE_S) -> None:

@@ -35,8 +35,9 @@ class Chain:
     """The files that one log has had, oldest first. Each file is a Generation with a number. A log
     has a new file after each rotation, truncation or restart.
 
-    `lost` is a list of gaps (ranges of bytes that cannot be read any more) from which the owner
-    takes the new ones to report them. A Chain has no lock; the LogStream that owns it holds one.
+    `lost` is a list of gaps, dictionaries that each describe a range of bytes that cannot be read
+    any more. The LogStream that owns this object looks for new gaps in the list and reports them. A
+    Chain has no lock of its own; the LogStream holds one while it uses the Chain.
     """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
@@ -67,19 +68,21 @@ class Chain:
 
     @property
     def next(self) -> int:
-        """Return the number that the generation after the newest one will have."""
+        """Return the number that the next file of the log will have as a Generation. It is one more
+        than that of the newest file.
+        """
         return self.first + len(self.generations)
 
     @property
     def newest(self) -> Watch | None:
-        """Return the Watch of the newest generation, which holds its open file. Return None if the
-        log has no file yet or the newest file is not open.
+        """Return the Watch (the open file) of the newest generation, which is the newest file of
+        the log. Return None if the log has no file yet or the newest file is not open.
         """
         return self._watches.get(self.next - 1)
 
     def get(self, number: int) -> Generation | None:
-        """Return the generation with this number. Return None if it is so old that it is not
-        remembered any more, or if no generation has this number yet.
+        """Return the Generation (one file of the log) with this number. Return None if it is so old
+        that it is not remembered any more, or if no generation has this number yet.
         """
         index = number - self.first
         if 0 <= index < len(self.generations):
@@ -87,16 +90,16 @@ class Chain:
         return None
 
     def watch(self, generation: Generation) -> Watch | None:
-        """Return the Watch of the generation, which holds its open file, or None if the file is not
-        open. The file of a live generation, one that may still grow, is always open.
+        """Return the Watch (the open file) of `generation`, which is one file of the log. Return
+        None if the file is not open. A file that may still grow is always open.
         """
         return self._watches.get(generation.number)
 
     def expect(self, path: str, attempt: int) -> bool:
         """Set the path at which the log of attempt number `attempt` is, or will be, and return
-        True. The next `scan` then searches the log's file there. Return False, and change nothing,
-        if the same path and attempt are set already or if `attempt` is earlier than the attempt
-        that is set.
+        True. The next call of `scan` then looks for the log's file at this path. Return False, and
+        change nothing, if the same path and attempt are set already, or if the attempt that is set
+        has a higher number than `attempt`.
         """
         if attempt < self.attempt or (path, attempt) == (self.path, self.attempt):
             return False
@@ -104,7 +107,7 @@ class Chain:
         return True
 
     def scan(self) -> bool:
-        """Check if the log's files have grown or were replaced, and take a new file at the log's
+        """Find out if the log's files have grown or were replaced, and add a new file at the log's
         path as the next generation. Return True if readers of the log can read something new.
 
         If a file cannot be read, nothing is raised; `problem` is then a sentence that names it.
@@ -128,9 +131,10 @@ class Chain:
         return news
 
     def intact(self, generation: Generation) -> bool:
-        """Return True if the file of this live generation still is the same and has only grown. If
-        the file was truncated or rewritten in place, record that the old bytes are lost, take the
-        present content as the next generation, and return False.
+        """Check the open file of `generation`, a file of the log that may still grow. Return True
+        if it is the same file as before and has only grown. If the file was truncated or rewritten
+        in place, record that the old bytes are lost, make the present content the next generation,
+        and return False.
         """
         watch = self._watches[generation.number]
         if watch.intact():
@@ -139,15 +143,15 @@ class Chain:
         return False
 
     def lose(self, generation: Generation, reason: str) -> None:
-        """Record that the bytes of the generation cannot be read any more. `reason` is a text for a
-        person that says why. A gap with the generation's number, the byte offsets and this reason
-        is added to `lost`.
+        """Record that the bytes of the file `generation` cannot be read any more. `reason` is a
+        text for a person that says why. A gap is added to the list `lost`: a dictionary with the
+        generation's number, the byte offsets between which bytes are lost, and this reason.
         """
         generation.lost, self._must_save = reason, True
         self.lost.append(Cursor(generation.number, 0).gap(generation.end, reason))
 
     def open(self, generation: Generation) -> int:
-        """Return a new file descriptor of the generation's file, which the caller must close.
+        """Return a new file descriptor of the file `generation`, which the caller must close.
         Return -1 if the file cannot be found any more.
         """
         watch = self._watches.get(generation.number)
@@ -156,11 +160,12 @@ class Chain:
         return generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
-        """Write what is known of the log's files to the state file if it has changed. `now` is the
-        present second of the monotonic clock. If only sizes and times have changed, the file is
-        written at most every 60 s, or at once with `closing`.
+        """Write what is known of the log's files to the JSON file `state` that was given to the
+        constructor, if anything has changed since the last time. `now` is the present time in
+        seconds of the monotonic clock. If only sizes and times have changed, the file is written at
+        most every 60 seconds, or at once with `closing`.
 
-        A chain without a state file is never saved. If the file cannot be written, nothing is
+        Do nothing if the constructor got no state file. If the file cannot be written, nothing is
         raised; `problem` is then a sentence about it.
         """
         if self._state is None:
@@ -186,7 +191,9 @@ class Chain:
         self._save_due = now + SAVE_S
 
     def close(self) -> None:
-        """Write the chain to its state file, if it has one, and close the log's files."""
+        """Write what is known of the log's files to the state file, if there is one, and close the
+        files.
+        """
         self.save(time.monotonic(), closing=True)
         for watch in self._watches.values():
             watch.close()

@@ -33,14 +33,14 @@ Tick = tuple[int, int]
 
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
-    """Move by `seconds` from the line at `start`, later or (if negative) earlier, and return the
-    place that is reached. Times are the times of day HH:MM:SS (the clocks) in the stream's lines.
-    The place is the beginning of the first line whose clock is not before the clock of the line at
-    `start` plus `seconds`.
+    """Move in a stream (the files `pieces`) from the line at `start` by `seconds`, later or, if
+    negative, earlier, and return the place that is reached. The times are the clocks in the
+    stream's lines: times of day HH:MM:SS without a date. The place is the beginning of the first
+    line whose clock is not before the clock of the line at `start` plus `seconds`.
 
-    If the stream does not reach so far, return the stream's end or its start. If `budget`, the time
-    of the query, is spent, return the place reached by then. Return None if no line near `start`
-    has a clock.
+    If the stream does not reach so far, return its end or its start. If `budget`, the time that the
+    query may take, is over, return the place that was reached by then. Return None if no line near
+    `start` has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
@@ -113,7 +113,7 @@ class Tape:
     """The files of a stream laid one after the other. Each byte of them has one number, its place
     on the tape, from 0 up to `size`. Files that are gone are left out.
 
-    Use a Tape in a `with` block, which closes the files at its end.
+    Use a Tape in a `with` block; the files are closed when the block ends.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -140,9 +140,9 @@ class Tape:
             os.close(fd)
 
     def place(self, cursor: Cursor) -> int:
-        """Return the place (the byte number on the tape) of a cursor. If the cursor's file is gone,
-        return the place at which the next file begins, or the end of the tape if there is no later
-        file.
+        """Return the place (the number of the byte on the tape) for `cursor`, which names a file of
+        the stream and a byte in it. If that file is gone, return the place at which the next file
+        begins, or the end of the tape if there is no later file.
         """
         for at, piece, _ in self._parts:
             if piece.generation >= cursor.generation:
@@ -152,8 +152,9 @@ class Tape:
         return self.size
 
     def cursor(self, place: int) -> Cursor:
-        """Return the cursor of the byte whose number on the tape is `place`. If the stream has no
-        file, return the cursor of generation 1, offset 0.
+        """Return the cursor (the number of a file of the stream, and a byte in it) for the byte
+        whose number on the tape is `place`. If the stream has no file, return the cursor of file
+        number 1, byte 0.
         """
         for at, piece, _ in reversed(self._parts):
             if place >= at:
@@ -161,8 +162,8 @@ class Tape:
         return Cursor(1, 0)
 
     def tick_from(self, place: int) -> Tick | None:
-        """Return the first line that begins at or after `place` and has a clock HH:MM:SS. It is
-        returned as two numbers: the place at which the line begins, and its clock in seconds since
+        """Find the first line that begins at or after `place` and has a clock HH:MM:SS. Return two
+        numbers: the place on the tape at which the line begins, and its clock in seconds since
         midnight. Return None if no line in about the next 256 KiB has a clock.
         """
         begin = self._line_from(place)
@@ -177,9 +178,9 @@ class Tape:
         return None
 
     def tick_before(self, place: int) -> Tick | None:
-        """Return a line that begins at or before `place` and has a clock HH:MM:SS, not necessarily
-        the last such line. It is returned as two numbers: the place at which the line begins, and
-        its clock in seconds since midnight. Return None if no line near has a clock.
+        """Find a line that begins at or before `place` and has a clock HH:MM:SS; it need not be the
+        last such line. Return two numbers: the place on the tape at which the line begins, and its
+        clock in seconds since midnight. Return None if no line near has a clock.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))
@@ -188,9 +189,10 @@ class Tape:
         return None
 
     def walk(self, low: Tick, high: int, seconds: int) -> int | None:
-        """Return the place at which the first line before place `high` begins whose clock is at
-        least `seconds` after the clock of the line `low`. The lines after `low` are read one by
-        one. Return None if there is no such line.
+        """Find the first line whose clock is at least `seconds` after that of the line `low`, and
+        that begins before the place `high`, by reading the lines after `low` one by one. Return the
+        place on the tape at which it begins, or None if there is no such line. `low` is a pair: the
+        place of a line, and its clock in seconds since midnight.
         """
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):

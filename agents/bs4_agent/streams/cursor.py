@@ -14,9 +14,9 @@ _PLACE = re.compile(r"([0-9]{1,12}):([0-9]{1,18})")
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """A place in a stream: byte `offset` in the one of its files that has the number `generation`.
-    As text it is written `generation:offset`. Later files of a stream have higher numbers, so the
-    cursors of one stream can be compared.
+    """A place in a stream, which consists of one or more numbered files: byte `offset` of the file
+    with the number `generation`. As text it is written `generation:offset`. Later files of a stream
+    have higher numbers, so the cursors of one stream can be compared.
     """
 
     generation: int
@@ -24,9 +24,8 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Return the cursor that `text` writes as `generation:offset`. Raises BadCursor for any
-        other text. It also raises BadCursor for "start" and "end", because only the stream knows
-        where these are.
+        """Return the cursor in `text`, which has the form `generation:offset`. Raises BadCursor for
+        any other text, also for "start" and "end", because only the stream knows where these are.
         """
         match = _PLACE.fullmatch(text)
         if match is None:
@@ -36,9 +35,10 @@ class Cursor:
         return cls(int(match[1]), int(match[2]))
 
     def gap(self, to: int | None, reason: str) -> dict[str, Any]:
-        """Return the value of `Chunk.gap` that says that the bytes from this cursor up to byte `to`
-        of the same file are lost. `reason` is a text for a person that says why. With `to` None it
-        is not known how many bytes are lost.
+        """Return a dictionary {"generation", "from", "to", "reason"}, as in `Chunk.gap`. It says
+        that the bytes from this cursor up to byte `to` of the same file are lost, or, with `to`
+        None, that an unknown number of bytes is lost. `reason` is a text for a person that says
+        why.
         """
         return {"generation": self.generation, "from": self.offset, "to": to, "reason": reason}
 
@@ -58,16 +58,17 @@ class Chunk:
 
     `data` ends with a whole line, except in two cases, in which `partial` is True:
 
-    * `next == start`: `data` is the last line, which its writer has not finished for over a second.
-      Later reads return this line again from its start, when it has grown and when it is complete,
-      so a reader that shows it must replace it. `next` advances only over whole lines, so that each
-      whole line comes exactly once.
+    * `next == start`: `data` is the last line of the stream, which its writer has not finished for
+      over a second. Later reads return this line again from its start, when it has grown and when
+      it is complete, so a reader that shows it must replace it. `next` advances only over whole
+      lines, so that each whole line comes exactly once.
     * `next != start`: `data` is a piece of a line that is too long for one chunk, or the last line
       of a finished file that ended without LF. These bytes do not come again.
 
-    `gap` is None unless bytes existed that cannot be read any more. It is then `{"generation",
-    "from", "to", "reason"}` with byte offsets (`to` None is unknown), `data` is empty, and `next`
-    is the place after the lost bytes.
+    `gap` is None unless bytes at `start` existed that cannot be read any more. It is then a
+    dictionary {"generation", "from", "to", "reason"}: the number of the file, the byte offsets
+    between which bytes are lost (`to` is None if the end is not known), and a text that says why.
+    `data` is then empty, and `next` is the place after the lost bytes.
     """
 
     start: str

@@ -39,14 +39,15 @@ HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
-    """Return a stream of one file on the pod, which a person wants to read. `name` is `file/`
-    followed by the file's whole path. The stream's cursors are valid only while this stream is
-    open.
+    """Return a stream of one file on the pod, which a person wants to read. `name` is the text
+    `file/` followed by the file's absolute path. The stream's cursors are valid only while this
+    stream is open.
 
-    Raises BadRequest if that is not the whole path of a regular file, UnknownStream if the file
-    cannot be read, and Refused if it belongs to the system or may hold credentials. The refusal
-    only prevents that secrets are shown by mistake. It is no protection against the person who
-    connects, who may read every file that the agent's user may read.
+    Raises BadRequest if that is not the absolute path of a regular file, UnknownStream if the file
+    cannot be read, and Refused if the file belongs to the operating system or may hold credentials
+    (see `system` and `secret`). The refusal only prevents that secrets are shown by mistake. It is
+    no protection against the person who connects, who may read every file that the agent's user may
+    read.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)
@@ -56,8 +57,9 @@ def open_file(home: Home, name: str) -> LogStream:
 
 def checked(home: Home, path: str) -> str:
     """Return `path` with its symbolic links resolved, if a person may open the file there through
-    the console. Raises BadRequest if `path` is not the whole path of a regular file, UnknownStream
-    if the file cannot be read, and Refused if it belongs to the system or may hold credentials.
+    the console. Raises BadRequest if `path` is not the absolute path of a regular file,
+    UnknownStream if the file cannot be read, and Refused if the file belongs to the operating
+    system or may hold credentials (see `system` and `secret`).
     """
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
@@ -133,5 +135,7 @@ def secret_name(name: str) -> bool:
 
 
 def private_key(head: bytes) -> bool:
-    """Return True if `head`, the first HEAD_BYTES bytes of a file, begins a private key."""
+    """Return True if a file that begins with `head` is a private key. `head` must have its first
+    HEAD_BYTES bytes, or all of them.
+    """
     return _PRIVATE_KEY.search(head) is not None

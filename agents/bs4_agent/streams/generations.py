@@ -38,10 +38,11 @@ MAX_PAIRS = 4096
 
 
 class Trail:
-    """The size of one growing file at many moments, as pairs of a Unix time and a number of bytes.
-    There is at most one pair a second, and fewer the longer the file has grown.
+    """The sizes that one growing file had at different times, as pairs of a Unix time in seconds
+    and a number of bytes. There is at most one pair for each second, and fewer once the file has
+    been growing for more than an hour.
 
-    With it a log can be searched by time even if its lines carry no times.
+    With these pairs a log can be searched by time even if its lines carry no times.
     """
 
     def __init__(self, saved: Sequence[Sequence[float]] = ()) -> None:
@@ -50,8 +51,10 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        """Record that the file had `size` bytes at Unix time `t`. Nothing is recorded if the newest
-        pair is of less than a second before `t`, or of a time after `t`.
+        """Record that the file had `size` bytes at `t`, a Unix time in seconds. Do nothing if the
+        last recorded time is later than `t`, or so little earlier that it is too soon for another
+        record. At first that is less than one second; the interval doubles each time the memory for
+        records is full.
         """
         # A wall clock that was set back would break the order, so such pairs are left out until it
         # has caught up.
@@ -64,15 +67,16 @@ class Trail:
             self._every *= 2
 
     def size_at(self, t: float) -> int | None:
-        """Return the size in bytes that the file had at Unix time `t`, as the last pair that is not
-        later than `t` says. Return None if all pairs are later or there are none.
+        """Return the size in bytes that the file had at `t`, a Unix time in seconds: the size that
+        was last recorded at or before `t`. Return None if nothing was recorded until then.
         """
         index = bisect_right(self._times, t)
         return self._sizes[index - 1] if index else None
 
     def saved(self, limit: int) -> list[list[float]]:
-        """Return at most `limit` of the pairs [Unix time, bytes], evenly spread over all, to be
-        saved in the log's state file.
+        """Return at most `limit` of the recorded pairs [Unix time in seconds, size in bytes],
+        evenly spread over all of them. They are saved in the log's state file. Return an empty list
+        if nothing was recorded.
         """
         step = -(-len(self._times) // limit) or 1
         found = []
@@ -83,15 +87,16 @@ class Trail:
 
 @dataclass(kw_only=True)
 class Generation:
-    """What is known about one file of a log. It is saved in the log's state file, so that a
-    restarted agent recognises the file.
+    """What is known about one file of a log. A log gets a new file, a new generation, when it is
+    rotated or truncated. This is saved in the log's state file, so that a restarted agent
+    recognises the file.
 
     `end` is the file's final size in bytes, or None while the file may still grow. `lost` says why
     the file's bytes cannot be read any more, and is "" if they can be read; a file that was
     truncated in place is lost and has `end` None. `fingerprint` is a hash of the file's first
     `fingerprinted` bytes. `link` is the path of the agent's own hard link to the file, or "" if it
-    has none. `seen` is the size in bytes when the file was last checked, and `first_seen` the Unix
-    time at which it was found.
+    has none. `seen` is the size in bytes when the file was last checked. `first_seen` is the time
+    at which the file was found, as Unix time in seconds.
     """
 
     number: int
@@ -111,11 +116,13 @@ class Generation:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Generation:
-        """Return the generation that `data`, a dictionary made by `as_dict`, describes."""
+        """Return the generation that `data` describes, a dictionary that `as_dict` has made."""
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the generation as a dictionary for JSON, as the state file of a log has it."""
+        """Return all fields of the generation as a dictionary of JSON values, as it is saved in the
+        log's state file.
+        """
         return {
             **self.__dict__,
             "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED),
@@ -138,16 +145,16 @@ class Generation:
         return "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
-        """Return True if `info`, the result of a stat call, is of this file. Device numbers are
-        compared only if the machine has not been rebooted since the file was found, because network
-        volumes get new device numbers at each boot.
+        """Return True if `info`, the result of a stat call, is about this generation's file. It is
+        compared by inode number, and by device number if the machine has not been rebooted since
+        the file was found (network volumes get new device numbers at each boot).
         """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 
     def open(self) -> int:
         """Return a new file descriptor of exactly this file, which the caller must close, or -1 if
-        the file cannot be found. It is searched at the agent's hard link, at its own path, and
-        under the names that a log rotation gives to the file at that path.
+        the file cannot be found. It is searched in three places: at the agent's own hard link, at
+        its own path, and under the names that a log rotation gives to a file with that path.
         """
         for path in self._places():
             fd = self._open_if_same(path)
@@ -174,8 +181,8 @@ class Generation:
 
     def recognises(self, fd: int) -> bool:
         """Return True if the open file `fd` begins with the same bytes as this generation's file,
-        as far as its fingerprint covers them. Returns True also if the fingerprint covers no bytes
-        yet.
+        as far as its fingerprint (a hash of its first bytes) covers them. Return True also if there
+        is no fingerprint yet.
         """
         return (
             self.fingerprinted == 0
@@ -183,9 +190,10 @@ class Generation:
         )
 
     def take_fingerprint(self, fd: int) -> bool:
-        """Make the fingerprint from the first 256 bytes of the open file `fd`, or from all of its
-        bytes if it has fewer. Return True if that changed the fingerprint. Once it covers 256
-        bytes, nothing is done any more.
+        """Set the fingerprint, the hash by which the file is recognised later, from the first 256
+        bytes of the open file `fd`, or from all of its bytes if it has fewer. Return True if that
+        changed the fingerprint. Do nothing and return False if the fingerprint covers 256 bytes
+        already.
         """
         if self.fingerprinted >= FINGERPRINT_BYTES:
             return False
@@ -197,9 +205,9 @@ class Generation:
 
 
 class Watch:
-    """The open file of a live generation, one that may still grow. It finds out if the file has
-    grown or its content was replaced. Because the file is open, it can be read even after it was
-    deleted.
+    """The open file of a generation (one file of a log) that may still grow. It finds out if the
+    file has grown or its content was replaced. Because the file is held open, it can be read even
+    after it was deleted.
     """
 
     def __init__(self, generation: Generation, fd: int) -> None:
@@ -217,9 +225,10 @@ class Watch:
         """
 
     def unchanged(self, info: os.stat_result) -> bool:
-        """Return True if the log needs no closer check. That is so if `info`, the result of a stat
-        call at the log's path, is of this file, the file is live, and its size is the one that
-        readers have last been told of.
+        """Return True if nothing has changed since the log's readers were last notified, so that
+        the file needs no closer check. `info` is the result of a stat call at the log's path. It
+        must be about this file, with the same size and modification time as then, and the file must
+        still be one that may grow.
         """
         generation = self.generation
         return (
@@ -302,8 +311,8 @@ def rotated(path: str) -> list[str]:
 
 
 def link_into(archive: Path, fd: int, name: str) -> str:
-    """Make a hard link to the open file `fd` in the directory `archive` and return the link's path.
-    The link is named `name`, with a number appended if that name is taken.
+    """Make a hard link to the open file `fd` in the directory `archive` and return the path of the
+    link. It is named `name`, with a number appended if that name is taken.
 
     Return "" if no link can be made, for example because `archive` is on another filesystem. That
     is common, and while the agent lives nothing is lost by it, because the agent holds the file

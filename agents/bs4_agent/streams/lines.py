@@ -22,9 +22,10 @@ LINE_LIMIT = 4 * 1024 * 1024
 
 
 class LineIndex:
-    """An index of one file that only grows, with which lines are found by number fast: the number
-    of newlines before each of many evenly spaced bytes of the file. `extend` reads what the file
-    has gained since the last call; every other method reads a small part of the file at most.
+    """An index of one growing file, by which its lines are found quickly by their number. It has
+    the number of newlines before each of many evenly spaced bytes of the file. `extend` reads the
+    part of the file that is not covered yet; every other method reads only a small part of the
+    file.
     """
 
     def __init__(self) -> None:
@@ -43,10 +44,11 @@ class LineIndex:
         return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
-        """Extend the index over the open file `fd`, which has `size` bytes, in steps of 64 KiB or
-        more. Return True once less than a step is left uncovered or the index covers the beginning
-        of the 0-based line `line`. Return False if the `budget` was spent before that; call again
-        to continue.
+        """Count the newlines of the open file `fd`, which has `size` bytes, further on, in steps of
+        64 KiB or more, and add the counts to the index. Return True once the index covers all but a
+        last part that is shorter than a step, or once it covers the beginning of `line`, a 0-based
+        line number. Return False if `budget`, the time of the query, was over before that; call
+        again to continue.
         """
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:
@@ -59,13 +61,15 @@ class LineIndex:
 
     def count(self, fd: int, size: int) -> int:
         """Return the number of newlines in the first `size` bytes of the open file `fd`. Call
-        `extend` for that size first; the last part, which the index does not cover, is read now.
+        `extend` for this `size` first. The last part of the file, which is shorter than a step of
+        the index and not covered by it, is read during this call.
         """
         return self.newlines + _count(fd, self.scanned, size - self.scanned)
 
     def before(self, fd: int, place: int) -> int:
         """Return the number of newlines before byte `place` of the open file `fd`. Call `extend`
-        first, so that the index covers the file up to less than a step before `place`.
+        first. The bytes between the part of the file that the index covers and `place` are read
+        during this call.
         """
         step = min(place // self._stride, len(self._counts))
         return (self._counts[step - 1] if step else 0) + _count(
@@ -73,9 +77,9 @@ class LineIndex:
         )
 
     def offset(self, fd: int, size: int, line: int) -> int | None:
-        """Return the byte at which the 0-based line `line` of the open file `fd` begins. Return
-        None if the first `size` bytes of the file have fewer lines. Call `extend` for this line
-        first.
+        """Return the byte at which `line`, a 0-based line number, of the open file `fd` begins.
+        Return None if the first `size` bytes of the file have fewer lines. Call `extend` for this
+        line first.
         """
         if line == 0:
             return 0
@@ -119,8 +123,8 @@ def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
 
 
 def ends_with_newline(fd: int, size: int) -> bool:
-    """Return True if the last of the first `size` bytes of the file `fd` is a newline. Returns True
-    if `size` is 0.
+    """Return True if the last of the first `size` bytes of the open file `fd` is a newline. Return
+    True also if `size` is 0.
     """
     return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
 

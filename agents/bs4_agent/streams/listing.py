@@ -23,8 +23,8 @@ LOOKED, LOOK_S = 100_000, 0.5
 
 
 class Listing:
-    """Answers queries about the directories of the pod, with which a console completes the path of
-    a file that a person types. Consoles send such queries to the name `files`, although there is no
+    """Answers queries about the directories of the pod. A console uses them to complete the path of
+    a file that a person types. Such queries are sent to the name `files`, although there is no
     stream with that name.
     """
 
@@ -34,15 +34,15 @@ class Listing:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer the query with the name `op`, which must be `paths`, and return the answer as a
-        dictionary. Another thread can end it early by setting `stop`. Raises BadRequest if the
-        query is wrong or the directory cannot be listed, and Refused for directories of the system
-        and directories that may hold credentials.
+        """Answer a query, and return the answer as a dictionary. `op` is the query's name, which
+        must be `paths`. Another thread can end the query early by setting `stop`. Raises BadRequest
+        if the query is wrong or the directory cannot be listed, and Refused for directories of the
+        operating system and directories that may hold credentials.
 
-        * `paths`: `arguments` has `path`, the beginning of a whole path. The answer has
-          `directory`, `path` up to its last `/`; `names`, the sorted names in that directory that
-          begin with the rest of `path`, with `/` after a directory; and `more`, True if there are
-          more such names than were returned.
+        * `paths`: `arguments` has `path`, the beginning of an absolute path. The answer has three
+          keys. `directory` is `path` up to its last `/`. `names` are the names in that directory
+          that begin with the rest of `path`, sorted, with `/` after the name of a directory. `more`
+          is True if there are more such names than were returned.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):
@@ -102,7 +102,7 @@ class Listing:
         return found[:kept], cut or kept < len(found)
 
     def _offered(self, entry: os.DirEntry[str], real: str, beginning: str) -> str:
-        """Return the name as it is offered. Returns "" for an entry that cannot be opened, cannot
+        """Return the name as it is offered. Return "" for an entry that cannot be opened, cannot
         be typed, or is hidden if no hidden one was typed.
         """
         name = entry.name

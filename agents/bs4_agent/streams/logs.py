@@ -43,14 +43,16 @@ class _Tail:
 
 
 class LogStream:
-    """A log as a stream of its raw bytes. `follow` says where the log of an attempt is, `poll`
-    checks its files, and `read` returns bytes. Each file that the log has had is one generation.
+    """A log as a stream of its raw bytes. `follow` sets where the log of an attempt is, `poll`
+    checks the log's files, and `read` returns bytes. Each file that the log has had is one
+    generation, which a cursor names by its number.
 
     A reader that continues at `Chunk.next` gets each whole line once and in order; Chunk says what
     happens to a last line without LF. Each file is hard-linked into the directory `archive` when it
-    is found, so deleting it loses nothing. The files are remembered in the file `state`, so cursors
-    outlive the agent. Where bytes cannot be read any more, a reader gets a `gap`, and `on_gap` is
-    called once with `{"generation", "from", "to", "reason"}`.
+    is found, so that nothing is lost if the file is deleted. The files are remembered in the JSON
+    file `state`, so cursors stay valid after a restart of the agent. Where bytes cannot be read any
+    more, a reader gets a chunk with a `gap`, and the function `on_gap` is called once with the gap
+    {"generation", "from", "to", "reason"}: number of the file, byte offsets, and a text.
     """
 
     def __init__(
@@ -74,8 +76,8 @@ class LogStream:
 
     def follow(self, path: Path, attempt: int) -> None:
         """Set the path at which the log of attempt number `attempt` is, or will be, and check at
-        once if the file is there. Does nothing if `attempt` is earlier than the attempt that is set
-        already.
+        once if the file is there. Do nothing if the attempt that is set already has a higher
+        number.
         """
         with self._lock:
             news = self._chain.expect(str(path), attempt)
@@ -83,8 +85,9 @@ class LogStream:
             self.poll()
 
     def poll(self) -> bool:
-        """Check if the log's files have grown or were replaced. Return True if readers can read
-        something new. While nothing changes a call takes 4 microseconds, so it can be called often.
+        """Find out if the log's files have grown or were replaced. Return True if readers can read
+        something new. If nothing has changed, a call takes 4 microseconds, so this can be called
+        often.
         """
         with self._lock:
             news = self._chain.scan()
@@ -103,7 +106,9 @@ class LogStream:
         return chunk
 
     def noticed(self) -> Cursor:
-        """Return the cursor (file and byte) of the end of the log, as it was at the last poll."""
+        """Return the cursor of the end of the log as the last poll found it: the number of the
+        newest file, and its size in bytes.
+        """
         with self._lock:
             watch = self._chain.newest
             if watch is None:
@@ -114,7 +119,7 @@ class LogStream:
         """Return the state of the stream as a dictionary: `kind` "log", the cursors `start` and
         `end`, `bytes` (the size of all files that can be read), the `path` and the `attempt` number
         of the log, `problem` (a sentence that says why a file cannot be read, or ""), and
-        `generations`, which describes the newest files.
+        `generations`, a list of dictionaries that describe the newest files.
         """
         with self._lock:
             pieces, end = self.pieces(), Cursor(self._chain.next, 0)
@@ -134,7 +139,9 @@ class LogStream:
             }
 
     def pieces(self) -> list[Piece]:
-        """Return the files of the log that can be read now, oldest first."""
+        """Return the files of the log that can be read now, oldest first. The list is empty if
+        there are none.
+        """
         with self._lock:
             for generation in list(self._chain.generations):
                 if generation.live:
@@ -146,9 +153,9 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the beginning of the last line that the log had at Unix time `t`.
-        Return the start of the log if `t` is before the log's first file, and None if the log has
-        no file yet.
+        """Return the cursor of the beginning of the last line that the log had at `t`, a Unix time
+        in seconds. Return the start of the log if `t` is before the log's first file. Return None
+        if the log has no file yet.
         """
         with self._lock:
             for generation in reversed(self._chain.generations):
@@ -164,7 +171,9 @@ class LogStream:
             return None
 
     def close(self) -> None:
-        """Save what is known of the log's files and close them."""
+        """Save what is known of the log's files to the state file, and close the files. The stream
+        cannot be read afterwards.
+        """
         with self._lock:
             self._chain.close()
 

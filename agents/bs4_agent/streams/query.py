@@ -25,12 +25,12 @@ TEXT_SLICE_S = 0.25
 
 
 class Queries:
-    """Answers the queries of one stream. It keeps line indexes, so that the lines of each part of a
-    file are counted only once.
+    """Answers the queries of one stream, such as a search. For each file it keeps an index of the
+    line numbers, so that the lines of each part are counted only once.
 
-    Every answer has `next`. It is None if the answer is complete. Otherwise the time or the room
-    for the answer ended first, and `next` has the arguments with which another query of the same
-    kind continues.
+    Every answer has the key `next`. It is None if the answer is complete. Otherwise the time for
+    the query or the room for the answer ended first, and `next` has the arguments with which
+    another query of the same kind continues.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -41,32 +41,37 @@ class Queries:
     def run(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer query `op` and return the answer as a dictionary. Setting `stop` cancels it.
-        Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
+        """Answer the query with the name `op` and return the answer as a dictionary. Another thread
+        can cancel the query by setting `stop`. Raises BadRequest for an unknown query or wrong
+        arguments, and BadCursor if the stream does not have the place that a cursor names. The
+        queries, with their `arguments` and answers, are:
 
-        * `stat`: the answer is that of the stream's `stat`.
-        * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The
-          answer has `cursor`, where that line begins, or the place reached so far. With `room`, at
-          most about that number of bytes is read on the way back from the end; `cut` then says that
-          the line is further away, and `within` that `cursor` is inside a line.
-        * `seek-time`: `t` is a Unix time. The answer has `cursor` of the first line not before it,
-          the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
-          stream was at `t`, `t` is None, and `exact` is False.
+        * `stat`: the answer is that of the stream's method `stat`.
+        * `seek-line`: finds a line by its number. `line` is 0-based, or negative to count back from
+          the end or from `cursor`. The answer has `cursor`, where that line begins, or the place
+          reached so far. With `room`, at most about that number of bytes is read on the way back
+          from the end; `cut` is then True if the line is further away, and `within` is True if
+          `cursor` is inside a line.
+        * `seek-time`: finds a line by its time. `t` is a Unix time in seconds. The answer has
+          `cursor` of the first line not before it, the line's `t`, and `exact`, True. If lines have
+          no times, `cursor` is about where the stream ended at `t`, `t` is None, and `exact` is
+          False.
         * `seek-clock`: moves by `seconds` from the clock HH:MM:SS of the line at `cursor`, over
           midnights. The answer has `cursor` of the first line not before that, or None if no line
           near has a clock.
-        * `where`: the answer has `line`, the number of the line that contains `cursor`, and
-          `lines`, the number of whole lines of the stream.
-        * `search`: takes `pattern`, `cursor`, `limit`, and the flags `regex`, `ignore_case`,
-          `backwards`. The answer has `hits` [{"cursor", "text", "at"}], one for each line; the
-          match is `at` bytes into it.
-        * `count`: takes `pattern`, `cursor`, and the flags `regex`, `ignore_case`. The answer has
-          `stretches` [[generation, begin, end, lines]], the parts of files with matching lines, and
-          `cursor`, where counting continues when the log has grown.
-        * `sift`: takes `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor`
-          (least level, 0 to 50), `backwards`, `cursor`, `limit`. The answer has `lines` [[cursor,
-          text, bytes]], which match every term and none with `out`, and `cursor`, the place up to
-          which lines were tested.
+        * `where`: finds the number of a line. The answer has `line`, the number of the line that
+          contains `cursor`, and `lines`, the number of whole lines of the stream.
+        * `search`: finds lines that match `pattern`. It takes `pattern`, `cursor`, `limit`, and the
+          flags `regex`, `ignore_case`, `backwards`. The answer has `hits` [{"cursor", "text",
+          "at"}], one for each line; the match begins `at` bytes after the line's begin.
+        * `count`: counts the lines that match `pattern`. It takes `pattern`, `cursor`, and the
+          flags `regex`, `ignore_case`. The answer has `stretches` [[generation, begin, end,
+          lines]], the parts of files with matching lines, and `cursor`, where counting continues
+          when the log has grown.
+        * `sift`: filters lines. It takes `terms` [{"pattern" (regular expression), "ignore_case",
+          "out"}], `floor` (the lowest level, 0 to 50), `backwards`, `cursor`, `limit`. The answer
+          has `lines` [[cursor, text, bytes]], which match every term without `out` and no term with
+          `out`, and `cursor`, the place up to which lines were tested.
         """
         answers = {
             "stat": self._stat,

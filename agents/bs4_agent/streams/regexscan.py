@@ -105,8 +105,9 @@ class Wanted:
             self.leap = pattern
 
     def may_be_in(self, block: bytes) -> bool:
-        """Return False if it is certain that no line of this block satisfies the condition. This is
-        a fast test of the whole block, which spares testing each line. True says nothing.
+        """Return False if it is certain that no line of this block satisfies the condition, so that
+        its lines need not be tested. Return True if each line has to be tested. This is a fast test
+        of the whole block at once.
         """
         return all(any(word in block for word in words) for words in self.must)
 
@@ -128,9 +129,10 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
-    """Read one request from standard input, search as it says, and write the answer to standard
-    output, both as JSON (the comment at the top of this file lists their keys). If the answer takes
-    a second longer than the request's `seconds`, an alarm signal ends the process.
+    """Read one request as JSON from standard input, search the files as it says, and write the
+    answer as JSON to standard output (the comment at the top of this file lists the keys of both).
+    If the answer takes a second longer than the request's `seconds`, an alarm signal ends this
+    process.
     """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
@@ -206,9 +208,10 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks of bytes [begin, end) of the open file `fd`, in order or, with `backwards`,
-    the last one first. Each is a pair of the byte of the file at which the block begins and the
-    block's bytes, which are whole lines. A line longer than a block is spread over several blocks.
+    """Yield a pair for each block of bytes [begin, end) of the open file `fd`, in order or, with
+    `backwards`, the last block first: the byte of the file at which the block begins, and the
+    block's bytes. A block has whole lines. Only a line that is longer than a block is spread over
+    several blocks.
     """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
@@ -231,12 +234,12 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
 def lines(
     wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield those lines of one block that satisfy the condition `wanted`. Each is three things: the
-    byte of the file at which the line begins, its length in the file with LF, and its bytes without
+    """Yield three things for each line of one block that satisfies the condition `wanted`: the byte
+    of the file at which the line begins, its length in the file with LF, and its bytes without
     escape sequences and LF.
 
     `data` are the block's bytes, which begin at byte `first` of the open file `fd`. `escapes` is
-    the expression for a terminal's escape sequences.
+    the regular expression for the escape sequences of a terminal.
     """
     text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
@@ -261,8 +264,8 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines of one block that satisfy the condition `wanted`, as the function `lines`
-    yields them, but faster. One search in the whole block with the expression `leap` finds the next
+    """Yield the lines of one block that satisfy the condition `wanted`, in the form in which the
+    function `lines` yields them, but faster. `leap` is a regular expression that finds the next
     line that may satisfy the condition, and only these lines are tested. Use it only if the block
     `data`, which begins at byte `first` of the file, has no escape sequences and the condition sets
     no level.
@@ -282,8 +285,8 @@ def leaps(
 
 
 def level_of(line: bytes) -> int | None:
-    """Return the level that the line's own header shows, from 5 (TRACE) to 50 (CRITICAL). Return
-    None for a line that shows none, such as the lines of a traceback.
+    """Return the level that the line's own header shows, as a number from 5 (TRACE) to 50
+    (CRITICAL). Return None for a line that shows none, such as the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
@@ -292,8 +295,8 @@ def level_of(line: bytes) -> int | None:
 
 
 def level_before(fd: int, offset: int) -> int:
-    """Return the level of the last line before byte `offset` of the open file `fd` that shows a
-    level. Return 0 if no line in the 16 KiB before `offset` shows one.
+    """Return the level, as a number from 5 to 50, of the last line before byte `offset` of the open
+    file `fd` that shows a level. Return 0 if no line in the 16 KiB before `offset` shows one.
     """
     begin = max(0, offset - BEFORE)
     for line in reversed(os.pread(fd, offset - begin, begin).split(b"\n")):
@@ -304,8 +307,8 @@ def level_before(fd: int, offset: int) -> int:
 
 
 def last_write(line: bytes) -> bytes:
-    """Return what a terminal would show of a line with carriage returns, such as a progress bar:
-    the last part that is not empty.
+    """Return the part of the line that a terminal would show in the end. A progress bar writes its
+    line again and again with carriage returns between; the last part that is not empty is returned.
     """
     return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
 
@@ -320,13 +323,13 @@ def whole(line: bytes) -> str:
 def hit(
     wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes
 ) -> list[Any]:
-    """Return the hit for a line that satisfies the condition `wanted`. It is a list of the number
-    `generation` of the file, the byte at which the line begins, an excerpt of the line as text, and
-    how many bytes of the line are before the match.
+    """Return a list that describes a line that satisfies the condition `wanted`: the number
+    `generation` of its file, the byte of the file at which the line begins, an excerpt of the line
+    as text, and how many bytes of the line are before the match.
 
     The line was found at byte `offset` of the open file `fd`, in the block that begins at byte
     `first`. If the two are the same, `line` may be only the rest of a line that is longer than a
-    block; the hit then has the beginning of the whole line.
+    block; the beginning of the whole line is then read from the file.
     """
     match = None
     if wanted.ins:

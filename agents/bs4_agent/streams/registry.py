@@ -59,10 +59,11 @@ class _Entry:
 
 
 class Streams:
-    """All streams of the pod, by name. Safe to use from several threads.
+    """All streams of the pod (logs, records and other files), by name. This object may be used from
+    several threads.
 
     `add` makes a stream readable by its name, and `read` can wait until a stream has something new.
-    A thread of this object polls the streams that are logs.
+    A thread of this object polls the files of logs.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,7 @@ class Streams:
 
     def add(self, name: str, stream: LogStream | SegmentStream | WholeFile) -> None:
         """Make the stream readable by the name `name`, and let reads wait for what is new in it.
-        Raises BadRequest if there is a stream with that name already.
+        Raises BadRequest if a stream with that name was added already.
         """
         entry = _Entry(stream)
         with self._lock:
@@ -107,8 +108,8 @@ class Streams:
         self._answers[name] = ask
 
     def remove(self, name: str) -> None:
-        """Forget the stream with this name. Its files stay on the disk. Reads that wait for it at
-        this moment raise UnknownStream. Does nothing if there is no such stream.
+        """Forget the stream with this name. Its files stay on the disk. Calls of `read` that wait
+        for it at this moment raise UnknownStream. Do nothing if there is no such stream.
         """
         with self._lock:
             entry = self._entries.pop(name, None)
@@ -128,7 +129,7 @@ class Streams:
 
     def notify(self, name: str) -> None:
         """Wake the reads that wait for the stream `name`, because something new can be read there
-        or because the event `stop` of such a read was set. Does nothing if there is no such stream.
+        or because the event `stop` of such a read was set. Do nothing if there is no such stream.
         """
         with self._lock:
             entry = self._entries.get(name)
@@ -145,10 +146,11 @@ class Streams:
         seen: int = 0,
         stop: threading.Event | None = None,
     ) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor` of the stream `name`. If it is
-        empty, wait up to `wait` seconds (at most 30) for data; return an empty chunk if there is
-        none by then. Another thread can end the wait by setting `stop` and calling `notify`. Raises
-        UnknownStream or BadCursor.
+        """Return the chunk of at most `limit` bytes at `cursor` (a cursor as text, "start" or
+        "end") of the stream `name`. If the chunk is empty, wait up to `wait` seconds (at most 30)
+        for data; return an empty chunk if there is none by then. Another thread can end the wait by
+        setting `stop` and calling `notify`. Raises UnknownStream if there is no stream with this
+        name, and BadCursor if the stream has no such place.
 
         `seen` is how many bytes of the unfinished last line at `cursor` the reader has already.
         That line is then returned again only when it has grown. For a reader that always passes 0,
@@ -184,12 +186,14 @@ class Streams:
         self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
         """Answer the query with the name `op` of the stream `name` and return the answer as a
-        dictionary. Queries.run describes the queries and their `arguments`. Setting `stop` cancels
-        the query. Raises UnknownStream, BadRequest or BadCursor.
+        dictionary. Queries.run describes the queries and their `arguments`. Another thread can
+        cancel the query by setting `stop`. Raises UnknownStream if there is no such stream,
+        BadRequest if the query is not known or its arguments are wrong, and BadCursor if the stream
+        has no such place.
 
         The name "*" stands for all streams. Its only query is `list`, with the answer {"streams":
         [{"name", "kind", "start", "end", "bytes"}], "next"}. `next` is None, or the arguments with
-        which another `list` continues.
+        which another query `list` continues.
         """
         if name == "*":
             if op != "list":

@@ -52,8 +52,8 @@ Stretch = list[int]
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to search for in lines, as bytes. With `ignore_case` the case of ASCII letters is
-    ignored.
+    """A text to search for in lines, as bytes. With `ignore_case`, upper and lower case of ASCII
+    letters count as the same.
     """
 
     text: bytes
@@ -61,17 +61,17 @@ class Needle:
 
     @property
     def must(self) -> bytes:
-        """Return a part of the text that a block must contain exactly as it is written here if it
-        contains a match, so that other blocks can be skipped fast. With `ignore_case` this part has
-        no letters. It is empty if the text has no suitable part.
+        """Return a part of the text that stands in every match exactly as it is returned. A block
+        without this part has no match, so it can be skipped. With `ignore_case` the part has no
+        letters. It is empty if the text has no part of that kind.
         """
         if not self.ignore_case:
             return self.text
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        """Return the text of the block in which to search for `wanted`: in lower case if the case
-        is ignored.
+        """Return the bytes of the block in which to search for `wanted`: its text in lower case if
+        the case of letters is ignored, else its text as it is.
         """
         if self.ignore_case:
             return block.text.lower()
@@ -79,8 +79,8 @@ class Needle:
 
     @property
     def wanted(self) -> bytes:
-        """Return the bytes to search for: the text as it is, or in lower case if the case of
-        letters is ignored. Then the lines must be in lower case too.
+        """Return the bytes to search for. If the case of letters is ignored, they are in lower
+        case, and the lines to search must be in lower case too.
         """
         if self.ignore_case:
             return self.text.lower()
@@ -97,9 +97,10 @@ def literal(
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
     """Search the files `pieces` of a stream for lines that contain the text `needle`, from the
-    place `start` on. Return at most `limit` matching lines as hits (cursor of the line, excerpt,
-    bytes of the line before the match), and the place to continue from, or None if everything was
-    searched. With `backwards`, search the lines before `start`, newest first.
+    place `start` on. Return two things: the hits, at most `limit` of them, and the place from which
+    another search can continue, or None if everything was searched. A hit is (cursor of the line,
+    excerpt, bytes of the line before the match). With `backwards`, the lines before `start` are
+    searched, newest first. `budget` is the time that the search may take.
 
     A line that is longer than a block is one hit, with the beginning of the whole line as its
     cursor. If the search ends inside a line of this length, the search that continues may return
@@ -142,9 +143,10 @@ def count(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 ) -> tuple[list[Stretch], Cursor, bool]:
     """Count the lines of the files `pieces` of a stream that contain `needle`, from the place
-    `start` on, until `budget` is used up. Return three things: a list of stretches [generation,
-    begin, end, lines], the parts of files with such lines, by byte offsets, and how many lines each
-    has; the place up to which lines were counted; and True if that is the end of the stream.
+    `start` on, until the time `budget` is over. Return three things: a list of [generation, begin,
+    end, lines], which says for parts of files (from byte `begin` to byte `end` of the file with
+    that number) how many lines there contain it; the place up to which lines were counted; and True
+    if that is the end of the stream.
     """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
@@ -163,9 +165,9 @@ def count(
 
 
 def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the files `pieces` of a stream, but the last file only up to its last newline, without
-    an unfinished last line. A count or a filter that ends there can be continued from there once
-    the file has grown.
+    """Return the files `pieces` of a stream, with the last file cut after its last newline, so that
+    an unfinished last line is left out. A count or a filter that ends there can be continued from
+    there once the file has grown.
     """
     for last, fd in opened(pieces[-1:]):
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
@@ -240,12 +242,13 @@ def regex(
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
     """Search the files `pieces` of a stream for lines that the regular expression `pattern`
-    matches, from the place `start` on. Return at most `limit` matching lines as hits (cursor of the
-    line, excerpt, bytes of the line before the match), and the place to continue from, or None if
-    everything was searched. With `backwards`, search the lines before `start`, newest first. With
-    `ignore_case`, the case of letters is ignored.
+    matches, from the place `start` on. Return two things: the hits, at most `limit` of them, and
+    the place from which another search can continue, or None if everything was searched. A hit is
+    (cursor of the line, excerpt, bytes of the line before the match). With `backwards`, the lines
+    before `start` are searched, newest first. With `ignore_case`, the case of letters is ignored.
+    `budget` is the time that the search may take.
 
-    Only the first 16 KiB of a line are seen, but a pattern without special characters is found
+    Only the first 16 KiB of a line are searched, but a pattern without special characters is found
     anywhere in a line. Raises BadRequest if the pattern is invalid or takes too long.
     """
     request = {
@@ -270,8 +273,9 @@ def scan(
     """Let a separate process search the files `pieces` of a stream with regular expressions, from
     the place `start` on or, with `backwards`, before it. `request` says what to search for: `op`
     (search, sift or count), `terms` [{"pattern", "ignore_case", "out"}], `floor` (the lowest level)
-    and `limit`. Return the answer (`hits`, or for a count `stretches` and `reached`; see the top of
-    regexscan.py), and the place to continue from, or None if everything was searched.
+    and `limit`. Return two things: the answer of the process (`hits`, or for a count `stretches`
+    and `reached`; see the top of regexscan.py), and the place from which another search can
+    continue, or None if everything was searched. `budget` is the time that the search may take.
 
     If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid or
     takes too long.

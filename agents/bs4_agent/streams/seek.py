@@ -18,10 +18,12 @@ ALL_LINES = 1 << 62
 
 @dataclass(frozen=True)
 class SeekResult:
-    """The result of a seek. If `ask_again` is None, `place` is the place that was sought. Otherwise
-    the time ended first: `place` is how far the seek got, and `ask_again` has the arguments of a
-    query that continues the seek from there. `cut` and `within` are True if a limit of bytes ended
-    the way back, and if that was inside a line.
+    """The result of looking for a place in a stream. If `ask_again` is None, `place` is the place
+    that was sought. Otherwise the time of the query was over first: `place` is how far the search
+    got, and `ask_again` has the arguments of a query that continues from there.
+
+    A search backwards may read only a given number of bytes. `cut` is True if the search ended for
+    that reason, and `within` is True if `place` is then inside a line.
     """
 
     place: Cursor
@@ -35,11 +37,12 @@ class SeekResult:
 def line_from_start(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
 ) -> SeekResult:
-    """Return the place at which the 0-based line `line` of the stream begins, counted over all of
-    its files `pieces`, or the stream's end if it has fewer lines.
+    """Return the place at which the line with the 0-based number `line` begins, counted over all
+    files `pieces` of the stream, or the stream's end if it has fewer lines. If the time `budget` is
+    over first, the result says how to continue.
 
     `index_of(generation)` returns the LineIndex of a file. These indexes remember what was counted,
-    so a seek that continues after its `budget` was spent reads nothing twice.
+    so that a call that continues reads nothing twice.
     """
     place = Cursor(1, 0)
     wanted = line
@@ -61,10 +64,10 @@ def line_from_start(
 def count_lines(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget
 ) -> tuple[int, int] | None:
-    """Return the 0-based number of the line that contains `place`, and the number of whole lines of
-    the stream with the files `pieces`. Return None if the `budget` was spent first. Call again in
-    that case: the LineIndex that `index_of(generation)` returns for each file remembers what was
-    counted.
+    """Return two numbers for the stream with the files `pieces`: the 0-based number of the line
+    that contains `place`, and how many whole lines the stream has. Return None if the time `budget`
+    is over first. Call again in that case: the LineIndex of each file, which `index_of(generation)`
+    returns, remembers what was counted.
     """
     line = lines = 0
     for piece, fd in opened(pieces):
@@ -84,9 +87,10 @@ def count_lines(
 def line_from_end(
     pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
 ) -> SeekResult:
-    """Return the place at which the last `lines` lines before the place `end` begin, or the start
-    of the stream with the files `pieces` if it has fewer lines. With `room`, the search ends after
-    it has read about that many bytes, even inside a line; the result then has `cut` True.
+    """Find the place at which the last `lines` lines before the place `end` begin, in the stream
+    with the files `pieces`. If there are fewer lines, it is the start of the stream. If the time
+    `budget` is over first, the result says how to continue. With `room`, the search ends after it
+    has read about that many bytes, even inside a line; the result then has `cut` True.
     """
     place = end
     earlier = (piece for piece in reversed(pieces) if piece.generation <= end.generation)
@@ -152,9 +156,10 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
 def first_at(
     pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
 ) -> tuple[Cursor, float] | None:
-    """Return the place of the first line whose time is not before Unix time `t`, and the time of
-    that line as a Unix time. The function `timestamp` returns the Unix time of a line, or None if
-    the line has no time. Return None if there is no such line or no line has a time.
+    """Return two things: the place of the first line whose time is not before `t`, and the time of
+    that line, both times as Unix time in seconds. The function `timestamp` returns the Unix time of
+    a line, or None if the line has no time. Return None if there is no such line or no line has a
+    time.
     """
     answer: tuple[Cursor, float] | None = None
     for piece, fd in opened(reversed(pieces)):

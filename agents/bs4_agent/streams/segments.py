@@ -32,7 +32,7 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
-    """Raised for a record that is too large for one frame to a console."""
+    """Raised for a record that is too large for one message (frame) to a console."""
 
     type = "record-too-large"
 
@@ -44,18 +44,20 @@ class RecordNotJson(AgentError):
 
 
 class SegmentStream:
-    """A stream of records in the files `<directory>/NNNNNNNN.ndjson` (segments), one JSON object a
-    line. Only one process may write it, with any number of threads.
+    """A stream of records, stored as one JSON object a line in numbered files, the segments
+    `<directory>/NNNNNNNN.ndjson`. Only one process may write the stream, with any number of
+    threads.
 
-    When it would grow beyond `cap_bytes`, the oldest segment is deleted; a reader that had not read
-    that segment gets a `gap`. With `keep_unreleased` (used for the journal) a segment is deleted
-    only if `release` was called for all of its records; if no segment may be deleted, `append`
-    raises SpoolFull.
+    If the stream would grow beyond `cap_bytes`, its oldest segment is deleted. A reader that had
+    not yet read that segment then gets a Chunk whose `gap` says which bytes are lost. With
+    `keep_unreleased`, which is used for the journal, a segment is deleted only after `release` was
+    called for all of its records. If no segment may be deleted, `append` raises SpoolFull.
 
     If the machine stopped in the middle of a write, the incomplete last line is cut off when the
-    stream is opened, and `repaired` is the gap that this makes: `{"generation", "from", "to",
-    "reason"}`. After a reboot a new segment is begun, so that cursors of bytes that never reached
-    the disk cannot come to mean other bytes.
+    stream is opened. `repaired` then says which bytes were cut off, as `{"generation", "from",
+    "to", "reason"}`: the segment's number, byte offsets, and a text. It is None if nothing was cut
+    off. After a reboot a new segment is begun, because the last bytes before the reboot may never
+    have reached the disk, and a reader's cursor to these bytes must not come to mean other bytes.
     """
 
     def __init__(
@@ -88,11 +90,12 @@ class SegmentStream:
             self._begin(1)
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
-        """Write one record and return the cursor of the place after it. With `sync` the record is
-        synced to the disk when this returns.
+        """Write one record at the end of the stream, and return the cursor of the place after it.
+        With `sync` the record is on the disk when this returns.
 
         Raises SpoolFull if there is no room, RecordTooLarge if the record is too large for one
-        frame, or RecordNotJson if JSON cannot express it. In all three cases nothing is written.
+        message (frame) to a console, or RecordNotJson if JSON cannot express it. In all three cases
+        nothing is written.
         """
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -104,10 +107,10 @@ class SegmentStream:
         return self.append_line(line, sync=sync)
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
-        """Write one record, given as the bytes of a JSON object without LF, and return the cursor
-        of the place after it. With `sync` the record is synced to the disk when this returns.
-        Raises SpoolFull if there is no room, or RecordTooLarge if the record is too large for one
-        frame.
+        """Write one record, given as the bytes of a JSON object without LF, at the end of the
+        stream, and return the cursor of the place after it. With `sync` the record is on the disk
+        when this returns. Raises SpoolFull if there is no room, or RecordTooLarge if the record is
+        too large for one message (frame) to a console; nothing is written then.
         """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
@@ -129,17 +132,17 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """Record that a console has received everything before `cursor`. Segments whose records are
-        all before it may from now on be deleted when room is needed. Raises BadCursor if `cursor`
-        is no cursor.
+        """Record that a console has received everything before `cursor`, a cursor as text. Segments
+        whose records are all before it may from now on be deleted when room is needed. Raises
+        BadCursor if the text is no cursor.
         """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
 
     @property
     def releasable_before(self) -> int:
-        """Return the number of the first segment that may not be deleted. All segments with a lower
-        number may be deleted when room is needed.
+        """Return the number of the oldest segment that may not be deleted. All segments with a
+        lower number may be deleted when room is needed.
         """
         if self._keep_unreleased:
             return self._released
@@ -160,10 +163,10 @@ class SegmentStream:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of whole records from `cursor` (a cursor as text, "start" or "end") on,
-        all of one segment. It has at most `limit` bytes, or one record if that record alone is
-        larger, and it is empty if there is nothing new. Raises BadCursor if the stream has no such
-        place.
+        """Return the chunk of whole records that begins at `cursor` (a cursor as text, "start" or
+        "end"), all from one segment. It has at most `limit` bytes, or one record if that record
+        alone is larger, and it is empty if there is nothing new. Raises BadCursor if the stream has
+        no such place.
         """
         with self._lock:
             sizes = dict(self._sizes)
@@ -185,7 +188,7 @@ class SegmentStream:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that the stream still has, oldest first. A line that is no JSON object
-        is skipped; for the journal, `Journal.verify` reports such lines.
+        is skipped; of the journal's lines, `Journal.verify` reports such ones.
         """
         for _, line in self.lines():
             record = parse(line)
@@ -193,8 +196,8 @@ class SegmentStream:
                 yield record
 
     def lines(self) -> Iterator[tuple[Cursor, bytes]]:
-        """Yield every line that the stream still has, oldest first, as the cursor at which it
-        begins and its bytes without LF.
+        """Yield (cursor, line) for every line that the stream still has, oldest first. The cursor
+        is the place at which the line begins, and the line is its bytes without LF.
         """
         for number, size in sorted(self._snapshot().items()):
             offset = 0
@@ -220,7 +223,7 @@ class SegmentStream:
 
     def stat(self) -> dict[str, Any]:
         """Return the state of the stream as a dictionary: `kind` "records", the cursors `start` and
-        `end`, `bytes`, and the number of `segments`.
+        `end`, `bytes` (the size of all segments), and `segments`, the number of them.
         """
         sizes = self._snapshot()
         last = max(sizes)
@@ -240,8 +243,8 @@ class SegmentStream:
         return rows
 
     def place_at(self, t: float) -> str | None:
-        """Return None always, because a stream of records keeps no list of its sizes by time.
-        Search such a stream by the times in its records instead.
+        """Return None always, whatever `t` is, because a stream of records keeps no list of its
+        sizes by time. Search such a stream by the times in its records instead.
         """
         return None
 
@@ -395,8 +398,8 @@ class SegmentStream:
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
-    """Return the number and the path of each segment file in `directory`, oldest first. The list is
-    empty if there are none.
+    """Return (number, path) for each segment file (one of the files of a stream of records) in
+    `directory`, oldest first. The list is empty if there are none.
     """
     return sorted(
         (int(match[1]), path)
@@ -417,8 +420,8 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def record_time(line: bytes) -> float | None:
-    """Return the Unix time in the key `t` with which a record's line begins (`{"t": ...`). Return
-    None if the line does not begin with that key.
+    """Return the value of the key `t`, a Unix time in seconds, with which the line of a record
+    begins (`{"t": ...`). Return None if the line does not begin with that key.
     """
     match = _TIME.match(line)
     try:

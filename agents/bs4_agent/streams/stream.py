@@ -38,15 +38,15 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
 
 
 class Stream(Protocol):
-    """The interface of every stream: a log, a stream of records, or a finished file. Safe to use
-    from several threads.
+    """The interface of every stream: a log, a stream of records, or a finished file. Its methods
+    may be called from several threads.
     """
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return a function that takes a line (its bytes without LF) and returns the line's Unix
-        time, or None if that line has no time. If this stream has lines in which no times can be
-        found, None is returned in place of the function.
+        """Return a function that takes a line (its bytes without LF) and returns the line's time,
+        as Unix time in seconds, or None if that line has no time. Return None in place of the
+        function if times cannot be found in the lines of this stream.
         """
 
     def read(self, cursor: str, limit: int) -> Chunk:
@@ -67,6 +67,6 @@ class Stream(Protocol):
         """
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the place at which the stream ended at Unix time `t`. Return None if
-        the stream does not record its sizes by time.
+        """Return the cursor of the place at which the stream ended at `t`, a Unix time in seconds.
+        Return None if the stream does not record its sizes by time.
         """

@@ -17,8 +17,8 @@ _GENERATIONS = 10**12
 
 
 class WholeFile:
-    """One finished file as a stream of its raw bytes. If the file is replaced or written again,
-    cursors from before that raise BadCursor, and the file must be read from the start.
+    """One finished file as a stream of its raw bytes. If the file is replaced or written again, a
+    cursor from before raises BadCursor, and the file must be read from the start.
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
@@ -43,7 +43,7 @@ class WholeFile:
 
     def stat(self) -> dict[str, Any]:
         """Return the state of the stream as a dictionary: `kind` "file", the cursors `start` and
-        `end`, and `bytes`. Raises BadCursor if the file is gone.
+        `end`, and `bytes`, the size of the file. Raises BadCursor if the file is gone.
         """
         piece = self._piece()
         return {
@@ -54,11 +54,11 @@ class WholeFile:
         }
 
     def pieces(self) -> list[Piece]:
-        """Return the file as one piece. Raises BadCursor if the file is gone."""
+        """Return a list with the file as its only piece. Raises BadCursor if the file is gone."""
         return [self._piece()]
 
     def place_at(self, t: float) -> str | None:
-        """Return None always, because nobody records when a finished file grew."""
+        """Return None always, whatever `t` is, because nobody records when a finished file grew."""
         return None
 
     def close(self) -> None:

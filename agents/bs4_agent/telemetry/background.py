@@ -37,8 +37,8 @@ class Background(Generic[T]):
         self._thread.start()
 
     def newest(self) -> tuple[T | None, float | None]:
-        """Return the newest result of `work` and the number of seconds since it was made. Returns
-        (None, None) before the first result.
+        """Return two things: the newest result of `work`, and the number of seconds since it was
+        made. Return (None, None) before the first result.
         """
         result = self._result
         if result is None:
@@ -60,7 +60,9 @@ class Background(Generic[T]):
         return self._thread.is_alive()
 
     def wait_first(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the first result. Return True if there is one."""
+        """Wait up to `timeout` seconds for the first result. Return True if there is one, and False
+        if the time is over.
+        """
         return self._first.wait(timeout)
 
     def stop(self, timeout: float = 1.0) -> bool:
@@ -83,8 +85,8 @@ class Background(Generic[T]):
 
 
 class GuardedGpus:
-    """The GPUs of `source`, which are sampled every `interval` seconds in a thread of its own, so
-    that a driver that hangs stops nobody else. `latest` returns at once and says how old the newest
+    """Samples the GPUs of `source` every `interval` seconds in a thread of its own, so that nothing
+    else waits if the driver hangs. The method `latest` returns at once and says how old the newest
     sample is.
     """
 
@@ -94,17 +96,18 @@ class GuardedGpus:
 
     def wait_first(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for the first sample, so that the first telemetry record
-        already has GPUs. Return True if there is one.
+        already has GPUs. Return True if there is one, and False if the time is over.
         """
         return self._background.wait_first(timeout)
 
     def latest(self) -> dict[str, Any]:
-        """Return the newest GPU sample (the value of `gpus` in a telemetry record), with `age_s`,
-        its age in seconds, which is None before the first sample. If the newest sample is more than
-        5 s old, `state` is "stale", and `detail` names the driver call that hangs, if one does. If
-        the thread has ended, `state` is "error".
+        """Return the newest GPU sample, a dictionary that becomes the value of `gpus` in a
+        telemetry record. It has `age_s`, its age in seconds, which is None before the first sample.
+        If the newest sample is more than 5 s old, its `state` is "stale", and `detail` names the
+        driver call that hangs, if one does. If the thread has ended, `state` is "error".
 
-        `xids` in the sample is always empty; `take_xids` returns the Xid events.
+        `xids` in the sample is always empty; `take_xids` returns the Xid events (the driver's
+        reports of GPU faults).
         """
         sample, age = self._background.newest()
         result = dict(sample or empty("stale", "waiting for the first sample"))
@@ -117,10 +120,10 @@ class GuardedGpus:
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
-        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
-        the Unix time. The list is empty if there are none.
+        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault, and
+        the Unix time in seconds. The list is empty if there are none.
 
-        Each event is returned only once, so only the sampler may call this. Others read the events
+        Each event is returned only once, so only the Sampler may call this. Others read the events
         in the telemetry stream.
         """
         return self._source.take_xids()

@@ -46,19 +46,20 @@ class GpuSource(Protocol):
         """Return the name of the driver call that runs now, or "" if none runs."""
 
     def sample(self) -> dict[str, Any]:
-        """Return the value of `gpus` in a telemetry record, for this moment. `pids` in it is
-        "unknown", because a GPU source does not find out which run each process belongs to, and
-        `xids` is empty, because `take_xids` returns these events.
+        """Return a sample of the GPUs for this moment, a dictionary that becomes the value of
+        `gpus` in a telemetry record. `pids` in it is "unknown", because a GPU source does not find
+        out to which run each process belongs, and `xids` is empty, because `take_xids` returns
+        these events.
 
-        It never raises because of the driver. If the driver is missing, `state` is "absent", and if
+        An error of the driver raises nothing. If the driver is missing, `state` is "absent", and if
         it fails, "error"; `detail` says why, and there are no devices.
         """
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
-        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
-        the Unix time. The list is empty if there are none. May be called from any thread, also
-        while `sample` hangs.
+        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault, and
+        the Unix time in seconds. The list is empty if there are none. This may be called from any
+        thread, also while `sample` hangs.
         """
 
     def close(self) -> None:
@@ -67,8 +68,8 @@ class GpuSource(Protocol):
 
 class XidQueue:
     """A queue of Xid events (the driver's reports of GPU faults). One thread adds the events that
-    it finds and another takes them to record them. If nobody takes them, only the newest 1,000 are
-    kept. Thread-safe.
+    it finds, and another takes them and records them. If nobody takes them, only the newest 1,000
+    are kept. It is thread-safe.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,7 @@ class XidQueue:
 
     def add(self, event: dict[str, Any]) -> None:
         """Add one event, `{"index", "xid", "t"}`: the GPU's index (or None), the number of the
-        fault and the Unix time.
+        fault, and the Unix time in seconds.
         """
         self._events.append(event)
 
@@ -87,7 +88,7 @@ class XidQueue:
 
 def empty(state: str, detail: str) -> dict[str, Any]:
     """Return a GPU sample without devices. `state` is "ok", "absent", "error" or "stale", and
-    `detail` is a text for a person that says why, or "".
+    `detail` is a text for a person that says why there are none, or "".
     """
     return {
         "state": state,
@@ -115,7 +116,9 @@ class AbsentGpus:
         return empty("absent", self._reason)
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return an empty list, because nothing can report events."""
+        """Return an empty list, because without a driver nothing reports Xid events
+        (GPU faults).
+        """
         return []
 
     def close(self) -> None:
@@ -125,12 +128,12 @@ class AbsentGpus:
 
 class RecordedGpus:
     """A GPU source that reads the GPUs from the JSON file `path`, `{"driver": str, "devices":
-    [{...}], "xids": [{"index", "xid", "t"}]}`, for tests and practice pods. The file is read again
-    whenever it has changed.
+    [{...}], "xids": [{"index", "xid", "t"}]}`. It is for tests and practice pods (simulated ones).
+    The file is read again whenever it has changed.
 
     Devices have the keys that they have in a telemetry record; a key that is missing in the file is
-    null. An Xid event is returned only if its `t`, a Unix time, is later than that of all events
-    that were returned before.
+    null. `xids` are Xid events (the driver's reports of GPU faults). One is returned only if its
+    `t`, a Unix time in seconds, is later than that of all events that were returned before.
     """
 
     call = ""
@@ -172,9 +175,9 @@ class RecordedGpus:
             )
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events that were added to the file since the last call, oldest first, as
-        `{"index", "xid", "t"}`: the GPU's index, the number of the fault and the Unix time. The
-        list is empty if there are none.
+        """Return the Xid events (the driver's reports of GPU faults) that were added to the file
+        since the last call, oldest first, as `{"index", "xid", "t"}`: the GPU's index, the number
+        of the fault, and the Unix time in seconds. The list is empty if there are none.
         """
         return self._xids.take()
 
@@ -208,11 +211,11 @@ class RecordedGpus:
 
 
 def open_gpus(scope: Scope) -> GpuSource:
-    """Return the GPU source of this pod. If the environment variable BS4_GPU_SOURCE names a file,
-    it is that file with recorded GPUs. Otherwise it is NVIDIA's library NVML, or, if the Python
-    binding for NVML is missing, a source without GPUs. `scope` is not used.
+    """Return the GPU source of this pod. If the environment variable BS4_GPU_SOURCE names a file
+    with recorded GPUs, the source reads that file. Otherwise it uses NVIDIA's library NVML, or, if
+    the Python binding for NVML is missing, it has no GPUs. `scope` is not used.
 
-    If the driver is missing now, the source for NVML searches it again later, whenever it is
+    If the driver is missing now, the source for NVML looks for it again later, whenever it is
     sampled.
     """
     if path := os.environ.get(SOURCE_VARIABLE):

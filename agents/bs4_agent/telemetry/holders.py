@@ -59,9 +59,9 @@ def _pause(look: _Look, urgent: bool, young: bool) -> float:
 
 
 class DeviceHolders:
-    """Finds the processes (holders) that have NVIDIA device nodes open, such as nvidia0 in the
-    directory `dev`, which is /dev except in tests and practice pods. Not thread-safe; ProcessTable
-    holds the lock.
+    """Finds the processes (holders) that have NVIDIA device nodes open, such as `nvidia0` in the
+    directory `dev`. That is /dev, except in tests and on practice pods (simulated ones). This
+    object is not thread-safe; ProcessTable holds a lock while it uses it.
     """
 
     def __init__(self, dev: Path) -> None:
@@ -70,9 +70,9 @@ class DeviceHolders:
         self._looks: dict[int, _Look] = {}
 
     def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
-        """Return those of `processes` that have an NVIDIA device node open, by pid. Each pid is
-        mapped to the set of the minor numbers (N of /dev/nvidiaN) of the GPUs that it has open; the
-        set is empty if it has only nvidiactl or nvidia-uvm open.
+        """Return {pid: minor numbers} for those of `processes` that have an NVIDIA device node
+        open. The minor numbers are a set with the N of each /dev/nvidiaN (a GPU) that the process
+        has open. The set is empty if it has only nvidiactl or nvidia-uvm open.
 
         To save time, the open files of most processes are read again only after 5 to 120 s. Those
         of a process whose pid is in `urgent` and that had no GPU open are read again after a
@@ -116,8 +116,8 @@ class DeviceHolders:
         return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
-        """Return how many of `processes` have open files that the agent may not see, by the last
-        `scan`. Each of them may hold a GPU without the agent knowing it.
+        """Return how many of `processes` have open files that the agent was not permitted to see at
+        the last `scan`. Each of them may hold a GPU without the agent knowing it.
         """
         return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
 

@@ -21,8 +21,8 @@ _DISKS_STALE_S = 15.0
 
 class HostSampler:
     """Makes the value of `host` in telemetry records: CPU, memory, disks and network of the
-    machine. In the first sample `cpu` and the rates in `net` are null, because they are computed
-    from two samples. It calls `paths` to learn the directories whose disks are measured.
+    machine. The function `paths` returns the directories whose disks are measured. In the first
+    sample `cpu` and the rates in `net` are null, because they are computed from two samples.
     """
 
     def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:
@@ -39,9 +39,9 @@ class HostSampler:
         )
 
     def sample(self) -> dict[str, Any]:
-        """Return the value of `host` for this moment. Sizes of memory and disks are in bytes, `cpu`
-        is in percent of all cores (0 to 100), and the rates in `net` are in bytes per second. A
-        value that is not known is None.
+        """Return the value of `host` in a telemetry record, a dictionary, for this moment. Sizes of
+        memory and disks are in bytes, `cpu` is in percent of all cores (0 to 100), and the rates in
+        `net` are in bytes per second. A value that is not known is None.
         """
         # Called here, so that only the caller's own thread ever calls it.
         self._wanted = list(self._paths())
@@ -61,7 +61,8 @@ class HostSampler:
 
     def wait_first(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds until the sizes of the disks were read for the first time,
-        so that the first record already has them. Return True if they were read.
+        so that the first record already has them. Return True if they were read, and False if the
+        time is over.
         """
         return self._disks.wait_first(timeout)
 
@@ -111,8 +112,9 @@ class HostSampler:
 
 
 def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
-    """Return how many bytes were received and how many were sent since the boot, over all network
-    interfaces but loopback. They are read from the file `path`; only tests pass another one.
+    """Return two numbers: how many bytes were received and how many were sent since the boot, over
+    all network interfaces but loopback. They are read from the file `path`; only tests pass another
+    one.
     """
     received = sent = 0
     for line in Path(path).read_text().splitlines()[2:]:
@@ -124,9 +126,9 @@ def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
 
 
 def one_per_device(paths: Sequence[Path]) -> list[Path]:
-    """Return the first of the paths on each filesystem, in their order, so that no filesystem is in
-    the result twice. The filesystem of a path that does not exist yet is that of its nearest parent
-    that exists.
+    """Return those of `paths` that are the first on their filesystem, in their order, so that no
+    filesystem is measured twice. A path that does not exist yet counts as being on the filesystem
+    of its nearest parent that exists.
     """
     found: dict[int, Path] = {}
     for path in paths:
@@ -143,12 +145,11 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
 
 
 def disk_usage(path: Path) -> dict[str, Any]:
-    """Return `{"path", "used", "total", "free", "read_only"}` of the filesystem on which `path`
-    lies or would lie. Sizes are in bytes. All but the path are None if the filesystem reports an
-    error.
+    """Return `{"path", "used", "total", "free", "read_only"}` for the filesystem on which `path` is
+    or would be. Sizes are in bytes. All but the path are None if the filesystem reports an error.
 
-    `free` is what an ordinary user may still write, so used + free is less than total if blocks are
-    reserved for root.
+    `free` is how much an ordinary user may still write, so used + free is less than total if blocks
+    are reserved for root.
     """
     for place in (path, *path.parents):
         try:

@@ -14,12 +14,12 @@ _RECORDS_A_READ = (
 
 
 class KernelLog:
-    """A reader of the kernel's log, which is the file `kmsg` in the directory `dev` (/dev except in
-    tests and practice pods). It begins with what the kernel writes from now on, or, with `past`,
-    with the oldest record that the kernel still has.
+    """A reader of the kernel's log, which is the file `kmsg` in the directory `dev` (/dev, except
+    in tests and on simulated pods). It begins with the records that the kernel writes from now on,
+    or, with `past`, with the oldest record that the kernel still has.
 
-    `state` is "visible" or "hidden". Most containers hide the log; `detail` then says why. Not
-    thread-safe.
+    `state` is "visible" or "hidden". Most containers hide the log; `detail` then says why. This
+    object is not thread-safe.
     """
 
     def __init__(self, dev: Path, *, past: bool = False) -> None:

@@ -13,22 +13,22 @@ _BUCKET_S = 10.0
 
 
 class GpuLoad:
-    """How busy each GPU is now and how busy it was on average over the last ten minutes. Call `of`
-    each time the GPUs were sampled. For the average, one value of each GPU is kept for every ten
-    seconds.
+    """Computes how busy each GPU is now and how busy it was on average over the last ten minutes.
+    Call `of` each time the GPUs were sampled. For the average, one value of each GPU is kept for
+    every ten seconds.
     """
 
     def __init__(self) -> None:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
-        """Add one sample: `devices` are the GPUs of a telemetry record that was made at second
-        `now_m` of the monotonic clock. Return a dictionary with the fields `names`, `util`, `power`
+        """Add one sample: `devices` are the GPUs of a telemetry record that was made at `now_m`, in
+        seconds of the monotonic clock. Return a dictionary with the fields `names`, `util`, `power`
         and `mean_util` of GpuFacts, each of which maps GPU indexes to values.
 
-        `util` and the ten-minute average `mean_util` are in percent, and `power` is the share of
-        the power limit, from 0 to 1. A value that is not known of a GPU is left out, and so is its
-        `mean_util` until samples cover most of ten minutes.
+        `util` is how busy the GPU is now and `mean_util` its average over ten minutes, both in
+        percent. `power` is the share of the power limit, from 0 to 1. A value that is not known of
+        a GPU is left out, and so is its `mean_util` until samples cover most of ten minutes.
         """
         facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
         for device in devices:

@@ -55,13 +55,13 @@ class _Device:
 
 
 class NvmlGpus:
-    """The GPU source that asks the driver through NVIDIA's library NVML (the Python binding
-    pynvml). Its calls may hang, so GuardedGpus runs it in a thread of its own, and only that thread
-    may call `sample`.
+    """The GPU source that reads the GPUs through NVIDIA's library NVML (the Python binding pynvml).
+    Its calls may hang, so GuardedGpus runs it in a thread of its own, and only that thread may call
+    `sample`.
 
-    `retry_s` and `lost_retry_s` are the first pauses in seconds before NVML is opened again, after
-    an error of the driver and after an error of one GPU. Each further pause is twice as long, up to
-    60 and 300 s.
+    After an error of the driver, NVML is opened again after a pause of `retry_s` seconds, and after
+    an error of one GPU after `lost_retry_s` seconds. Each further pause is twice as long, up to 60
+    and 300 seconds.
     """
 
     def __init__(self, retry_s: float = _RETRY_S, lost_retry_s: float = _LOST_RETRY_S) -> None:
@@ -91,10 +91,10 @@ class NvmlGpus:
         return watch is not None and watch.listening
 
     def sample(self) -> dict[str, Any]:
-        """Return the GPUs of this moment as the value of `gpus` in a telemetry record. If the
-        driver is missing or fails, return a sample without devices, with state "absent" or "error"
-        and the reason in `detail`; a later call tries to open the driver again. Never raises an
-        error of the driver.
+        """Return a sample of the GPUs for this moment, a dictionary that becomes the value of
+        `gpus` in a telemetry record. If the driver is missing or fails, return a sample without
+        devices, with state "absent" or "error" and the reason in `detail`; a later call tries to
+        open the driver again. An error of the driver raises nothing.
         """
         now = time.monotonic()
         if now >= self._reopen_m:
@@ -116,15 +116,15 @@ class NvmlGpus:
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
         first, and forget them. Each is `{"index", "xid", "t"}`: the GPU's index (None if the event
-        names no known GPU), the number of the fault, and the Unix time at which the agent fetched
-        it. The list is empty if there are none.
+        names no known GPU), the number of the fault, and the time at which the agent fetched it, as
+        Unix time in seconds. The list is empty if there are none.
         """
         return self._xids.take()
 
     def close(self) -> None:
         """Release the driver; a later `sample` opens it again. If the thread that waits for Xid
         events hangs in a driver call, the library NVML stays open, because closing it during that
-        call would crash the agent. Does nothing if the driver is not open.
+        call would crash the agent. Do nothing if the driver is not open.
         """
         if not self._open:
             return

@@ -19,8 +19,9 @@ OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 
 def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
-    """Return every pid that `gpus`, a GPU sample as the driver made it, lists. In a container these
-    may be pids of the host, so they need not be those of processes that the agent sees.
+    """Return every pid in `gpus`, a GPU sample as the driver made it. In a container these may be
+    pids of the host, so they need not be those of processes that the agent sees. The set is empty
+    if there are none.
     """
     return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
 
@@ -33,14 +34,16 @@ def attribute(
     monitors: Collection[int] = (),
     inner: Mapping[int, Collection[int]] | None = None,
 ) -> dict[str, Any]:
-    """Return a copy of the GPU sample `gpus` in which each process has `visible`, `run` and
-    `component`, and each device has `unaccounted`: the used bytes that no listed process has, or
-    None if that is not known. `snapshot` has the pod's processes.
+    """Find out to which run each process on a GPU belongs. Return a copy of the GPU sample `gpus`
+    in which each process has `visible`, `run` and `component`, and each device has `unaccounted`:
+    the used bytes that no listed process has, or None if that is not known. `snapshot` has the
+    pod's processes.
 
-    `holders` maps pids to the minor numbers of the GPUs that they have open (ProcessTable.holders),
-    `monitors` are those of them that only watch, and `inner` maps pids to the pids that they have
-    inside containers on this machine. `owner_of` returns the run and the component of a process, or
-    None. The result's `pids` says what the driver's pids are:
+    `holders` maps pids to the minor numbers of the GPUs that they have open (see
+    ProcessTable.holders), `monitors` are those of these pids whose processes only watch the GPUs,
+    and `inner` maps pids to the pids that the same processes have inside containers on this
+    machine. `owner_of` is a function that returns the run and the component of a process, or None.
+    The result's `pids` says what the driver's pids are:
 
     * "local": pids of this machine, or translated into them. A pid whose process has ended or is
       hidden stays listed, with `visible` False.

@@ -46,8 +46,8 @@ class Proc(NamedTuple):
     `state` is the state letter of /proc/PID/stat; a process in state Z (zombie) has ended. `cpu` is
     in percent of ONE core since the previous scan, so eight busy threads make 800; it is None at
     the first scan. `rss` is its memory in bytes. `uid` is the owner of /proc/PID: the effective
-    user, or 0 for a process that forbids inspection. `started_t` is a Unix time. `cmdline` is the
-    last command line that was not empty, so a zombie keeps its name.
+    user, or 0 for a process that forbids inspection. `started_t` is its start as Unix time in
+    seconds. `cmdline` is the last command line that was not empty, so a zombie keeps its name.
     """
 
     identity: Identity
@@ -62,15 +62,15 @@ class Proc(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Return True if the process has ended, which is so for a zombie although it is still
+        """Return True if the process has ended. That is so for a zombie, although it is still
         listed.
         """
         return self.state in ("Z", "X")
 
 
 class Snapshot(dict[int, Proc]):
-    """The processes at one moment, as a dictionary that maps each pid to its Proc. `m` is the
-    monotonic second of that moment. A snapshot is never changed after it was returned.
+    """The processes at one moment, as a dictionary that maps each pid to its Proc. `m` is that
+    moment, in seconds of the monotonic clock. A snapshot is never changed after it was returned.
     """
 
     m: float = 0.0
@@ -91,8 +91,9 @@ class Snapshot(dict[int, Proc]):
         return self.descendants_of([root])
 
     def descendants_of(self, roots: Collection[Identity]) -> list[Proc]:
-        """Return all descendants of the processes `roots`, parents before children, without the
-        processes `roots` themselves. Those of `roots` that are not in the snapshot are ignored.
+        """Return all descendants of the processes `roots`, parents before children, without these
+        processes themselves. A process of `roots` that is not in the snapshot is ignored. The list
+        is empty if there are no descendants.
         """
         by_parent: dict[int, list[Proc]] = {}
         for proc in self.values():
@@ -178,8 +179,8 @@ class _Entry:
 
 
 class ProcessTable:
-    """All processes within a scope, which is the whole machine or the processes below one root.
-    Thread-safe; every reader shares one cache.
+    """All processes within a scope, which is the whole machine or the processes below one process.
+    It is thread-safe, and all readers share one cache.
 
     It reads /proc itself, because psutil does not have the start ticks that an identity needs and
     takes about ten times as long: 77 µs a process instead of 8 (measured, 77 processes, Python
@@ -215,12 +216,12 @@ class ProcessTable:
         return self.snapshot(max_age=float("-inf"))
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
-        """Return those processes of the latest snapshot that have an NVIDIA device node in the
-        directory `dev` (by default that of the scope, usually /dev) open, by pid. Each pid is
-        mapped to the set of the minor numbers (N of /dev/nvidiaN) of the GPUs that it has open; the
-        set is empty if it has only nvidiactl or nvidia-uvm open.
+        """Return {pid: minor numbers} for those processes of the latest snapshot that have an
+        NVIDIA device node open. The minor numbers are a set with the N of each /dev/nvidiaN (a GPU)
+        that the process has open. The set is empty if it has only nvidiactl or nvidia-uvm open.
+        `dev` is the directory of the device nodes; None means that of the scope, usually /dev.
 
-        The answer is at most 5 s old for processes that hold a GPU and for those in their first
+        The result is at most 5 s old for processes that hold a GPU and for those in their first
         minute, and 30 s for others. Processes whose pid is in `urgent` are read again after a
         second.
         """
@@ -230,7 +231,7 @@ class ProcessTable:
     def monitors(self, dev: Path | None = None) -> set[int]:
         """Return the pids of the processes that have GPUs open only to watch them. These are this
         agent, and every process that does not have nvidia-uvm open while another process has. `dev`
-        is the directory of the device nodes, by default that of the scope, usually /dev.
+        is the directory of the device nodes; None means the usual one, /dev.
 
         CUDA cannot work without nvidia-uvm. nvidia-smi, nvtop and similar programs never open it
         and hold no GPU memory.
@@ -239,17 +240,18 @@ class ProcessTable:
             return self._device_holders(dev).monitors(self._latest)
 
     def unreadable(self, dev: Path | None = None) -> int:
-        """Return the number of processes of the scope whose open files the agent may not see
-        because they belong to other users. Each of them may hold a GPU without the agent knowing
-        it. `dev` is the directory of the device nodes, by default that of the scope, usually /dev.
+        """Return how many processes have open files that the agent may not see because they belong
+        to other users. Each of these processes may hold a GPU without the agent knowing it. `dev`
+        is the directory of the device nodes; None means the usual one, /dev.
         """
         with self._lock:
             return self._device_holders(dev).unreadable(self._latest)
 
     def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """Return the pids that processes have inside their containers. Each of `pids` whose process
-        lives in a container is mapped to its pids in the namespaces inside, outermost first.
-        Processes outside a container, and pids that are not in the latest snapshot, are left out.
+        """Return {pid: pids inside} for those of `pids` whose process lives in a container. The
+        pids inside are those that the process has in the namespaces of its container, outermost
+        first. Processes outside a container, and pids that are not in the latest snapshot, are left
+        out.
         """
         with self._lock:
             found = {}

@@ -30,8 +30,8 @@ _FIRST_WAIT_S = 0.3
 @dataclass(frozen=True)
 class RunMembers:
     """The processes of one attempt of a run, each as a pair (identity, component). The component is
-    the process's part in the trainer, such as "engine", or None. Processes that have ended may be
-    among them.
+    the part of the trainer to which the process belongs, such as "engine", or None if it is not
+    known. Processes that have ended may be among them.
     """
 
     run: str
@@ -44,8 +44,8 @@ class Sampler:
     writes it to the telemetry stream.
 
     The function `runs` returns the processes of the known runs, and `paths` the directories whose
-    disks are measured. The caller must close `gpus` itself; `close` ends everything else that this
-    object has started.
+    disks are measured. `gpus` samples the GPUs; the caller must close it. `close` ends everything
+    else that this object has started.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Sampler:
 
     def tick(self) -> dict[str, Any]:
         """Make one telemetry record of this moment and return it, in the form that docs/wire.md
-        describes. It is not written.
+        describes. It is not written to the telemetry stream.
         """
         runs = self._runs()
         snapshot = self._table.snapshot(_PROCESSES_S)
@@ -92,10 +92,11 @@ class Sampler:
         }
 
     def run(self, stop: threading.Event) -> None:
-        """Make and write a record every second until `stop` is set. If a record takes longer than a
-        second, the next ones that are due are left out, and the seconds do not drift.
+        """Make a record every second and write it to the telemetry stream, until `stop` is set. If
+        a record takes longer than a second, the next ones that are due are left out, and the
+        seconds do not drift.
 
-        A record that finds no room on the disk is dropped and counted in `dropped`.
+        If there is no room on the disk, a record is dropped and counted in the attribute `dropped`.
         """
         self._gpus.wait_first(_FIRST_WAIT_S)
         self._host.wait_first(_FIRST_WAIT_S)

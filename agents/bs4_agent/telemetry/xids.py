@@ -27,9 +27,9 @@ class XidWatch:
     """A thread that receives the critical Xid events (the driver's reports of GPU faults) and adds
     them to the queue `found`, until it is stopped or the driver is gone.
 
-    `handles` are the GPUs, as pairs (index, NVML handle). The `t` of an event is the Unix time at
-    which it was fetched. `listening` is True while the thread receives events of at least one GPU;
-    in containers and with vGPUs often no GPU supports them.
+    `handles` are the GPUs, as pairs (index, NVML handle). The `t` of an event is the time at which
+    it was fetched, as Unix time in seconds. `listening` is True while the thread receives events of
+    at least one GPU; in containers and with vGPUs often no GPU supports them.
     """
 
     def __init__(self, handles: Sequence[tuple[int, Any]], found: XidQueue) -> None:

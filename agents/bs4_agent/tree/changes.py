@@ -20,9 +20,9 @@ _SWAPPED = (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENOTEMPTY, errno.EPE
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of a directory tree that is no directory itself. `name` is its name in the open
-    directory `parent`, `path` its path, and `status` describes the entry itself, even if the entry
-    is a symbolic link.
+    """One file, link or other entry of a directory tree that is not a directory. `name` is its name
+    in its directory, which is open under the file descriptor `parent`. `path` is its path. `status`
+    is the result of lstat, so that for a symbolic link it describes the link itself.
     """
 
     parent: int
@@ -37,9 +37,9 @@ class Entry:
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    """Yield everything below the directory `path` that is no directory itself, sorted by name. An
-    entry's `parent` is open only until the next entry is taken. An entry that vanishes during the
-    call is left out.
+    """Yield an Entry for each file, link or other thing below the directory `path` that is not a
+    directory, sorted by name. The descriptor `parent` of an entry is open only until the next entry
+    is taken. An entry that vanishes during the call is left out.
 
     Raises Refused if a directory belongs to another user or can be written by one. Raises OSError
     if a directory cannot be read, has been replaced by a link, or is on another filesystem.
@@ -67,8 +67,9 @@ def _entries(branch: Branch) -> Iterator[Entry]:
 
 def refuse_foreign_tree(path: Path) -> None:
     """Raise Refused if `path`, its parent or a directory below it belongs to another user or can be
-    written by one. Raises OSError if a directory cannot be read, has been replaced by a link, or is
-    on another filesystem. If `path` is a file, only its parent is checked.
+    written by one. Return None otherwise. Raises OSError if a directory cannot be read, has been
+    replaced by a link, or is on another filesystem. If `path` is a file, only its parent is
+    checked.
     """
     with open_directory(path.parent, ours=path.parent) as parent:
         _look_through(Branch.top(parent, path.parent), path.name)
@@ -84,12 +85,12 @@ def _look_through(branch: Branch, name: str) -> None:
 
 
 def remove(path: Path, *, ours: Path | None = None) -> int:
-    """Delete the file or the directory tree `path` for good. Return the number of bytes that this
-    freed; files that have another hard link do not count. Nothing happens if `path` does not exist.
+    """Delete the file or the directory tree `path` for good, and return the number of bytes that
+    this freed. Files that have another hard link do not count. Return 0 if `path` does not exist.
 
-    The path must be absolute and contain no symbolic link. `ours` is a directory above it (by
-    default the one that holds `path`); no directory from there on may belong to another user or be
-    writable by one. If one does, also inside the tree, nothing is deleted and Refused is raised.
+    The path must be absolute and contain no symbolic link. `ours` is a directory above it; None
+    means the one that holds `path`. No directory from `ours` down, also inside the tree, may belong
+    to another user or be writable by one; if one does, Refused is raised and nothing is deleted.
     Raises OSError if the filesystem reports an error, or if a part of the tree is on another
     filesystem.
     """
@@ -130,7 +131,7 @@ def _remove(branch: Branch, name: str) -> int:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename `source` to `target`, and sync the directories of both to disk. Both paths must be
+    """Rename `source` to `target`, and sync the directories of both to the disk. Both paths must be
     absolute and contain no symbolic link.
 
     Raises Refused if one of the directories, or `source` itself if it is a directory, belongs to

@@ -12,12 +12,13 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def copy(source: int, directory: int, name: str) -> int | None:
-    """Copy the open file `source` to `name` in the open directory `directory`, sync the copy to
-    disk, read it back and compare. Return its size in bytes.
+    """Copy the open file `source` to `name` in the open directory `directory`, sync the copy to the
+    disk, read it back and compare. `source` and `directory` are file descriptors. Return the size
+    of the copy in bytes.
 
-    Bytes that are added to the file meanwhile are not copied. If the bytes that were copied have
-    changed meanwhile, return None, and nothing is left at `name`. `source` and `directory` are file
-    descriptors. Raises OSError if the filesystem reports an error.
+    Bytes that are added to the file during the call are not copied. If bytes that were copied have
+    changed during the call, return None; there is then no file `name`. Raises OSError if the
+    filesystem reports an error.
     """
     half = f".{name}.half"
     try:

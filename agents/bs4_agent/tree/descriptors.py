@@ -31,13 +31,14 @@ _DEEPEST = 100
 def open_directory(
     path: Path, *, ours: Path | None = None, make: int | None = None
 ) -> Iterator[int]:
-    """Yield a descriptor of the directory `path`. The path must be absolute, and none of its parts
-    may be a symbolic link.
+    """Yield a file descriptor of the directory `path`, which is closed after the `with` block. The
+    path must be absolute, and none of its parts may be a symbolic link.
 
-    `ours` is `path` or a directory above it. That directory and everything on the way from there to
-    `path` must not belong to another user or be writable by one. With `make`, directories that do
-    not exist are made with these permissions. Raises Refused if another user owns such a directory
-    or may write to it, NotADirectoryError if a part is a link or no directory, and other OSErrors.
+    `ours` is `path` or a directory above it (None: nothing is checked). That directory and
+    everything on the way from there to `path` must not belong to another user or be writable by
+    one. With `make`, directories that do not exist are made with these permissions. Raises Refused
+    if another user owns such a directory or may write to it, NotADirectoryError if a part of the
+    path is a link or no directory, and other OSErrors.
     """
     if not path.is_absolute() or ".." in path.parts:
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -56,11 +57,11 @@ def open_directory(
 
 @contextmanager
 def open_file(path: Path) -> Iterator[int]:
-    """Yield a descriptor of the regular file `path`, open for reading. The path must be absolute,
-    and no part of it may be a link.
+    """Yield a file descriptor of the regular file `path`, open for reading, which is closed after
+    the `with` block. The path must be absolute, and no part of it may be a link.
 
     Raises Refused if it is no regular file, and OSError if it cannot be opened. It is not checked
-    who owns its directory.
+    who owns the directory of the file.
     """
     with open_directory(path.parent) as parent:
         try:
@@ -78,23 +79,24 @@ def open_file(path: Path) -> Iterator[int]:
 
 
 def real(path: Path) -> Path:
-    """Return `path` with the links above its last part resolved. The last part itself may be a
-    link.
+    """Return `path` with the symbolic links above its last part resolved. If the last part itself
+    is a link, it stays one.
     """
     return path.parent.resolve() / path.name
 
 
 def at(descriptor: int, name: str = "") -> Path:
-    """Return a path by which functions that only take paths can reach the entry `name` of the open
-    directory `descriptor`, or, if `name` is "", what is open under that descriptor. The path is
-    valid as long as the descriptor is open.
+    """Return a path (below /proc/self/fd) for functions that only take paths. It leads to the entry
+    `name` of the directory that is open under the file descriptor `descriptor`, or, if `name` is
+    "", to what is open under that descriptor. The path is valid as long as the descriptor is open.
     """
     return Path(f"/proc/self/fd/{descriptor}", name)
 
 
 def refuse_foreign(descriptor: int, path: Path) -> None:
-    """Raise Refused if the open directory belongs to another user (root excepted), or if another
-    user may rename or delete what is in it. `path` names the directory in the message.
+    """Raise Refused if the directory that is open under `descriptor` belongs to another user than
+    the agent's and root, or if another user may rename or delete what is in it. Return None
+    otherwise. `path` names the directory in the message.
     """
     found = os.fstat(descriptor)
     if found.st_uid not in (os.geteuid(), 0):
@@ -136,9 +138,9 @@ def _has_others(group: int) -> bool:
 
 @dataclass(frozen=True)
 class Border:
-    """The device number and the mount id of an open directory. At a directory where one of the two
-    differs, another filesystem begins. Where the same device is mounted again (a bind mount), only
-    the mount id differs.
+    """The device number and the mount id of an open directory, by which it is found out where
+    another filesystem begins: at a directory for which one of the two differs. If the same device
+    is mounted again (a bind mount), only the mount id differs.
     """
 
     device: int
@@ -146,7 +148,9 @@ class Border:
 
     @classmethod
     def of(cls, descriptor: int) -> Border:
-        """Return the device number and the mount id of the directory with the open `descriptor`."""
+        """Return the device number and the mount id of the directory that is open under the file
+        descriptor `descriptor`.
+        """
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as lines:
             mount = next(line for line in lines if line.startswith(b"mnt_id:"))
         return cls(os.fstat(descriptor).st_dev, mount)
@@ -155,8 +159,8 @@ class Border:
 @dataclass(frozen=True)
 class Branch:
     """An open directory of a directory tree, for a walk through the tree. `path` names it in
-    messages, `border` says on which filesystem the tree is, and `depth` is how many directories of
-    the tree it lies in (0 for the top).
+    messages, and `border` says on which filesystem the tree is. `depth` is 0 for the directory at
+    the top of the tree, and larger by 1 for each level below it.
     """
 
     descriptor: int
@@ -166,16 +170,17 @@ class Branch:
 
     @classmethod
     def top(cls, descriptor: int, path: Path) -> Branch:
-        """Return the branch for the directory with the open `descriptor`. A tree begins at this
-        branch.
+        """Return the branch with which a walk through a tree begins. `descriptor` is that of the
+        open directory at the top of the tree, and `path` its path.
         """
         return cls(descriptor, path, Border.of(descriptor))
 
     @contextmanager
     def into(self, name: str) -> Iterator[Branch]:
-        """Open the directory `name` in this one and yield it as a branch. Raises Refused if it
-        belongs to another user or can be written by one, or lies too deep, and OSError if it is no
-        directory or is on another filesystem.
+        """Open the directory `name` in this one, and yield it as a branch, which is closed after
+        the `with` block. Raises Refused if that directory belongs to another user or can be written
+        by one, or lies too deep in the tree, and OSError if it is no directory or is on another
+        filesystem.
         """
         path = self.path / name
         found = os.open(name, _READ, dir_fd=self.descriptor)
@@ -193,7 +198,7 @@ class Branch:
             os.close(found)
 
     def names(self) -> list[str]:
-        """Return the names of the directory's entries, sorted."""
+        """Return the names of the entries of the directory, sorted."""
         with os.scandir(self.descriptor) as entries:
             return sorted(entry.name for entry in entries)
 

@@ -14,10 +14,10 @@ from bs4_console.configs.view import View
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule of config lint. `id` is its name (such as R31), `applies` says for which trainers it
-    is, `title` what it finds, `fails` what goes wrong in a training that breaks it, and `fix` what
-    to do. `needs` is the option of config lint without which the rule cannot be checked, or "" if
-    the config alone is enough.
+    """One rule by which the command `config lint` checks configs. `id` is its name, such as "R31";
+    `applies` says for which trainers it is; `title` says what it finds; `fails` says what goes
+    wrong in a training whose config breaks it; and `fix` says what to do. `needs` is the option of
+    `config lint` without which the rule cannot be checked, or "" if the config alone is enough.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Rule:
 
 @functools.cache
 def rules() -> dict[str, Rule]:
-    """Return all rules of config lint by their ids."""
+    """Return all rules of `config lint`, as {id: rule}."""
     with (find("configs") / "rules.toml").open("rb") as handle:
         found = {}
         for name, fields in tomllib.load(handle).items():
@@ -47,10 +47,11 @@ def finding(
     edits: tuple[Edit, ...] = (),
     level: Level | None = None,
 ) -> Finding:
-    """Return a Finding for the rule whose id is `rule`, such as "R31". `line` is the 1-based line
-    in the config, and `message` a sentence that says what is wrong there. `edits` are changes of
-    the config that are certain to repair it. With `fix` "" and `level` None, the fix and the level
-    are those of the rule. Raises KeyError if there is no such rule.
+    """Return a Finding that says that a config breaks the rule with the id `rule`, such as "R31".
+    `line` is the 1-based line in the config, and `message` a sentence that says what is wrong
+    there. `edits` are changes of the config that are certain to repair it. With `fix` "" and
+    `level` None, the fix and the level are those of the rule. Raises KeyError if there is no such
+    rule.
     """
     known = rules()[rule]
     return Finding(
@@ -64,24 +65,25 @@ def finding(
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
-    """Return a finding that says that the trainer would refuse a value. The finding's id is
-    `schema`, because no rule is about this value. `place` is the value's dotted key, `message` a
-    sentence that says what is wrong, and `fix` a sentence that says what to do.
+    """Return a finding that says that the trainer would refuse a value of the config. The finding's
+    id is `schema`, because no rule is about this value. `place` is the value's dotted key,
+    `message` a sentence that says what is wrong, and `fix` a sentence that says what to do.
     """
     return finding("schema", view.line(place), message, fix)
 
 
 def refuse_if(wrong: object, view: View, place: str, message: str, fix: str) -> Iterator[Finding]:
-    """Yield one finding with the id `schema` about the value at `place`, a dotted key, if `wrong`
-    is true, and nothing otherwise. `message` says what is wrong and `fix` what to do.
+    """If `wrong` is true, yield one finding that says that the trainer would refuse the value at
+    `place`, a dotted key of the config; its id is `schema`. If `wrong` is false, yield nothing.
+    `message` says what is wrong and `fix` what to do.
     """
     if wrong:
         yield refuse(view, place, message, fix)
 
 
 def all_of(rules: Iterable[Callable[[View], Iterator[Finding]]], view: View) -> Iterator[Finding]:
-    """Yield the findings of each function in `rules` about the config `view`, in the order of the
-    functions.
+    """Yield the findings that each function in `rules` yields about the config `view`, in the order
+    of the functions.
     """
     for rule in rules:
         yield from rule(view)

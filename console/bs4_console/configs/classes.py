@@ -19,10 +19,10 @@ _MOST, _TEXT = 200, 400
 class Refusal:
     """One error that the trainer's own config class reports about a config.
 
-    `place` has the keys and list indices that lead to the refused value. Where a value may be one
-    of several classes, the class's name as pydantic writes it stands between them. An error that
-    concerns several values has the place (). `kind` is pydantic's error type, and `message` its
-    sentence.
+    `place` has the keys and list indices that lead to the refused value. If the value may be one of
+    several classes, the name of the class as pydantic writes it stands among them. An error that
+    concerns several values has the place (). `kind` is the name of pydantic's type of error, and
+    `message` its sentence.
     """
 
     place: Path
@@ -33,8 +33,9 @@ class Refusal:
 @dataclass(frozen=True)
 class Answer:
     """What the trainer's own config class, as installed on a pod, says about a config. `name` is
-    the name of that class. `refusals` are its errors; if there are none, the class accepts the
-    config. If no class could be asked, `name` is "" and `why` is a phrase that says why.
+    the name of that class. `refusals` are the errors that it reports; if there are none, the class
+    accepts the config. If no class could be asked, `name` is "" and `why` is a phrase that says
+    why.
     """
 
     name: str
@@ -43,17 +44,18 @@ class Answer:
 
     @property
     def coverage(self) -> dict[str, str]:
-        """Return which schema judged the config, as a JSON object. `schema` is "trainer" (the
-        classes on the pod) or "shipped" (only the console's copy). `detail` is the name of the
-        class, or, for "shipped", why no class was asked.
+        """Return two texts by their keys, which say by which schema the config was judged. `schema`
+        is "trainer" (the classes on the pod) or "shipped" (only the console's copy of the schema).
+        `detail` is the name of the class, or, for "shipped", a phrase that says why no class was
+        asked.
         """
         return {"schema": "trainer" if self.name else "shipped", "detail": self.name or self.why}
 
 
 def read(part: object) -> Answer:
-    """Read the part of an agent's answer in which it says what the trainer's own config class
-    reports about a config, and return it as an Answer. If `part` does not have the expected form,
-    the Answer names no class and says why. Nothing is raised.
+    """Return an Answer with what the trainer's own config class has reported about a config. `part`
+    is the part of the agent's reply with that report. If it does not have the expected form, the
+    Answer names no class and says why. Nothing is raised.
     """
     answer = part if isinstance(part, Mapping) else {}
     name, errors = answer.get("class"), answer.get("errors")
@@ -77,11 +79,12 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """Return the findings of lint, `found`, corrected by `answer`: what the trainer's own classes
-    say about the same config, `document`. An error that only the console's copy of the schema
-    reports is dropped if the classes accept that value. A finding of a rule stays, because the rule
-    knows a failure. A refusal of the classes is added unless an error on its line explains it
-    already. If no class was asked, `found` is returned as it is.
+    """Return the findings `found` about a config, corrected by `answer`, which is what the
+    trainer's own classes say about the same config. `document` is that config. An error that only
+    the console's copy of the schema reports is dropped if the classes accept that value. A finding
+    of a rule stays, because a rule knows more than the schema. An error that the classes report is
+    added, unless another error on its line explains it already. If no class was asked, `found` is
+    returned as it is.
 
     The classes stop at the first error that concerns several values. Findings about several values
     therefore stay unless the classes accept the whole config.

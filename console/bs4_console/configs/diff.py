@@ -16,8 +16,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two configs. `key` is dotted. `before` is None if the second config
-    added the value, and `after` is None if the second config removed it.
+    """One difference between two configs. `key` is the dotted key of the value. `before` is its
+    value in the first config, or None if only the second has it. `after` is its value in the second
+    config, or None if only the first has it.
     """
 
     kind: Literal["added", "removed", "changed"]
@@ -27,7 +28,7 @@ class Change:
 
 
 def valid(file: File, follow: bool = False) -> Document:
-    """Return the config in a file, as a Document. With `follow`, the files that its key
+    """Return the config in `file`, as a Document. With `follow`, the files that the config's key
     `toml_files` names are read too; each of them replaces whole top-level tables of the config.
     Raises UsageError if a file cannot be read or is not TOML.
     """
@@ -48,7 +49,9 @@ def values(file: File) -> dict[str, Any]:
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    """Return the values in which two configs differ, sorted by key. Empty if both mean the same."""
+    """Return the values in which two configs differ, sorted by key. Return an empty list if both
+    mean the same. `before` and `after` are the values of the configs as nested tables.
+    """
     old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
@@ -66,8 +69,8 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     """Yield (path, value) for every value inside `value` that is not a table: numbers, texts, lists
-    of such values, and also empty tables. A path is a tuple of keys and list indices. It begins
-    with the argument `path`, which is the place of `value` itself in the config.
+    of such values, and also empty tables. A path is a tuple of keys and list indices. Every yielded
+    path begins with the argument `path`, which is the place of `value` itself in the config.
     """
     if isinstance(value, dict) and value:
         for key, item in value.items():

@@ -23,7 +23,7 @@ DEEPEST, LONGEST = 100, 300
 
 class BadToml(tomllib.TOMLDecodeError):
     """Raised for a text that is not TOML, that is nested too deeply, or that has a number too large
-    for a config. `line` is 1-based, and `what` says what is wrong.
+    for a config. `line` is the 1-based line of the mistake, and `what` says what is wrong.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -33,12 +33,12 @@ class BadToml(tomllib.TOMLDecodeError):
 
 @dataclass(kw_only=True)
 class Document:
-    """One TOML config that was read.
+    """One TOML config that was read from a file.
 
     `data` has its values as nested tables. `lines` maps the path of each value, a tuple of keys and
     list indices, to its 1-based line. In a config for prime-rl of January 2026, `data` also has the
-    values of the files that its key `toml_files` names. `findings` are the problems found while
-    reading, such as a text that is not TOML.
+    values of the files that its key `toml_files` names. `findings` are the problems that were found
+    while reading, such as a text that is not TOML.
     """
 
     file: File
@@ -52,10 +52,10 @@ class Document:
     """The files of `toml_files` as (path, text)."""
 
     def line(self, path: Path) -> int:
-        """Return the 1-based line at which the file writes the value at `path`, a tuple of keys and
-        list indices. If the file does not have the value, return the line of the nearest table
-        around it, or 1 if there is none. For a value from a file that `toml_files` names, return
-        the line at which that file is named.
+        """Return the 1-based line of the file at which the value at `path`, a tuple of keys and
+        list indices, is written. If the file does not have the value, return the line of the
+        nearest table around it, or 1 if there is none. For a value from a file that `toml_files`
+        names, return the line at which that file is named.
         """
         if path and isinstance(path[0], str) and path[0] in self.borrowed:
             return self.borrowed[path[0]]
@@ -65,8 +65,8 @@ class Document:
         return 1
 
     def comments(self) -> list[tuple[int, str]]:
-        """Return (1-based line, text) of every comment that has a line to itself, without its #
-        signs.
+        """Return (1-based line, text) for every comment that has a line to itself. The text is
+        without its # signs. Return an empty list if there are none.
         """
         return [
             (n, line.strip().lstrip("#").strip())
@@ -76,8 +76,8 @@ class Document:
 
 
 def read_text(file: File) -> str:
-    """Return the text of a config file, with every line end as a newline alone. Raises UsageError,
-    with what to do, if the file is missing, a directory, not a regular file, too large or not
+    """Return the text of a config file, in which every line ends with LF alone. Raises UsageError,
+    which says what to do, if the file is missing, a directory, not a regular file, too large or not
     UTF-8.
     """
     return read_raw(file).replace("\r\n", "\n")
@@ -86,8 +86,8 @@ def read_text(file: File) -> str:
 def read_raw(file: File) -> str:
     """Return the text of a config file with its line ends unchanged.
 
-    Raises UsageError, with what to do, if the file is missing, a directory, not a regular file, too
-    large or not UTF-8.
+    Raises UsageError, which says what to do, if the file is missing, a directory, not a regular
+    file, too large or not UTF-8.
     """
     try:
         status = file.stat()
@@ -124,11 +124,11 @@ def read_raw(file: File) -> str:
 
 def read_toml(file: File, follow: bool = False) -> Document:
     """Read a config file and return it as a Document. If the text is not TOML, nothing is raised:
-    the Document has no values, and its finding with the id `toml` says what is wrong. Raises
-    UsageError if the file cannot be read.
+    the Document then has no values, and a finding with the id `toml` that says what is wrong.
+    Raises UsageError if the file cannot be read.
 
-    With `follow`, the files that the key `toml_files` names are laid over the config, as prime-rl
-    of January 2026 does: such a file replaces whole top-level tables of the file that names it.
+    With `follow`, the files that the config's key `toml_files` names are read too, as prime-rl of
+    January 2026 does. Each of them replaces whole top-level tables of the file that names it.
     """
     text = read_text(file)
     try:
@@ -187,8 +187,8 @@ def _longest(text: str, sign: str) -> int:
 
 
 def broken(error: BadToml) -> Finding:
-    """Return a finding with the id `toml` that says why a text could not be read. `error` is the
-    error that `parse` raised for it.
+    """Return a finding that says why the text of a config could not be read. Its id is `toml`.
+    `error` is the error that `parse` has raised for the text.
     """
     fix = "Correct the syntax on this line."
     if "overwrite" in error.what or "twice" in error.what:

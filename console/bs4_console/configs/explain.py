@@ -50,9 +50,9 @@ _MOVED = {
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """Return a finding about `problem`, which is one value that the trainer's schema refuses or one
-    key that it ignores in the config `view`. The finding has the id of the rule that knows this
-    mistake, or `schema` if no rule does, a sentence for a person, and what to do.
+    """Return a finding about `problem`: a value in the config `view` that the trainer's schema
+    refuses, or a key that it ignores. The finding has the id of the rule that knows this mistake,
+    or `schema` if no rule does, and sentences for a person that say what is wrong and what to do.
     """
     line = view.at(problem.path)
     if problem.kind == "extra":

@@ -21,13 +21,14 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 
 def words(model: str) -> list[str]:
-    """Return the words that a model's name consists of, in lower case."""
+    """Return the words of which a model's name consists, in lower case."""
     return re.findall(r"[^-_/.\s]+", model.lower())
 
 
 def family(model: str) -> str:
-    """Return the family of a model by its name: `qwen`, `mistral` or `llama`. Return "" if the name
-    has none or two of these.
+    """Return the family to which a model belongs by its name: "qwen", "mistral" or "llama". Return
+    "" if the name has none of these, or if it does not say which one it is, as for a distilled
+    model.
     """
     name = model.lower().rsplit("/", 1)[-1]
     if "distill" in name or "hermes" in name:
@@ -41,13 +42,14 @@ def family(model: str) -> str:
 
 
 def reads_pictures(model: str) -> bool:
-    """Return True if the name of a model says that the model takes images."""
+    """Return True if the name of a model says that the model accepts images as input."""
     return any(word in _PICTURES or re.fullmatch(r"(qwen)?\d*vl", word) for word in words(model))
 
 
 def billions(model: str) -> float | None:
-    """Return the number of parameters of a model in 10^9, read from its name: 8B, 0.6B, 30B-A3B
-    (all parameters, not the active ones). Return None if the name does not say it.
+    """Return how many parameters a model has, in 10^9, by its name: 8 for a name with "8B", 0.6 for
+    "0.6B", 30 for "30B-A3B" (all parameters, not only the active ones). Return None if the name
+    does not say it.
     """
     found = re.findall(r"(?<![a-zA-Z0-9.])(\d+(?:\.\d+)?)[bB](?![a-zA-Z0-9])", model)
     return max((float(size) for size in found), default=None)
@@ -55,18 +57,18 @@ def billions(model: str) -> float | None:
 
 @functools.cache
 def rendered() -> frozenset[str]:
-    """Return the names of the models for which the current prime-rl finds a renderer (the code that
-    turns messages into tokens) by itself.
+    """Return the names of the models for which the current prime-rl has a renderer, the code that
+    turns messages into tokens.
     """
     with (find("configs") / "renderers.toml").open("rb") as handle:
         return frozenset(tomllib.load(handle)["automatic"])
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """Look the model `model` up in the console's registry of models (configs/models.toml). If the
-    registry says that training it failed, return (reason, same_trainer), else None. `same_trainer`
-    is True if it failed with the trainer `trainer`, and False if it failed only with another
-    trainer.
+    """Look the model up in the console's registry of models (configs/models.toml). If the registry
+    says that training it has failed, return (reason, same_trainer). `same_trainer` is True if it
+    has failed with the trainer `trainer`, and False if it has failed only with another one. Return
+    None if the registry says nothing of that kind.
     """
     known = models.get(model)
     if known is None or not known.blocked:

@@ -37,9 +37,10 @@ class Edit:
 class Finding:
     """One thing that is wrong with a config.
 
-    `id` is a rule's id, or `schema` (only the trainer's schema refuses the value), or `toml` or
-    `yaml` (the file cannot be read). `line` is 1-based. `fix` is a sentence that says what to do.
-    `edits` are the changes that `config fix` makes for it; empty if no change is certain.
+    `id` is the id of the rule that has found it, or "schema" (only the trainer's schema refuses the
+    value), or "toml" or "yaml" (the file cannot be read). `line` is the 1-based line in the config,
+    and `message` says what is wrong. `fix` is a sentence that says what to do. `edits` are the
+    changes that `config fix` makes for it; empty if no change is certain.
     """
 
     id: str
@@ -54,7 +55,9 @@ class Finding:
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the finding as the JSON object of `config lint --json`, without its edits."""
+        """Return the finding as a JSON object, in the form in which `config lint --json` prints it,
+        without its edits.
+        """
         return {
             "id": self.id,
             "level": self.level,
@@ -73,8 +76,8 @@ def by_line(found: Iterable[Finding]) -> list[Finding]:
 
 
 def dotted(path: Path) -> str:
-    """Return a path, which is a tuple of keys and list indices, as a person would write it, such as
-    `orchestrator.env[0].id`. A key that TOML needs in quotes gets them, and a key longer than 80
+    """Return `path`, a tuple of keys and list indices, as one text, such as
+    "orchestrator.env[0].id". A key that TOML needs in quotes gets them, and a key longer than 80
     characters is shortened.
     """
     text = ""
@@ -90,7 +93,7 @@ def dotted(path: Path) -> str:
 
 
 def path_of(place: str) -> Path:
-    """Return the path (a tuple of keys and list indices) of a dotted key, or () for ""."""
+    """Return the dotted key `place` as a path, the tuple of its parts. Return () for ""."""
     return tuple(place.split(".")) if place else ()
 
 

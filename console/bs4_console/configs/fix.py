@@ -37,8 +37,8 @@ MOST = 200
 @dataclass(frozen=True)
 class Fixed:
     """The result of fixing a config. `before` and `after` are its texts before and after the
-    changes. `made` are the findings that the changes repaired, and `left` those that lint still has
-    about the new text.
+    changes. `made` are the findings that the changes have repaired, and `left` those that lint
+    still has about the new text.
     """
 
     before: str
@@ -48,11 +48,11 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """Repair everything in a config that can be repaired with certainty, and return the new text
-    with what was done. The file is not changed. Comments and line ends stay. `trainer` is
-    "prime-rl-2026-01" or "prime-rl". `given` is what is known beside the file, such as the launch
-    command (None: nothing). `component` says which program's config it is: rl (the whole training),
-    trainer, orchestrator, inference, sft or eval.
+    """Repair everything in a config that can be repaired with certainty. Return the new text,
+    together with what was repaired and what is left. The file is not changed. Comments and line
+    ends stay. `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is what is known besides the
+    file, such as the launch command (None: nothing). `component` says for which program the config
+    is: rl (the whole training), trainer, orchestrator, inference, sft or eval.
 
     Raises NotApplicableError for verl and for a text that is not TOML, because a person must
     correct those, and UsageError if the file cannot be read.
@@ -110,9 +110,9 @@ def _amount(found: list[Finding]) -> tuple[int, int]:
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
-    """Return a TOML text in which `edits` were made. Comments stay, except those inside a value
-    that is removed. Raises KeyError or TypeError if the path of an edit does not exist or leads
-    through a value that is not a table.
+    """Make the changes `edits` in a TOML text and return the new text. Comments stay, except those
+    inside a value that is removed. Raises KeyError or TypeError if the path of an edit does not
+    exist or leads through a value that is not a table.
     """
     for edit in edits:
         if edit.op == "set":
@@ -215,9 +215,10 @@ def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
 
 
 def with_line_ends(raw: str, text: str) -> str:
-    """Return `text` with the kinds of line end (LF or CRLF) that `raw` has. `raw` is the file
-    before a change, and `text` the changed text, whose lines end with LF. A line that did not
-    change keeps its line end; a new line gets the kind that most lines of `raw` have.
+    """Return `text` with the same line ends (LF or CRLF) as the file had before a change. `raw` is
+    the file before the change, and `text` the changed text, whose lines all end with LF. A line
+    that did not change keeps its line end; a new line gets the line end that most lines of `raw`
+    have.
     """
     returns, all_lines = raw.count("\r\n"), raw.count("\n")
     if returns == 0:

@@ -23,9 +23,10 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Version:
-    """One recorded version of a config. `version` is vN, `created` its time as text, and `reason`
-    why it was made. `based_on` is the version from which it was made: NAME:vN, or vN of the same
-    config. `digest` is a hash of the values without the comments, so comments may change freely.
+    """One recorded version of a config. `version` is its number as "vN", `created` its time as
+    text, and `reason` why it was made. `based_on` is the version from which it was made: NAME:vN,
+    or vN of the same config. `digest` is a hash of the values without the comments, so comments may
+    change freely.
     """
 
     version: str
@@ -36,7 +37,7 @@ class Version:
 
 
 class History:
-    """The recorded versions of configs, which lie together in one JSON file (the registry)."""
+    """The recorded versions of configs. They lie together in one JSON file, the registry."""
 
     def __init__(self, file: File, data: dict[str, Any]) -> None:
         self.file = file
@@ -65,17 +66,17 @@ class History:
 
     @staticmethod
     def digest(data: dict[str, Any]) -> str:
-        """Return a hash of a config's values, as 16 hex digits. It does not depend on the order of
-        the keys.
+        """Return a hash of a config's values, as 16 hexadecimal digits. It does not depend on the
+        order of the keys.
         """
         text = json.dumps(data, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def key(self, config: File) -> str:
-        """Return the name of a config in the registry, under which its versions are, or would be,
-        recorded. It is the file's path relative to the registry's directory. But if nothing is
-        recorded under that path, and exactly one recorded config has the same file name, it is the
-        name of that one.
+        """Return the name under which the registry (the file of recorded versions) has the versions
+        of a config, or would have them. It is the path of the config's file relative to the
+        registry's directory. But if nothing is recorded under that path, and exactly one recorded
+        config has the same file name, it is the name of that config.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
         names = self._named(path, config.name)
@@ -92,8 +93,8 @@ class History:
         return found
 
     def versions(self, name: str) -> list[Version]:
-        """Return the recorded versions of the config that the registry has under `name`, oldest
-        first, so that the current one is last. Empty if the config is not recorded.
+        """Return the recorded versions of the config `name`, oldest first, so that the current one
+        is last. Return an empty list if the config is not recorded.
         """
         entry = self.data["configs"].get(name)
         if not isinstance(entry, dict) or not isinstance(entry.get("versions"), dict):
@@ -106,8 +107,9 @@ class History:
         return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
     def active(self, name: str) -> dict[str, str]:
-        """Return for what the config that the registry has under `name` is in use, by its
-        `active_configs`: the version, or "", by the use's name.
+        """Return {use: version} with everything for which the config `name` is in use, as the table
+        `active_configs` of the registry file says. The version is "" if the table does not name
+        one.
         """
         found = {}
         uses = self.data.get("active_configs")
@@ -118,8 +120,8 @@ class History:
         return found
 
     def has(self, parent: str, name: str) -> bool:
-        """Return True if the registry has the version `parent`, which is written NAME:vN, or vN for
-        a version of the config `name`.
+        """Return True if the registry (the file of recorded versions) has the version `parent`. It
+        is written NAME:vN, or vN for a version of the config `name`.
         """
         config, _, version = parent.rpartition(":")
         for known in self._named(config, File(config).name) if config else [name]:
@@ -162,7 +164,9 @@ class History:
         return version
 
     def write(self) -> None:
-        """Save the registry: its file is replaced in one step. The file's directory must exist."""
+        """Save the recorded versions: the registry file is replaced in one step. Raises OSError if
+        it cannot be written, for example because its directory does not exist.
+        """
         temporary = self.file.with_name(f".{self.file.name}.{os.getpid()}")
         temporary.write_text(
             json.dumps(self.data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"

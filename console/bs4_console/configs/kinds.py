@@ -29,11 +29,11 @@ _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return which program of prime-rl a config is for: "rl" (the whole training), "trainer",
+    """Return for which program of prime-rl a config is: "rl" (the whole training), "trainer",
     "orchestrator", "inference", "sft" or "eval". It is the program whose schema knows the most of
     the keys in `data`, the config's values. `generation` is the version of prime-rl:
-    "prime-rl-2026-01", or "prime-rl" for the current one. Returns None if no schema knows half of
-    the keys at the top.
+    "prime-rl-2026-01", or "prime-rl" for the current one. Return None if no schema knows half of
+    the keys at the top of the config.
 
     If several programs fit equally well, the name of `file` decides, then the names of its folders,
     then the order in the list above.
@@ -49,10 +49,10 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
-    """Return `component` if it is given. If it is None, find out from the config's keys and the
-    file's name which program the config is for, and return its name, such as "rl" or "trainer".
-    `data` has the config's values, and `generation` is "prime-rl-2026-01" or "prime-rl". Raises
-    UsageError if the config fits no program.
+    """Return for which program of prime-rl a config is, such as "rl" (the whole training) or
+    "trainer". It is `component` if that is not None. Otherwise it is found out from the config's
+    keys and the file's name. `data` has the config's values, and `generation` is the version of
+    prime-rl, "prime-rl-2026-01" or "prime-rl". Raises UsageError if the config fits no program.
     """
     found = component or component_of(data, file, generation)
     if found is None:

@@ -31,12 +31,13 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 def lint(
     file: File, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return what is wrong with a config file, as findings sorted by line (empty if nothing is).
+    """Return what is wrong with a config file, as findings sorted by line. The list is empty if
+    nothing is.
 
-    `trainer` is "prime-rl-2026-01", "prime-rl" or "verl". `given` is what is known beside the file,
-    such as the launch command (None: nothing). `component` says which program's config it is, for
-    prime-rl: rl (the whole training), trainer, orchestrator, inference, sft or eval. Raises
-    UsageError if the file cannot be read, or if the component does not exist.
+    `trainer` is "prime-rl-2026-01", "prime-rl" or "verl". `given` is what is known besides the
+    file, such as the launch command (None: nothing). `component` says, for prime-rl, for which
+    program the config is: rl (the whole training), trainer, orchestrator, inference, sft or eval.
+    Raises UsageError if the file cannot be read, or if there is no such component.
     """
     given = given or Given()
     if trainer == "verl":
@@ -50,14 +51,14 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return what is wrong with a prime-rl config that was read already, as findings sorted by line
-    (empty if nothing is). `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is what is known
-    beside the file, such as the launch command (None: nothing). `component` says which program's
-    config it is, such as "rl" for the whole training. Raises UsageError if the component does not
-    exist.
+    """Return what is wrong with a prime-rl config that was read already, as findings sorted by
+    line. The list is empty if nothing is. `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is
+    what is known besides the file, such as the launch command (None: nothing). `component` says for
+    which program the config is, such as "rl" for the whole training. Raises UsageError if there is
+    no such component.
 
-    If the config's text is not TOML, the only findings are that (with the id `toml`) and those
-    about launch commands in its comments.
+    If the config's text is not TOML, the list has only the finding that says so (with the id
+    `toml`) and findings about launch commands in its comments.
     """
     given = given or Given()
     if component not in COMPONENTS:

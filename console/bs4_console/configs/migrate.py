@@ -28,9 +28,9 @@ from bs4_console.errors import NotApplicableError
 
 @dataclass(frozen=True)
 class Left:
-    """One line in the report of a migration: a key of the old config that the new config does not
-    have or has in another form, or that a person should check. `reason` says which of these, and
-    why.
+    """One line in the report of a migration of a config to another version of prime-rl. It is about
+    a key of the old config that the new config does not have or has in another form, or that a
+    person should check. `reason` says which of these, and why.
 
     `line` is the key's 1-based line in the old config. `refuses` is True if, because of this key,
     the new config means something else than the old one and so must not be used.
@@ -71,13 +71,13 @@ class Migrated:
 
 def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     """Rewrite the config in `file` for the version `to` of prime-rl ("prime-rl-2026-01", or
-    "prime-rl" for the current one), and return the new config with what lint finds in it. The file
-    is not changed.
+    "prime-rl" for the current one), and return the new config together with what lint finds in it.
+    The file is not changed.
 
-    `component` says which program the config is for; None finds it out from the keys and the file's
-    name. Every value is in the new config or named in `left`. A value that the other version
-    refuses stays, and lint names it. Raises UsageError if the file is not TOML or fits no
-    component, and NotApplicableError for a config of evaluations.
+    `component` says for which program the config is; None means that it is found out from the keys
+    and the file's name. Every value of the old config is in the new one or named in the result's
+    `left`. A value that the other version refuses stays, and lint names it. Raises UsageError if
+    the file is not TOML or fits no program, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)
     found = chosen(source.data, file, OTHER[to], component)

@@ -16,7 +16,7 @@ from bs4_console.configs.schema import exists, homes
 
 @dataclass(frozen=True)
 class Rename:
-    """One key of a config that two versions of prime-rl name differently.
+    """One key of a config that has different names in two versions of prime-rl.
 
     `old` is the key in prime-rl of January 2026. `new` is the key in the current prime-rl, or "" if
     that has none. `moved` is True if the value itself stays as it is. `needed` is True if a config
@@ -30,9 +30,9 @@ class Rename:
     needed: bool = False
 
     def ends(self, forward: bool) -> tuple[str, str]:
-        """Return (key in the old config, key in the new config) for a migration. `forward` is True
-        for a migration from prime-rl of January 2026 to the current one, and False for the other
-        direction.
+        """Return two keys for a migration: the one in the config that is migrated, and the one in
+        the new config. `forward` is True for a migration from prime-rl of January 2026 to the
+        current one, and False for the other direction.
         """
         if forward:
             return (self.old, self.new)
@@ -227,10 +227,10 @@ OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
-    """Find out whether `path`, a key that `generation` does not know, is a key of the other version
-    of prime-rl. If it is, return a phrase that says what to write instead, else None. `generation`
-    is "prime-rl-2026-01", or "prime-rl" for the current version. A path is a tuple of keys and list
-    indices.
+    """Find out whether `path`, a key that one version of prime-rl does not know, is a key of the
+    other version. If it is, return a phrase that says what to write instead. If not, return None.
+    `generation` is the version that does not know the key: "prime-rl-2026-01", or "prime-rl" for
+    the current one. A path is a tuple of keys and list indices.
     """
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
@@ -268,9 +268,9 @@ def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
     """Suggest what a person may have meant with the key at `path`, which the schema does not know.
-    Return (sentence, key). The sentence names a similar key of the same table, or says in which
-    other table the key belongs. The key is a similar one of the same table that is nearly certain
-    to be right. Each of the two is "" if nothing fits.
+    Return two texts. The first is a sentence that names a similar key of the same table, or says in
+    which other table the key belongs. The second is a similar key of the same table that is nearly
+    certain to be the right one. Each is "" if nothing fits.
 
     `known` are the keys that the table may have. `generation` is "prime-rl-2026-01" or "prime-rl",
     and `component` the program whose schema is used, such as "rl" for the whole training.

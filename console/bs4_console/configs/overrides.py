@@ -24,10 +24,10 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """A config into which the options of the launch command were written, as the trainer does it.
-    `values` are the resulting values. `problems` are those values and keys among them that the
-    trainer's schema refuses. `unread` are findings about files that the command names and that
-    cannot be read.
+    """A config into which the options of the launch command were written, in the way in which the
+    trainer does that. `values` are the resulting values. `problems` are those of these values and
+    keys that the trainer's schema refuses. `unread` are findings about files that the command names
+    and that cannot be read.
     """
 
     values: dict[str, Any]
@@ -35,8 +35,8 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Return the problems in `before` that are still there with the launch command. `before`
-        are the schema's problems with the config file alone. A problem of the kind "ignored" (a key
+        """Return those problems in `before` that the launch command does not remove. `before` are
+        the schema's problems with the config file alone. A problem of the kind "ignored" (a key
         without effect) is always returned.
         """
         still = {(problem.kind, problem.path) for problem in self.problems}
@@ -67,7 +67,7 @@ class Overlaid:
 
 def overlay(view: View) -> Overlaid | None:
     """Return the config `view` with the options of its launch command (`Given.launch`) written into
-    it. Returns None if no launch command is given, or if the command has no option that changes the
+    it. Return None if no launch command is given, or if the command has no option that changes the
     config.
     """
     arguments = arguments_of(view.given.launch)
@@ -102,7 +102,7 @@ def overlay(view: View) -> Overlaid | None:
 
 def arguments_of(command: str) -> Arguments | None:
     """Return the arguments that follow the program's name in a launch command of prime-rl: its
-    config, the files for single components, and its options. Returns None if the command has no
+    config file, the files for single programs, and its options. Return None if the command has no
     argument that begins with -- or @, or if its quotes do not match.
     """
     try:

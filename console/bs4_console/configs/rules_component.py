@@ -21,9 +21,9 @@ Rules = Callable[[View], Iterator[Finding]]
 
 
 def check(view: View, component: str) -> Iterator[Finding]:
-    """Yield the findings of every rule about the config of a single program, which is not part of
-    the config of a whole training. `component` names the program: trainer, orchestrator, inference,
-    sft or eval.
+    """Yield the findings of every rule about a config of a single program, as opposed to the config
+    of a whole training. `component` names the program: trainer, orchestrator, inference, sft or
+    eval.
     """
     yield from all_of(_rules(january(view), component), view)
     commands = rules_launch.launches(view)
@@ -51,7 +51,7 @@ def model(view: View) -> Iterator[Finding]:
 
 def broadcast(view: View) -> Iterator[Finding]:
     """Yield a finding if a trainer's config trains a LoRA adapter and sends weights to the
-    inference server by NCCL or NIXL, which do not carry adapters. In a config for prime-rl of
+    inference server by NCCL or NIXL, which cannot send adapters. In a config for prime-rl of
     January 2026, also yield one if weights are sent by NCCL and max_async_level is not 1.
     """
     kind = view.table("trainer.weight_broadcast").get("type", "filesystem")
@@ -72,8 +72,8 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def levels(view: View) -> Iterator[Finding]:
-    """Yield a finding if the orchestrator receives weights by NCCL and its max_async_level is not
-    1. Yields nothing in benchmark mode.
+    """Yield a finding if the orchestrator gets the weights by NCCL and its max_async_level is not
+    1. Yield nothing in benchmark mode.
     """
     kind = view.table("orchestrator.weight_broadcast").get("type", "filesystem")
     place = "orchestrator.max_async_level"
@@ -88,17 +88,17 @@ def levels(view: View) -> Iterator[Finding]:
 
 def ranks(view: View) -> Iterator[Finding]:
     """Yield a finding if max_lora_rank of the inference server is higher than the highest LoRA rank
-    that vLLM serves.
+    that vLLM can serve.
     """
     place = key_of(view, "inference.max_lora_rank", "inference.vllm.max_lora_rank")
     return rules_shared.served_rank(view, place, "Lower it.")
 
 
 def eval_january(view: View) -> Iterator[Finding]:
-    """Yield findings about an evaluation config for prime-rl of January 2026: if neither the base
-    model nor checkpoints are to be evaluated; if resume_path is set without [save] stream = true;
-    and if resume_path, which names a single file, is set while there are several environments or
-    checkpoints.
+    """Yield findings about a config of an evaluation for prime-rl of January 2026. Yield one if
+    neither the base model nor checkpoints are to be evaluated, and one if resume_path is set
+    although the table [save] does not set stream = true. Yield one if resume_path, which names a
+    single file, is set although there are several environments or checkpoints.
     """
     yield from refuse_if(
         not view.has("weights_dir") and view.written("eval_base") is False,
@@ -126,9 +126,10 @@ def eval_january(view: View) -> Iterator[Finding]:
 
 
 def eval_current(view: View) -> Iterator[Finding]:
-    """Yield findings about the table [eval] of a config for the current prime-rl: a source of
-    prompts without an environment or with a name that is taken or reserved, a table without any
-    source, and limits on the number of rollouts in flight that contradict each other.
+    """Yield findings about the table [eval] of a config for the current prime-rl: for a source of
+    prompts that has no environment, or a name that another source has or that is reserved; for a
+    table without any source; and for limits on the number of rollouts in flight (being generated at
+    the same time) that contradict each other.
     """
     yield from rules_current.sources_at(view, "eval")
     if view.is_table("eval"):
@@ -136,8 +137,8 @@ def eval_current(view: View) -> Iterator[Finding]:
 
 
 def replicas(view: View) -> Iterator[Finding]:
-    """Yield a finding if weights are sent by NCCL to the inference server and its parallel.dp, the
-    number of replicas, is not 1.
+    """Yield a finding if weights are sent by NCCL to the inference server and parallel.dp, the
+    number of its replicas, is not 1.
     """
     kind = view.table("inference.weight_broadcast").get("type", "filesystem")
     if kind == "nccl" and view.number("inference.parallel.dp") != 1:
@@ -149,9 +150,9 @@ def replicas(view: View) -> Iterator[Finding]:
 
 
 def data(view: View) -> Iterator[Finding]:
-    """Yield a finding if the batch size of an SFT config (supervised fine-tuning) is not a multiple
-    of the micro batch size, and one if the lists `subsets`, `splits` and `probabilities` of its
-    data differ in length.
+    """Yield a finding if the batch size in a config of supervised fine-tuning (SFT) is not a
+    multiple of the micro batch size. Yield one if the lists `subsets`, `splits` and `probabilities`
+    of its data differ in length.
     """
     size, micro = view.number("data.batch_size"), view.number("data.micro_batch_size")
     size, micro = 128 if size is None else size, 1 if micro is None else micro
@@ -178,8 +179,9 @@ def data(view: View) -> Iterator[Finding]:
 
 
 def trace(view: View) -> Iterator[Finding]:
-    """Yield a finding if an SFT config (supervised fine-tuning) sets trace_path and max_steps is
-    not below 10, and one if the Muon optimizer is used together with CPU offload.
+    """Yield a finding if a config of supervised fine-tuning (SFT) sets trace_path (record a trace)
+    for a training of 10 steps or more. Yield one if it uses the Muon optimizer together with CPU
+    offload.
     """
     steps = view.number("max_steps")
     yield from refuse_if(
@@ -194,8 +196,9 @@ def trace(view: View) -> Iterator[Finding]:
 
 def sft_january(view: View) -> Iterator[Finding]:
     """Yield a finding for each value in a config of supervised fine-tuning (SFT) for prime-rl of
-    January 2026 that the trainer refuses because of another value, for example a seq_len that is
-    not a multiple of 256 with packing by stack.
+    January 2026 that the trainer refuses because it does not go together with another value. An
+    example is a seq_len that is not a multiple of 256 although samples are packed by the method
+    "stack".
     """
     packing = view.get("data.pack_function") or "cat"
     tokens = view.number("data.seq_len") or 128
@@ -248,10 +251,10 @@ def sft_january(view: View) -> Iterator[Finding]:
 
 
 def sft_current(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in a config of supervised fine-tuning (SFT) for the current
-    prime-rl that does not go with another: more GPUs than the node has, several nodes without
-    [slurm], [inference] without [eval]. Also yields what is wrong with the table [eval], and each
-    value of the trainer that it refuses because of another value.
+    """Yield a finding for each pair of values in a config of supervised fine-tuning (SFT) for the
+    current prime-rl that do not go together: more GPUs than the node has, several nodes without a
+    table [slurm], a table [inference] without a table [eval]. Also yield findings about the table
+    [eval], and about values of the trainer that do not go together.
     """
     train = view.number("deployment.num_train_gpus") or 1
     node = view.number("deployment.gpus_per_node") or 8

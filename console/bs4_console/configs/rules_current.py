@@ -72,16 +72,17 @@ _DIRECT = ("nccl", "nixl")
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about a config of the current prime-rl for a
-    whole training.
+    """Yield the findings of every rule in this module about the config of a whole training for the
+    current prime-rl.
     """
     return all_of(_RULES, view)
 
 
 def conflicts(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value of trainer, orchestrator or inference server that differs from
-    the same value in a shared table, and one for an output_dir that is set for the trainer or the
-    orchestrator alone. Also yields one for each shared value that one of the three would refuse.
+    """Yield a finding for each value that the config sets for the trainer, the orchestrator or the
+    inference server and that differs from the same value in a shared table. Yield one if output_dir
+    is set for the trainer or the orchestrator alone. Also yield one for each shared value that one
+    of the three programs would refuse.
     """
     for shared, targets in SHARED.items():
         for place in targets:
@@ -125,9 +126,10 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
-    """Yield findings about GPUs and nodes: more GPUs than the node or the pod has, inference GPUs
-    that are not a multiple of tensor_parallel_size, and what a deployment over several nodes needs
-    and the config lacks. Also yields those about an inference server over several nodes.
+    """Yield findings about GPUs and nodes. They are about more GPUs than the node or the pod has,
+    about inference GPUs that cannot be divided into groups of tensor_parallel_size, and about an
+    inference server over several nodes. For a deployment over several nodes, they are about values
+    that it needs and the config does not have.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -187,8 +189,9 @@ def _nodes(view: View) -> Iterator[Finding]:
 
 
 def inference_nodes(view: View) -> Iterator[Finding]:
-    """Yield a finding if the inference server is spread over several nodes without [slurm], and one
-    if it is on one node and uses the router llm-d, which is for several nodes.
+    """Yield a finding if the inference server is spread over several nodes and the config has no
+    table [slurm]. Also yield one if the server is on one node and uses the router llm-d, which is
+    for several nodes.
     """
     kind = view.get("inference.deployment.type")
     has_slurm = view.has("slurm") or view.has("inference.slurm")
@@ -209,9 +212,10 @@ def inference_nodes(view: View) -> Iterator[Finding]:
 
 
 def batching(view: View) -> Iterator[Finding]:
-    """Yield a finding if the orchestrator has both batch_size and token_batch_size, which exclude
-    each other. Also yields one for each of its limits on the number of rollouts in flight that is
-    above max_inflight, or too small for the rollouts of one prompt.
+    """Yield a finding if the orchestrator has both batch_size and token_batch_size, of which only
+    one may be set. Also yield one for each of its limits on the number of rollouts in flight (being
+    generated at the same time) that is above max_inflight, or below the number of rollouts of one
+    prompt.
     """
     yield from refuse_if(
         view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"),
@@ -254,9 +258,10 @@ def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how weights and rollouts are sent: LoRA with another way than the
-    filesystem, NCCL with less than two GPUs, quantized transfer without [inference] or the custom
-    model, and a trainer that awaits rollouts by another transport than the orchestrator uses.
+    """Yield findings about how weights and rollouts are sent: for a LoRA adapter that is not sent
+    by the filesystem; for NCCL with less than two GPUs; for a quantized transfer of weights without
+    a table [inference] or with another model implementation than "custom"; and for a trainer that
+    waits for rollouts by another transport than the one by which the orchestrator sends them.
     """
     shared = view.table("weight_broadcast").get("type")
     own = view.table("trainer.weight_broadcast").get("type", "filesystem")
@@ -308,7 +313,7 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 def adapter(view: View) -> Iterator[Finding]:
     """Yield a finding for each LoRA value (rank, alpha) of the orchestrator that differs from the
-    trainer's, and one if max_lora_rank of the inference server is higher than vLLM serves.
+    trainer's, and one if max_lora_rank of the inference server is higher than vLLM can serve.
     """
     for key in ("rank", "alpha") if view.is_table("trainer.model.lora") else ():
         place = f"orchestrator.model.lora.{key}"
@@ -337,8 +342,9 @@ def _both(view: View, shared: str, key: str) -> tuple[Any, Any]:
 
 def agreement(view: View) -> Iterator[Finding]:
     """Yield a finding for each value that must be the same for trainer, orchestrator and inference
-    server and is not: model, max_steps, chat template, checkpoints. Also yields findings about W&B:
-    an offline shared run, W&B for only one of trainer and orchestrator, or different projects.
+    server and is not: the model, max_steps, the chat template, and the settings of checkpoints.
+    Also yield findings about W&B: if a shared run is offline, if only one of trainer and
+    orchestrator uses W&B, or if both use it with different projects.
     """
     mine, asks = _both(view, "model.name", "model.name")
     if view.is_table("inference"):
@@ -380,9 +386,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def sides_with(view: View, key: str) -> list[str]:
-    """Return "trainer", "orchestrator", both or neither: the programs whose own part of the config
-    has the table `key`. The dotted key `key` is given without the program's name, for example
-    "ckpt" for "trainer.ckpt".
+    """Return those of the two programs "trainer" and "orchestrator" whose own part of the config
+    has the table `key`. The list is empty if neither has it. The dotted key `key` is given without
+    the program's name, for example "ckpt" for "trainer.ckpt".
     """
     return [side for side in SIDES if view.is_table(f"{side}.{key}")]
 
@@ -410,8 +416,8 @@ def _checkpoints(view: View) -> Iterator[Finding]:
 
 def wandb(view: View) -> Iterator[Finding]:
     """Yield a finding if the shared W&B run is set to offline, if only one of trainer and
-    orchestrator has W&B, or if both have it with different projects. If [monitors.wandb] is set for
-    both, only the first is checked.
+    orchestrator uses W&B, or if both use it with different projects. If both have a table
+    [monitors.wandb], only the first of these is checked.
     """
     yield from refuse_if(
         view.written("monitors.wandb.offline") is True,
@@ -442,8 +448,8 @@ def wandb(view: View) -> Iterator[Finding]:
 
 def resume_tables(view: View) -> Iterator[Finding]:
     """Yield a finding for each [resume] table (the shared one, the trainer's and the
-    orchestrator's) that sets both step and dir, or whose dir is not a checkpoint's step directory.
-    The tables are not compared with each other.
+    orchestrator's) that sets both step and dir, or whose dir is not the directory of a checkpoint's
+    step. The tables are not compared with each other.
     """
     for table in ("resume", "trainer.resume", "orchestrator.resume"):
         step, directory = view.written(f"{table}.step"), view.written(f"{table}.dir")
@@ -466,10 +472,10 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield a finding for each table [resume] that is wrong in itself. Also yield findings if
-    trainer and orchestrator resume differently, if the latest step is to be resumed although
-    checkpoints are saved in another directory, and if dry_run is set together with clean or resume,
-    because these delete files before the dry run ends.
+    """Yield a finding for each table [resume] that is wrong in itself. Also yield one if trainer
+    and orchestrator resume differently, and one if the latest step is to be resumed although
+    checkpoints are saved in another directory. Yield one if dry_run is set together with clean or
+    resume, because then files are deleted before the dry run ends.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")
@@ -516,18 +522,18 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
-    """Yield findings about the orchestrator's two tables of prompt sources, orchestrator.train and
-    orchestrator.eval: a source without an environment, a name that two sources have or that is
-    reserved, and an evaluation table without any source.
+    """Yield findings about the two tables with the orchestrator's sources of prompts,
+    orchestrator.train and orchestrator.eval: for a source without an environment, for a name that
+    two sources have or that is reserved, and for an evaluation table without any source.
     """
     yield from sources_at(view, "orchestrator.train")
     yield from sources_at(view, "orchestrator.eval")
 
 
 def sources_at(view: View, table: str) -> Iterator[Finding]:
-    """Yield findings about the sources of prompts in one table, a dotted key: a source without an
-    environment, a name that two sources have or that is reserved, and an evaluation table without
-    any source.
+    """Yield findings about the sources of prompts in the table with the dotted key `table`: for a
+    source without an environment, for a name that two sources have or that is reserved, and for an
+    evaluation table without any source.
     """
     place = f"{table}.source"
     seen: set[str] = set()
@@ -593,9 +599,9 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
 
 
 def algorithms(view: View) -> Iterator[Finding]:
-    """Yield findings about the algorithm tables of the orchestrator and of each of its training
-    sources: a frozen model without base_url, type "sft" without a teacher to sample from, and
-    another type with one.
+    """Yield findings about the algorithm tables (`algo`) of the orchestrator and of each of its
+    training sources: for a frozen model without base_url, for the type "sft" without a teacher to
+    sample from, and for another type that has such a teacher.
     """
     found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
     sources = ("orchestrator", "train", "source")
@@ -648,7 +654,7 @@ def _algorithm(view: View, path: Path, algo: dict[str, Any]) -> Iterator[Finding
 
 def renderer(view: View) -> Iterator[Finding]:
     """Yield a warning if the config names no renderer (the code that turns messages into tokens)
-    and prime-rl has none for the model.
+    and prime-rl has no renderer for the model.
     """
     own, asked = "orchestrator.tokenizer.name", "orchestrator.model.name"
     place = view.first("tokenizer.name", "model.name")
@@ -682,15 +688,17 @@ def variables(view: View) -> Iterator[Finding]:
 
 def trainer(view: View) -> Iterator[Finding]:
     """Yield a finding for each value in the table [trainer] of a whole training's config that the
-    trainer refuses because of another value, for example a trace without max_steps below 10.
+    trainer refuses because it does not go together with another value. An example is trace_path
+    (record a trace) in a training of 10 steps or more.
     """
     return trainer_at(view, "trainer.")
 
 
 def trainer_at(view: View, top: str) -> Iterator[Finding]:
-    """Yield a finding for each of the trainer's values that it refuses because of another value,
-    for example a trace without max_steps below 10, a scheduler that does not fit into max_steps, or
-    a setting with which a vision-language model cannot be trained.
+    """Yield a finding for each of the trainer's values that the trainer refuses because it does not
+    go together with another value. Examples are trace_path (record a trace) in a training of 10
+    steps or more, a scheduler that does not fit into max_steps, and a setting with which a
+    vision-language model cannot be trained.
 
     `top` is the prefix of the trainer's keys: "trainer." in the config of a whole training, and ""
     for sft, whose config has the same tables at its top.
@@ -813,8 +821,9 @@ def _implementation(view: View, top: str) -> Iterator[Finding]:
 
 def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
     """Yield a finding if a linear or cosine scheduler of the learning rate does not fit into
-    `steps`, the number of training steps (None: not set): warm-up and decay are longer than it, are
-    both 0, or need it to be set. `top` is the prefix of the trainer's keys, such as "trainer.".
+    `steps`, the number of training steps (None: not set). That is so if warm-up and decay together
+    are longer than `steps`, if both are 0, or if they need `steps` and it is not set. `top` is the
+    prefix of the trainer's keys, such as "trainer.".
     """
     table = view.table(top + "scheduler")
     kind, place = table.get("type"), top + "scheduler.type"
@@ -854,10 +863,10 @@ def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
 
 
 def pictures(view: View, top: str) -> Iterator[Finding]:
-    """Yield a finding for each value with which a vision-language model cannot be trained: impl
-    other than custom, dtypes other than bfloat16, context parallelism other than ulysses, LoRA with
-    an unfrozen vision encoder. Yields nothing without a [vlm] table. `top` is the prefix of the
-    trainer's keys, such as "trainer.".
+    """Yield a finding for each value with which a vision-language model cannot be trained: a model
+    implementation other than custom, dtypes other than bfloat16, context parallelism of another
+    style than ulysses, and LoRA although the vision encoder is not frozen. Yield nothing if the
+    config has no [vlm] table. `top` is the prefix of the trainer's keys, such as "trainer.".
     """
     model = top + "model."
     place = view.first(model + "vlm", "model.vlm", model + "vlm")
@@ -896,10 +905,10 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
-    """Yield findings about [inference.kv_cache_offload], which keeps a part of the KV cache in CPU
-    memory. Yield one if it has no `cpu` tier, and one for each setting that does not go with it:
-    prefix caching off, router replay, and the type Mooncake without [slurm]. Yields nothing if the
-    table is not there.
+    """Yield findings about the table [inference.kv_cache_offload], by which a part of the KV cache
+    is kept in CPU memory. Yield one if it has no `cpu` tier, and one for each setting that does not
+    go together with it: prefix caching off, router replay, and the type Mooncake without a table
+    [slurm]. Yield nothing if the config does not have the table.
     """
     place = "inference.kv_cache_offload"
     if not view.is_table(place):

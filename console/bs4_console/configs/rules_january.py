@@ -40,7 +40,8 @@ def check(view: View) -> Iterator[Finding]:
 
 def ids(view: View, place: str) -> list[int]:
     """Return the GPU numbers in the list at `place`, a dotted key of the config. If the config does
-    not set the list, the schema's default is used. Empty if the value is not a list.
+    not set the list, return those of the schema's default. Return an empty list if the value is not
+    a list.
     """
     value = view.get(place)
     if not isinstance(value, list):
@@ -49,14 +50,16 @@ def ids(view: View, place: str) -> list[int]:
 
 
 def common_gpus(view: View) -> list[int]:
-    """Return the numbers of the GPUs that the trainer and the inference server both use, sorted."""
+    """Return the numbers of the GPUs that both the trainer and the inference server use, sorted.
+    The list is empty if there are none.
+    """
     return sorted(set(ids(view, "inference_gpu_ids")) & set(ids(view, "trainer_gpu_ids")))
 
 
 def gpus(view: View) -> Iterator[Finding]:
-    """Yield findings about trainer_gpu_ids and inference_gpu_ids: a GPU that is named twice or that
-    the pod does not have, an empty list for an inference server that is to be started, and a GPU
-    that trainer and inference server share without the settings that this needs.
+    """Yield findings about trainer_gpu_ids and inference_gpu_ids: for a GPU that is named twice or
+    that the pod does not have, for an empty list if an inference server is to be started, and for a
+    GPU that trainer and inference server share without the settings that sharing needs.
     """
     serves = view.has("inference") or view.has("inference_gpu_ids")
     inference = ids(view, "inference_gpu_ids") if serves else []
@@ -91,9 +94,9 @@ def gpus(view: View) -> Iterator[Finding]:
 
 
 def shared_gpu(view: View) -> Iterator[Finding]:
-    """Yield a finding for each setting that is too large, or missing, for the trainer and the
-    inference server to fit on one GPU together (for example seq_len above 2048, or no
-    enforce_eager). The caller has to know that they share one; this is not checked here.
+    """Yield a finding for each setting that must be changed so that the trainer and the inference
+    server fit on one GPU together, for example a seq_len above 2048, or a missing enforce_eager.
+    Call this only for a config in which they share a GPU; that is not checked here.
     """
     anchor = view.line("inference_gpu_ids", "trainer_gpu_ids")
     for place, most, right in SMALL:
@@ -153,8 +156,8 @@ def _ckpt(view: View, side: str, key: str) -> Any:
 
 
 def checkpoints(view: View) -> Iterator[Finding]:
-    """Yield a finding if only one of trainer and orchestrator has a [ckpt] table, and one for
-    `interval` and `resume_step` each if trainer and orchestrator have different values.
+    """Yield a finding if only one of trainer and orchestrator has a [ckpt] table. Yield one if the
+    two have different values of `interval`, and one if they have different values of `resume_step`.
     """
     trainer, orchestrator = view.is_table("trainer.ckpt"), view.is_table("orchestrator.ckpt")
     if trainer != orchestrator and not view.is_table("ckpt"):
@@ -180,10 +183,9 @@ def _said(value: Any) -> str:
 
 
 def kinds(view: View) -> dict[str, str]:
-    """Return how weights are sent to the inference server ("filesystem" or "nccl"), as each
-    program's part of the config says. The keys of the result are "trainer", "orchestrator" and, if
-    the config has it, "inference". A shared table, if there is one, counts instead of the programs'
-    own.
+    """Return how weights are sent to the inference server: {program: way}. The programs are
+    "trainer", "orchestrator" and, if the config has it, "inference". The way is "filesystem" or
+    "nccl", as that program's part of the config says, or as a shared table says, if there is one.
     """
     rows = {}
     for side in (*SIDES, "inference") if view.has("inference") else SIDES:
@@ -193,9 +195,9 @@ def kinds(view: View) -> dict[str, str]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how weights are sent: trainer, orchestrator and inference server with
-    different ways, and, if one of them uses NCCL, LoRA, a max_async_level other than 1, and several
-    inference replicas, with which NCCL does not work.
+    """Yield a finding if trainer, orchestrator and inference server send and expect weights in
+    different ways. If one of them uses NCCL, also yield one for each setting with which NCCL does
+    not work: LoRA, a max_async_level other than 1, and several replicas of the inference server.
     """
     found = kinds(view)
     places = (
@@ -266,9 +268,9 @@ def _nccl(view: View, places: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def eager(view: View) -> Iterator[Finding]:
-    """Yield a finding if the config starts an inference server without enforce_eager = true. It may
-    then use CUDA graphs, which have crashed the vLLM of this generation. Yields nothing if the
-    server shares a GPU with the trainer, because `shared_gpu` reports it then.
+    """Yield a finding if the config starts an inference server without enforce_eager = true. The
+    server may then use CUDA graphs, which have crashed the vLLM of this version of prime-rl. Yield
+    nothing if the server shares a GPU with the trainer, because `shared_gpu` reports it then.
     """
     place = "inference.model.enforce_eager"
     if view.has("inference") and view.written(place) is not True and not common_gpus(view):
@@ -282,9 +284,9 @@ def eager(view: View) -> Iterator[Finding]:
 
 
 def cleaning(view: View) -> Iterator[Finding]:
-    """Yield a finding if the start would remove the logs and rollouts of the run that used the same
-    directory earlier: with clean = true, or if the config resumes from a step and does not set
-    `clean`, which is on by default.
+    """Yield a finding if a start with this config would remove the logs and rollouts of the run
+    that used the same directory earlier. That is so with clean = true. It is also so if the config
+    resumes from a step and does not set `clean`, which is on by default.
     """
     steps = ("ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step")
     resumes = view.has(view.first(*steps))
@@ -299,8 +301,8 @@ def cleaning(view: View) -> Iterator[Finding]:
 
 def agreement(view: View) -> Iterator[Finding]:
     """Yield a finding for each value that must be equal for trainer and orchestrator (max_steps,
-    max_async_level, model name, W&B project, bench) and is not, although no shared value at the top
-    sets it. Also yields one if orchestrator and inference server have different models.
+    max_async_level, model name, W&B project, bench) and is not, unless a shared value at the top of
+    the config sets it. Also yield one if orchestrator and inference server have different models.
     """
     is_frozen = str(view.get("trainer.model.name")).startswith("Jackmin108/")
     logs_twice = view.has("trainer.wandb") and view.has("orchestrator.wandb")
@@ -338,9 +340,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def overwritten(view: View) -> Iterator[Finding]:
-    """Yield a warning for each value of the trainer, the orchestrator or the inference server that
-    the config sets and that a different shared value at the top replaces. prime-rl says nothing
-    when it does so.
+    """Yield a warning for each value that the config sets for the trainer, the orchestrator or the
+    inference server and that prime-rl replaces by a different shared value at the top of the
+    config. prime-rl does so without a message.
     """
     for shared, own in (
         ("model.name", (*SIDES, "inference")),
@@ -366,9 +368,10 @@ def overwritten(view: View) -> Iterator[Finding]:
 
 
 def details(view: View) -> Iterator[Finding]:
-    """Yield findings about values that do not go together: inference GPUs that cannot be split into
-    groups of tp, LoRA ranks above what vLLM serves, a loss that needs a teacher and has none. Also
-    yields those about the table [trainer] and about [orchestrator.buffer].
+    """Yield findings about values that do not go together: inference GPUs that cannot be divided
+    into groups of tp, a LoRA rank above the highest that vLLM can serve, and a loss that needs a
+    teacher model although there is none. Also yield those about the table [trainer] and about the
+    table [orchestrator.buffer].
     """
     inference, tensor = ids(view, "inference_gpu_ids"), view.number("inference.parallel.tp")
     if view.has("inference") and tensor is not None:
@@ -405,9 +408,9 @@ def details(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in the table [trainer] that the trainer refuses because of
-    another value, for example a lower bound of a mask that is not below the upper bound, or context
-    parallelism without flash attention.
+    """Yield a finding for each value in the table [trainer] that the trainer refuses because it
+    does not go together with another value. Examples are a lower bound of a mask that is not below
+    the upper bound, and context parallelism without flash attention.
     """
     for kind in ("token", "geo", "sequence"):
         low, high = f"{kind}_mask_low", f"{kind}_mask_high"
@@ -435,9 +438,9 @@ def trainer(view: View) -> Iterator[Finding]:
 
 
 def buffer(view: View) -> Iterator[Finding]:
-    """Yield findings about [orchestrator.buffer]: easy_threshold not above hard_threshold,
-    env_ratios that are not one number above 0 for each environment, and skip_verification together
-    with an option that needs the rewards of verification.
+    """Yield findings about the table [orchestrator.buffer]: if easy_threshold is not above
+    hard_threshold, if env_ratios does not have one number above 0 for each environment, and if
+    skip_verification is set together with an option that needs the rewards of verification.
     """
     place = "orchestrator.buffer"
     table = view.table(place)

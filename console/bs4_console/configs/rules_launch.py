@@ -45,7 +45,7 @@ _HEADER = {
 
 @dataclass
 class Launch:
-    """One launch command, either from a comment of the config or given beside the config
+    """One launch command. It is either in a comment of the config or was given besides the config
     (`Given.launch`). `line` is its 1-based line in the config, or 1 if it was given, and `text` the
     whole command. `flags` maps each option, without its dashes, to its value ("" if it has none).
     `environment` maps each variable that the command sets to its value.
@@ -66,7 +66,8 @@ class Launch:
 
 def launches(view: View) -> list[Launch]:
     """Return the launch commands in the config's comments, with continued lines joined, and the
-    command that was given beside the config (`Given.launch`), which counts as line 1.
+    command that was given besides the config (`Given.launch`), whose line counts as 1. The list is
+    empty if there are none.
     """
     found = []
     if view.given.launch:
@@ -104,9 +105,9 @@ def _parsed(line: int, text: str) -> Launch:
 
 
 def header(view: View) -> dict[str, tuple[str, int]]:
-    """Return the values of `version`, `env_version` and `based_on` that the config's comments, or
-    its table [config], state. They are (text, 1-based line) by name; a name that is not stated is
-    missing.
+    """Return what the config's comments, or its table [config], say of `version`, `env_version` and
+    `based_on`. The result maps each of these names to (text, 1-based line). A name of which nothing
+    is said is missing.
     """
     found: dict[str, tuple[str, int]] = {}
     for line, text in view.document.comments():
@@ -123,7 +124,7 @@ def header(view: View) -> dict[str, tuple[str, int]]:
 
 def check(view: View) -> Iterator[Finding]:
     """Yield the findings of every rule in this module: about the launch commands of a config for a
-    whole training, and about what `Given` says beside the config.
+    whole training, and about what `Given` says besides the config.
     """
     commands = launches(view)
     yield from spelling(view)
@@ -138,9 +139,10 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def spelling(view: View) -> Iterator[Finding]:
-    """Yield a finding for each comment of the config, and for the launch command that was given
-    beside the config, if it has an @ without a space after it, if it names the config without an @,
-    or if it calls `prime-rl` as a command, which does not exist.
+    """Yield a finding for each comment of the config that is a launch command with a mistake in it,
+    and for the launch command that was given besides the config if it has one. The mistakes are an
+    @ without a space after it, the config's name without an @ before it, and `prime-rl` as a
+    command, which does not exist.
     """
     for line, text in [*view.document.comments(), (1, view.given.launch)]:
         if _GLUED.search(text):
@@ -152,9 +154,9 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding if neither the config nor one of the launch commands `commands` turns
-    checkpoints on. Yield one if they are on and no interval is set, and one if no limit on their
-    number (keep_last) is set.
+    """Yield a finding if neither the config nor one of the launch commands `commands` switches the
+    saving of checkpoints on. If it is on, yield one if no interval is set, and one if no limit on
+    the number of checkpoints (keep_last) is set.
     """
     own = view.is_table("trainer.ckpt") or view.is_table("orchestrator.ckpt")
     if own and view.get("bench") is True:
@@ -176,8 +178,8 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding for each launch command in `commands` that sets VLLM_USE_V1 or
-    VLLM_WORKER_MULTIPROC_METHOD to a value with which vLLM has crashed.
+    """Yield a finding for each launch command in `commands` that sets the environment variable
+    VLLM_USE_V1 or VLLM_WORKER_MULTIPROC_METHOD to a value with which vLLM has crashed.
     """
     for command in commands:
         for name, right, why in (
@@ -198,9 +200,9 @@ def stack(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def both_sides(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding for each launch command in `commands` that sets the interval or the resume
-    step of checkpoints only for the trainer or only for the orchestrator, or to different values
-    for the two.
+    """Yield a finding for each launch command in `commands` that sets the interval of checkpoints,
+    or the step to resume from, for only one of trainer and orchestrator, or differently for the
+    two.
     """
     for command in commands:
         for key in ("interval", "resume_step"):
@@ -216,7 +218,7 @@ def both_sides(commands: list[Launch]) -> Iterator[Finding]:
 
 def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
     """Yield a finding for each launch command in `commands` that makes a dry run together with
-    clean or resume, because these delete files before the dry run ends. Also yields one for each
+    clean or resume, because then files are deleted before the dry run ends. Also yield one for each
     that resumes from the latest step although the checkpoints are in another directory.
     """
     elsewhere = view.has("ckpt.output_dir") or view.has("trainer.ckpt.output_dir")
@@ -274,7 +276,7 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
     """Yield findings about the files in the run's directory (`Given.run_dir`). One is about files
     there that prevent a start without resume. The others are about the training step to resume
     from, which the config or `commands` name: its checkpoint is missing, is not complete for both
-    trainer and orchestrator, or is older than other checkpoints there. Yields nothing if the
+    trainer and orchestrator, or is older than other checkpoints there. Yield nothing if the
     directory is not given.
     """
     root = view.given.run_dir
@@ -356,10 +358,10 @@ def _resumable(
 
 
 def records(view: View) -> Iterator[Finding]:
-    """Yield a finding if the config's values, its stated version or the version on which it is
-    based differ from the file of recorded versions (`Given.registry`), and one if the environment
-    version in its header is not the installed one (`Given.env_version`). What is not given is not
-    compared.
+    """Yield a finding if the config differs from what the file of recorded versions
+    (`Given.registry`) has about it: in its values, in the version that it states, or in the version
+    on which it is based. Yield one if the environment version that its comments state is not the
+    installed one (`Given.env_version`). What is not given is not compared.
     """
     said = header(view)
     if view.given.registry is not None:
@@ -415,10 +417,10 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
 
 
 def others(view: View) -> Iterator[Finding]:
-    """Yield a finding for each environment that is not among the installed ones
-    (`Given.installed`), for an output_dir in which a run is running (`Given.running`), and for a
-    W&B or adapter name that another config (`Given.beside`) has too. Raises UsageError if one of
-    those configs is not TOML or cannot be read.
+    """Yield a finding for each environment that is not installed, by the list `Given.installed`.
+    Yield one if a run is running in the same output_dir (`Given.running`), and one for each name of
+    a W&B run or an adapter that another config (`Given.beside`) has too. Raises UsageError if one
+    of those configs is not TOML or cannot be read.
     """
     yield from _installed(view)
     output = str(view.get("output_dir"))

@@ -56,8 +56,9 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 def sequence_length(view: View) -> Iterator[Finding]:
     """Yield a finding if the shared seq_len differs from a seq_len that the trainer or the
-    orchestrator sets itself (in prime-rl of January 2026 a warning if the shared one is set at
-    all). Yield one if the trainer's sequence length is below the orchestrator's.
+    orchestrator sets itself. In a config for prime-rl of January 2026, yield a warning if the
+    shared one is set and does not differ, because it replaces the others. Also yield one if the
+    trainer's sequence length is below the orchestrator's.
     """
     disagrees = False
     if view.has("seq_len"):
@@ -105,8 +106,8 @@ def _shared_length(view: View) -> Iterator[Finding]:
 
 
 def answer_places(view: View) -> list[tuple[str, Any]]:
-    """Return (dotted key, tokens) of each limit on the length of training answers that the config
-    sets. Empty if it sets none.
+    """Return (dotted key, tokens) for each limit on the length of training answers that the config
+    sets. Return an empty list if it sets none.
     """
     place = key_of(
         view,
@@ -119,8 +120,8 @@ def answer_places(view: View) -> list[tuple[str, Any]]:
 
 
 def context(view: View) -> float | None:
-    """Return the largest number of tokens of prompt and answer that the inference server takes
-    (max_model_len). Return None if the config does not say it.
+    """Return the largest number of tokens of prompt and answer together that the inference server
+    accepts (max_model_len). Return None if the config does not say it.
     """
     place = "inference.vllm.max_model_len"
     if january(view):
@@ -131,10 +132,12 @@ def context(view: View) -> float | None:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
-    """Yield a finding for each limit on training answers that, together with the longest prompt,
-    exceeds the context of the inference server, and for each that alone exceeds the orchestrator's
-    sequence length. Where the context is not set, the server takes the model's own. Then answer and
-    prompt are compared with the sequence length, if `Given.prompt_tokens` says how long a prompt
+    """Yield a finding for each limit on the length of training answers that, together with the
+    longest prompt, is more than the inference server accepts (max_model_len). Yield one for each
+    that alone is more than the orchestrator's sequence length.
+
+    If max_model_len is not set, the server accepts what the model does. Then answer and prompt
+    together are compared with the sequence length, if `Given.prompt_tokens` says how long a prompt
     is. A length that is not known is not compared.
     """
     limit, given = context(view), view.given.prompt_tokens
@@ -190,7 +193,9 @@ def batch(view: View) -> Iterator[Finding]:
 
 
 def offload(view: View) -> Iterator[Finding]:
-    """Yield a finding if fsdp_cpu_offload (weights in CPU memory) is on together with LoRA."""
+    """Yield a finding if fsdp_cpu_offload (weights are kept in CPU memory) is on and a LoRA adapter
+    is trained.
+    """
     place = "trainer.model.fsdp_cpu_offload"
     if view.written(place) is True and view.is_table("trainer.model.lora"):
         yield finding(
@@ -202,7 +207,9 @@ def offload(view: View) -> Iterator[Finding]:
 
 
 def models(view: View) -> Iterator[tuple[str, str]]:
-    """Yield (dotted key, model name) for each key of the config that names the model."""
+    """Yield (dotted key, model name) for each key of the config whose value is the name of the
+    model.
+    """
     inference = key_of(view, "inference.model.name", "inference.vllm.model")
     for place in ("model.name", "trainer.model.name", "orchestrator.model.name", inference):
         if isinstance(view.written(place), str):
@@ -210,14 +217,14 @@ def models(view: View) -> Iterator[tuple[str, str]]:
 
 
 def first_model(view: View, otherwise: str) -> str:
-    """Return the name of the model that the config names first, or `otherwise` if it names none."""
+    """Return the first name of a model that the config has, or `otherwise` if it has none."""
     return next((name for _, name in models(view)), otherwise)
 
 
 def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
     """Yield a finding if the console's registry of models (configs/models.toml) says that training
-    the model `name` failed. The finding is on the line of the dotted key `place` of the config
-    `view`.
+    the model `name` has failed. `place` is the dotted key of the config `view` on whose line the
+    finding is.
     """
     bad = known_bad(name, view.generation)
     if bad is not None:
@@ -231,8 +238,8 @@ def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
 
 def model(view: View) -> Iterator[Finding]:
     """Yield a finding for each model name in the config if the console's registry of models says
-    that training this model failed, if the name is that of a vision-language model and there is no
-    [vlm] table, or if the name has white space in it.
+    that training this model has failed, if it is the name of a vision-language model and there is
+    no table [vlm], or if the name has white space in it.
     """
     names: dict[str, str] = {}
     for place, name in models(view):
@@ -253,10 +260,10 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
-    """Yield a finding if the tool call parser of the inference server is made for another model
-    family than that of the config's model. Also yield one if enable_auto_tool_choice is false, or
-    if it is not set in a config for prime-rl of January 2026 that uses tools: the server then
-    answers tool calls as text.
+    """Yield a finding if the inference server's parser for tool calls is made for another family of
+    models than that of the config's model. Also yield one if the server would answer tool calls as
+    plain text. That is so if enable_auto_tool_choice is false, or if it is not set in a config for
+    prime-rl of January 2026 that uses tools.
     """
     table = key_of(view, "inference.model", "inference.vllm")
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
@@ -296,8 +303,8 @@ def _uses_tools(view: View) -> bool:
 
 
 def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path of the arguments in the config, the arguments by name) for every training and
-    evaluation environment that the config lists.
+    """Yield two things for every training and evaluation environment in the config: the path in the
+    config at which its arguments are, and the arguments as {name: value}.
     """
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
@@ -350,8 +357,8 @@ def environments(view: View) -> Iterator[Finding]:
 
 
 def served_rank(view: View, place: str, fix: str) -> Iterator[Finding]:
-    """Yield a finding if the LoRA rank at `place`, a dotted key, is higher than vLLM serves. `fix`
-    is the finding's sentence about what to do.
+    """Yield a finding if the LoRA rank at `place`, a dotted key, is higher than vLLM can serve.
+    `fix` is the sentence in the finding that says what to do.
     """
     return refuse_if(
         (view.number(place) or 0) > RANKS,
@@ -377,8 +384,8 @@ def remote_code(view: View, model: str) -> Iterator[Finding]:
 
 
 def muon_offload(view: View, top: str) -> Iterator[Finding]:
-    """Yield a finding if the Muon optimizer is used with fsdp_cpu_offload. `top` is the prefix of
-    the trainer's keys: "trainer.", or "" for sft.
+    """Yield a finding if the Muon optimizer is used although fsdp_cpu_offload (weights are kept in
+    CPU memory) is on. `top` is the prefix of the trainer's keys: "trainer.", or "" for sft.
     """
     is_muon = view.table(top + "optim").get("type") == "muon"
     return refuse_if(

@@ -40,9 +40,10 @@ UNKNOWN = object()
 @dataclass
 class Job:
     """One training that a verl config or script starts. `values` has its settings by their dotted
-    key, and `lines` the 1-based line of each. `prefixes` has the "+" or "++" that stands before a
-    key in a command, by key. `environment` has (value, line) of each environment variable. `line`
-    is the line at which the job itself begins, and `is_script` is False for a YAML config.
+    key, and `lines` the 1-based line of each. `prefixes` has, by key, the "+" or "++" that stands
+    before the key in a command. `environment` has (value, line) for each environment variable, by
+    its name. `line` is the line at which the job itself begins, and `is_script` is False for a YAML
+    config.
     """
 
     line: int
@@ -59,13 +60,14 @@ class Job:
 
     def get(self, key: str) -> Any:
         """Return the value of the setting with the dotted key `key`, or None if the job does not
-        set it. The value is the object UNKNOWN if only the shell or hydra can know it.
+        set it. Return the object UNKNOWN if the value is only known to the shell or to hydra
+        (verl's config system) when the script runs.
         """
         return self.values.get(key)
 
     def number(self, key: str) -> float | None:
-        """Return the value of the setting with the dotted key `key` as a number, or None if it is
-        not set or not a number; infinity is none.
+        """Return the value of the setting with the dotted key `key` as a number. Return None if it
+        is not set, is not a number, or is infinite.
         """
         value = self.values.get(key)
         if isinstance(value, bool):
@@ -77,8 +79,8 @@ class Job:
         return number if math.isfinite(number) else None
 
     def at(self, *keys: str) -> int:
-        """Return the 1-based line of the first of `keys` that the job sets, or the line of the
-        job's start if it sets none.
+        """Return the 1-based line of the first of the dotted keys `keys` that the job sets, or the
+        line at which the job begins if it sets none.
         """
         for key in keys:
             if key in self.lines:
@@ -87,9 +89,9 @@ class Job:
 
 
 def check(file: File, given: Given) -> list[Finding]:
-    """Return what is wrong with a verl config or with a script that starts verl, as findings.
-    `given` is what is known beside the file, such as the launch command. Raises UsageError if the
-    file cannot be read.
+    """Return what is wrong with a verl config or with a script that starts verl, as findings. The
+    list is empty if nothing is. `given` is what is known besides the file, such as the launch
+    command. Raises UsageError if the file cannot be read.
     """
     text = read_text(file)
     try:
@@ -119,8 +121,9 @@ def check(file: File, given: Given) -> list[Finding]:
 
 
 def jobs(file: File, text: str, launch: str) -> list[Job]:
-    """Return the training jobs of a file with this text. The words of the command `launch` win over
-    a TOML file. Raises BadToml, yaml.YAMLError, RecursionError or TypeError if it cannot be read.
+    """Return the trainings that a file starts. `text` is the file's text. `launch` is the launch
+    command, whose words take precedence over the values in a TOML file, or "". Raises BadToml,
+    yaml.YAMLError, RecursionError or TypeError if the text cannot be read.
     """
     if file.suffix == ".toml":
         return [_toml(text, launch)]
@@ -253,8 +256,8 @@ def _known(value: Any) -> Any:
 
 
 def scripts(text: str) -> Iterator[Job]:
-    """Yield one Job for each command in a shell script that starts verl. A variable is replaced by
-    its value if the script sets it in a plain line before.
+    """Yield a Job for each command in a shell script that starts verl. `text` is the script. A
+    variable is replaced by its value if the script has set it before in a plain line NAME=value.
     """
     variables: dict[str, tuple[str, int]] = {}
     lines = text.split("\n")
@@ -359,9 +362,10 @@ def goal(job: Job) -> Iterator[Finding]:
 
 
 def resume(job: Job) -> Iterator[Finding]:
-    """Yield a finding if trainer.resume_mode, which decides whether a start goes on from a
-    checkpoint, is not one of verl's modes, or if it is "resume_path" and trainer.resume_from_path
-    is not set. Yields nothing if the mode is not set or only the shell can know it.
+    """Yield a finding if trainer.resume_mode, which decides whether a start resumes from a
+    checkpoint, is not one of verl's modes. Yield one if it is "resume_path" and
+    trainer.resume_from_path is not set. Yield nothing if the mode is not set, or if it is only
+    known to the shell when the script runs.
     """
     mode = job.get("trainer.resume_mode")
     if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
@@ -381,10 +385,10 @@ def resume(job: Job) -> Iterator[Finding]:
 
 
 def memory(job: Job) -> Iterator[Finding]:
-    """Yield a finding for each setting that is known to exceed the memory of one GPU: too many
-    samples (rollout.n) for the length of answers, gpu_memory_utilization above 0.65,
-    max_num_batched_tokens above 16384. Yields nothing for a job that has several GPUs or whose
-    number of GPUs only the shell can know.
+    """Yield a finding for each setting that is known to need more than the memory of one GPU: too
+    many samples (rollout.n) for the length of answers, gpu_memory_utilization above 0.65,
+    max_num_batched_tokens above 16384. Yield nothing for a job that has several GPUs, or whose
+    number of GPUs is only known to the shell when the script runs.
     """
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
     if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
@@ -416,9 +420,9 @@ def memory(job: Job) -> Iterator[Finding]:
 
 
 def lora(job: Job) -> Iterator[Finding]:
-    """Yield a finding for each setting that does not go with LoRA: a strategy of the actor other
-    than fsdp and fsdp2, a rollout engine other than vllm, load_format other than safetensors,
-    use_shm not true. Yields nothing if the job trains no adapter.
+    """Yield a finding for each setting that does not go together with LoRA: a strategy of the actor
+    other than fsdp and fsdp2, a rollout engine other than vllm, load_format other than safetensors,
+    use_shm not true. Yield nothing if the job trains no LoRA adapter.
     """
     model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
     switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
@@ -447,8 +451,9 @@ def lora(job: Job) -> Iterator[Finding]:
 
 
 def prefixes(job: Job) -> Iterator[Finding]:
-    """Yield a finding for each setting whose key has "adapter" in it and stands without a + in the
-    command. verl's own config lacks such keys, and hydra accepts a new key only with a + before it.
+    """Yield a finding for each setting whose key has "adapter" in it and has no + before it in the
+    command. verl's own config does not have such keys, and hydra, which reads the command, accepts
+    a new key only with a + before it.
     """
     for key, prefix in job.prefixes.items():
         if not prefix and any("adapter" in part for part in key.split(".")):
@@ -459,7 +464,7 @@ def prefixes(job: Job) -> Iterator[Finding]:
 
 def saving(job: Job) -> Iterator[Finding]:
     """Yield a finding if the job saves no checkpoints (trainer.save_freq is missing or not above
-    0), and one if it deletes no old ones (no limit on their number is set).
+    0). Yield one if it never deletes old ones, because no limit on their number is set.
     """
     often = "trainer.save_freq"
     kept = "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep"
@@ -481,9 +486,10 @@ def saving(job: Job) -> Iterator[Finding]:
 
 
 def paths(job: Job) -> Iterator[Finding]:
-    """Yield a finding if trainer.default_local_dir is not set or not absolute, if hydra.run.dir is
-    set to a fixed directory, which every attempt then shares, and if the file logger's
-    VERL_FILE_LOGGER_PATH is fixed, or missing in a script that uses that logger.
+    """Yield a finding if trainer.default_local_dir is not set or not absolute. Yield one if
+    hydra.run.dir is set to a fixed directory, because every attempt then writes into it. Yield one
+    if VERL_FILE_LOGGER_PATH, the path of the file logger, is fixed, or is missing in a script that
+    uses that logger.
     """
     place = "trainer.default_local_dir"
     directory = job.get(place)
@@ -518,9 +524,10 @@ def paths(job: Job) -> Iterator[Finding]:
 
 
 def engines(job: Job) -> Iterator[Finding]:
-    """Yield a finding if the GPUs of the job cannot be divided among rollout engines: one engine
-    takes tensor_model_parallel_size (2 if it is not set), times data and pipeline parallel size.
-    Yields nothing for SFT, and if the number of GPUs is not set or only the shell can know it.
+    """Yield a finding if the GPUs of the job cannot be divided among rollout engines. One engine
+    takes tensor_model_parallel_size GPUs (2 if it is not set), times data and pipeline parallel
+    size. Yield nothing for SFT, or if the number of GPUs is not set or is only known to the shell
+    when the script runs.
     """
     place = "actor_rollout_ref.rollout.tensor_model_parallel_size"
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
@@ -541,7 +548,7 @@ def engines(job: Job) -> Iterator[Finding]:
 
 def context(job: Job) -> Iterator[Finding]:
     """Yield a finding if the longest prompt and the longest answer, in tokens, together exceed
-    max_model_len. Yields nothing if one of the three is not set.
+    max_model_len. Yield nothing if one of the three is not set.
     """
     limit = job.number("actor_rollout_ref.rollout.max_model_len")
     prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
@@ -556,9 +563,10 @@ def context(job: Job) -> Iterator[Finding]:
 
 
 def model(job: Job) -> Iterator[Finding]:
-    """Yield a finding if the console's registry of models says that training the job's model fails
-    (an error if with verl, a warning if with another trainer), or a warning if the model's name
-    says that it is a vision-language model. Yields nothing for a model given as a path.
+    """Yield a finding if the console's registry of models says that training the job's model fails:
+    an error if it fails with verl, and a warning if with another trainer. Yield a warning if the
+    model's name says that it is a vision-language model. Yield nothing for a model that is given as
+    a path.
     """
     place = "actor_rollout_ref.model.path"
     for key in ("model.path", "model.partial_pretrain", place):

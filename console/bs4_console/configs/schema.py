@@ -86,12 +86,12 @@ _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 @dataclass(frozen=True)
 class Problem:
-    """One value that the trainer's schema refuses, or one key that it ignores.
+    """One value in a config that the trainer's schema refuses, or one key that it ignores.
 
-    `kind` says what is wrong ("type", "bound", "missing", "extra" for a key that is refused,
-    "ignored" for a key without effect, and others). `path` says where, `value` is the value, and
-    `wanted` says in words what would be right. For "extra" and "ignored", `known` are the keys that
-    the table may have.
+    `kind` says what is wrong: "type", "bound", "missing", "extra" (a key that is refused),
+    "ignored" (a key without effect), and others. `path` is the place of the value, a tuple of keys
+    and list indices; `value` is the value, and `wanted` says in words what would be right. For
+    "extra" and "ignored", `known` are the keys that the table may have.
     """
 
     kind: Kind
@@ -103,10 +103,10 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """Return the JSON schema of one program of prime-rl. `generation` is the version:
+    """Return the JSON schema of the config of one program of prime-rl. `generation` is the version:
     "prime-rl-2026-01", or "prime-rl" for the current one. `component` is the program: rl (the whole
-    training), trainer, orchestrator, inference, sft or eval. The schema was printed by the
-    trainer's own class, and has no titles and descriptions.
+    training), trainer, orchestrator, inference, sft or eval. The schema is the one that the
+    trainer's own class has printed, without titles and descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
     file = find("configs") / "schemas" / f"{name}.json"
@@ -115,9 +115,9 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 
 def prefix_of(component: str) -> Path:
-    """Return the path at which the config of a whole training has the part for the program
-    `component`, such as ("trainer",). Return () for rl, which is the whole training, and for sft
-    and eval, which are not part of another config.
+    """Return the path, such as ("trainer",), at which the config of a whole training has the part
+    for the program `component`. Return () for rl, which is the whole training, and for sft and
+    eval, which are not part of another config.
     """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)
@@ -125,11 +125,12 @@ def prefix_of(component: str) -> Path:
 
 
 class Checker:
-    """Checks configs against the schema of one program (`component`, such as "rl" for the whole
+    """Checks configs by the schema of one program (`component`, such as "rl" for the whole
     training) in one version of prime-rl (`generation`: "prime-rl-2026-01" or "prime-rl").
 
-    For trainer, orchestrator and inference, the paths of the problems are those in the config of a
-    whole training, such as ("trainer", "model", "name").
+    If the program is the trainer, the orchestrator or the inference server, the paths of the
+    problems are nevertheless those in the config of a whole training, such as ("trainer", "model",
+    "name").
     """
 
     def __init__(self, generation: str, component: str = "rl") -> None:
@@ -138,9 +139,9 @@ class Checker:
         self.problems: list[Problem] = []
 
     def check(self, data: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        """Return (values, problems) of a config: its values converted as the trainer converts them,
-        and what the trainer would refuse or ignore. No problem means that the schema accepts the
-        config.
+        """Return (values, problems) for a config. The values are those of the config, converted as
+        the trainer converts them. The problems are what the trainer would refuse or ignore; the
+        list is empty if it accepts everything.
         """
         self.problems = []
         name = _PARTS[self.generation].get(self.component, "")
@@ -301,8 +302,9 @@ class Checker:
 
 
 def convert(kind: str, value: Any) -> tuple[Any, bool]:
-    """Return (converted value, True) if pydantic accepts a value as `kind`, else (a value of no
-    use, False). `kind` is `integer`, `number`, `boolean` or `string`.
+    """Convert `value` to `kind`, which is "integer", "number", "boolean" or "string", as pydantic
+    does it. Return (converted value, True) if pydantic accepts it. Return (some value, False) if it
+    does not.
     """
     return _CONVERTERS[kind](value)
 
@@ -370,7 +372,7 @@ def _same_type(schema: Schema, value: Any) -> bool:
 
 
 def in_words(schema: Schema) -> str:
-    """Return the type that a schema asks for, in words, such as "a whole number"."""
+    """Return in words, such as "a whole number", which type of value `schema` asks for."""
     if "const" in schema:
         return f'"{schema["const"]}"'
     return _WORDS.get(schema.get("type", ""), "another value")
@@ -378,9 +380,9 @@ def in_words(schema: Schema) -> str:
 
 @functools.cache
 def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
-    """Return the keys that each table of a config may have according to the schema, by the table's
-    path (a tuple of names without list indices). `generation` is "prime-rl-2026-01" or "prime-rl",
-    and `component` the program, such as "rl" for the whole training.
+    """Return {path: keys} with the keys that each table of a config may have by the schema. A path
+    is a tuple of names without list indices. `generation` is "prime-rl-2026-01" or "prime-rl", and
+    `component` the program, such as "rl" for the whole training.
     """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
@@ -412,8 +414,8 @@ def exists(generation: str, path: Path, component: str = "rl") -> bool:
 
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
-    """Yield the dotted name of each table in which the schema has the key `key`, the outermost
-    tables first. `generation` is "prime-rl-2026-01" or "prime-rl", and `component` the program,
+    """Yield the dotted name of each table in which the schema has the key `key`, beginning with the
+    outermost tables. `generation` is "prime-rl-2026-01" or "prime-rl", and `component` the program,
     such as "rl" for the whole training.
     """
     known = tables(generation, component)
@@ -441,10 +443,10 @@ def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """Return what the schema would have against `value` if it stood at the key `names` (the names
-    of the tables and of the key). Empty if the schema accepts it. In the config, the value stands
-    at `path`, for example in a shared table, and the problems name that path. `generation` is
-    "prime-rl-2026-01" or "prime-rl".
+    """Return the problems that the schema would have with `value` if it were the value of the key
+    `names`, the names of the tables around the key and of the key itself. Return an empty list if
+    the schema accepts it. In the config, the value is at `path`, for example in a shared table, and
+    the problems name that path. `generation` is "prime-rl-2026-01" or "prime-rl".
     """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)

@@ -52,8 +52,8 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout."
 
 @dataclass(frozen=True)
 class Part:
-    """One use of GPU memory, such as the weights: its size in GiB, and a text that says how that
-    size was computed.
+    """One use of GPU memory, such as the weights of the model: its size in GiB, and a text that
+    says how that size was computed.
     """
 
     name: str
@@ -89,8 +89,9 @@ class Side:
 @dataclass
 class Estimate:
     """The GPU memory that a config needs. `sides` has one Side for the trainer, one for the
-    inference server if there is one, and a third for both together if they share a GPU. `billions`
-    is the number of the model's parameters in 10^9, and `notes` are sentences for a person.
+    inference server if there is one, and one for both together if they share a GPU. For verl it has
+    one for each phase. `billions` is the number of the model's parameters in 10^9, and `notes` are
+    sentences for a person.
     """
 
     billions: float
@@ -103,8 +104,8 @@ class Estimate:
         return all(side.fits for side in self.sides)
 
     def lines(self, gpu_gib: float) -> list[str]:
-        """Return the estimate as lines for a person: each part of the memory with how it was
-        computed, and then the notes. `gpu_gib` is the memory of one GPU in GiB.
+        """Return the estimate as lines of text for a person: each part of the memory with how it
+        was computed, and then the notes. `gpu_gib` is the memory of one GPU in GiB.
         """
         told = []
         for side in self.sides:
@@ -118,8 +119,8 @@ class Estimate:
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the estimate as the JSON object of `config estimate --json`, with all sizes in
-        GiB.
+        """Return the estimate as a JSON object, in the form in which `config estimate --json`
+        prints it. All sizes are in GiB.
         """
         sides = []
         for side in self.sides:
@@ -128,12 +129,13 @@ class Estimate:
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return an estimate of the GPU memory that a config file needs.
+    """Return an estimate of the GPU memory that the training with a config file needs.
 
-    `trainer` is its id, such as "prime-rl". `gpu_gib` is the memory of one GPU in GiB. `size` is
-    the number of the model's parameters in 10^9; None reads it from the model's name. Raises
-    UsageError if the file cannot be read or is not TOML, or if the size is not known, and
-    NotApplicableError for what is not estimated of verl: an SFT, or Megatron.
+    `trainer` is the id of the trainer, such as "prime-rl". `gpu_gib` is the memory of one GPU in
+    GiB. `size` is the number of the model's parameters in 10^9; None means that it is read from the
+    model's name. Raises UsageError if the file cannot be read or is not TOML, or if the size is not
+    known. Raises NotApplicableError for two kinds of verl trainings that cannot be estimated:
+    supervised fine-tuning (SFT), and trainings with Megatron.
     """
     if trainer == "verl":
         try:
@@ -149,9 +151,10 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return an estimate of the GPU memory that a config, already read, needs. `gpu_gib` is the
-    memory of one GPU in GiB. `size` is the number of the model's parameters in 10^9; None reads it
-    from the model's name. Raises UsageError if the size is not known or `gpu_gib` is not above 0.
+    """Return an estimate of the GPU memory that the training with a config needs that was read
+    already. `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's
+    parameters in 10^9; None means that it is read from the model's name. Raises UsageError if the
+    size is not known or `gpu_gib` is not above 0.
     """
     parameters = _parameters(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
     trainers, servers, shared = _gpus(view)
@@ -272,10 +275,13 @@ def _moments(size: float, gpus: int, rank: float) -> Part:
 
 
 def checkpoint_bytes(view: View) -> tuple[float, str]:
-    """Return (bytes on disk for each parameter of the model, of what they are) of one checkpoint.
+    """Return how large one checkpoint of a training with this config is. The result is a pair: how
+    many bytes on the disk it has for each parameter of the model, and a phrase that says what these
+    bytes are, such as "weights and optimizer".
 
-    The trainer saves its weights, and without an adapter two moments of Adam for each of them.
-    prime-rl of January 2026 writes the weights in 16 bits too, to `weights/step_N`.
+    If an adapter is trained, the trainer saves only the weights. Otherwise it also saves the state
+    of the Adam optimizer, which has two numbers for each weight. prime-rl of January 2026 writes
+    the weights a second time, in 16 bits, to the directory `weights/step_N`.
     """
     width, of = 4.0, "weights"
     if view.get("trainer.model.optimization_dtype") == "bfloat16":
@@ -378,11 +384,12 @@ def _served(size: float, tensor: int, tokens: float) -> list[Part]:
 class Wish:
     """What a person wants of a new config.
 
-    `gpus` is the number of GPUs and `gpu_gib` the memory of each in GiB. `billions` is the number
-    of the model's parameters in 10^9; None reads it from the model's name. `env` is the environment
-    to train on, and `env_args` are its own settings, each as a name and a value in TOML. `answer`
-    is the most tokens of an answer; None takes what suits the GPUs. With `lora` an adapter is
-    trained in place of all weights.
+    `trainer` is the id of the trainer. `gpus` is the number of GPUs and `gpu_gib` the memory of
+    each in GiB. `billions` is the number of the model's parameters in 10^9; None means that it is
+    read from the model's name. `env` is the environment to train on, and `env_args` are its own
+    settings, each as a name and a value in TOML. `answer` is the largest number of tokens of an
+    answer; None means a number that suits the GPUs. With `lora` an adapter is trained, else all
+    weights.
     """
 
     trainer: str
@@ -399,7 +406,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
-    """A new config: its text, the reasons for its numbers, and what lint finds in it."""
+    """A new config: its text, sentences with the reasons for its numbers, and the findings that
+    `config lint` has about it.
+    """
 
     text: str
     reasons: list[str]
@@ -407,11 +416,11 @@ class Made:
 
 
 def new(wish: Wish) -> Made:
-    """Return a new config, with the reasons for its numbers, that fits on the GPUs according to the
-    estimate. No file is written.
+    """Return a new config that, according to the estimate of its GPU memory, fits on the GPUs, with
+    the reasons for its numbers. No file is written.
 
     Raises NotApplicableError if no config fits, or if a single GPU is wanted for the current
-    prime-rl, which needs more. Raises UsageError if the model's size is not known.
+    prime-rl, which needs more. Raises UsageError if the size of the model is not known.
     """
     size = wish.billions if wish.billions is not None else billions(wish.model)
     if size is None:
@@ -443,8 +452,9 @@ def new(wish: Wish) -> Made:
 
 
 def argument(text: str) -> tuple[str, str]:
-    """Return the name and the value in TOML of a setting of an environment, from `NAME=VALUE`. A
-    value that is not TOML is a text. Raises UsageError for a name that no setting can have.
+    """Return the name and the value of a setting of an environment from `text`, which a person has
+    typed as `NAME=VALUE`. The returned value is TOML; a value that is not TOML becomes a text in
+    quotes. Raises UsageError for a name that no setting can have.
     """
     name, equals, value = text.partition("=")
     if not equals or _NAME.fullmatch(name) is None or name == "id":

@@ -173,7 +173,7 @@ class _Scanner:
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Return the 1-based line of each path in a TOML text. A path is a tuple of keys and list
+    """Return {path: 1-based line} for everything in a TOML text. A path is a tuple of keys and list
     indices. Its line is that of the key, of the header of the table, or of the entry of the list.
     """
     return _Scanner(text).scan()

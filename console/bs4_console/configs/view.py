@@ -18,15 +18,15 @@ USUAL_PROMPT = 1500
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known beside a config when lint checks it. By default nothing is, and the config
+    """What is known besides a config when lint checks it. By default nothing is, and the config
     alone is judged.
 
     `launch` is the launch command. `gpus` is the pod's number of GPUs, and `prompt_tokens` the
-    longest prompt's length in tokens. `run_dir` is the run's directory and `registry` the file of
+    longest prompt's length in tokens. `run_dir` is the run's directory, and `registry` the file of
     recorded config versions. `env_version` is the installed version of the environment, and
     `installed` are the names of all installed environments. `running` are the output directories of
-    runs that are running now. `beside` are other config files, whose W&B and adapter names must
-    differ from those of this one.
+    runs that are running now. `beside` are other config files, whose names of W&B runs and adapters
+    must differ from those of this config.
     """
 
     launch: str = ""
@@ -61,7 +61,9 @@ class View:
         return below(self.data, path_of(dotted))
 
     def has(self, dotted: str) -> bool:
-        """Return True if the config sets the dotted key."""
+        """Return True if the config itself sets the dotted key. A default of the schema does not
+        count.
+        """
         return self.written(dotted) is not None
 
     def is_table(self, dotted: str) -> bool:
@@ -78,8 +80,8 @@ class View:
         return places[-1]
 
     def get(self, dotted: str) -> Any:
-        """Return the value that the config sets at a dotted key, or the schema's default if it does
-        not.
+        """Return the value that the config sets at a dotted key. If it does not set it, return the
+        schema's default, or None if there is none.
         """
         value = self.written(dotted)
         if value is None:
@@ -98,7 +100,7 @@ class View:
 
     def line(self, *places: str) -> int:
         """Return the 1-based line of the first of the dotted keys `places` that the config sets. If
-        it sets none, return the line of the nearest table around the first one.
+        it sets none of them, return the line of the nearest table around the first one.
         """
         return self.at(path_of(self.first(*places, places[0])))
 
@@ -120,8 +122,8 @@ class View:
         return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
-        """Return the tables in the list that the config has at a dotted key. Empty if there is no
-        list.
+        """Return the tables in the list that the config has at a dotted key. Return an empty list
+        if there is no list.
         """
         return tables_in(self.written(dotted))
 
@@ -132,7 +134,9 @@ def table_in(value: Any) -> dict[str, Any]:
 
 
 def tables_in(value: Any) -> list[dict[str, Any]]:
-    """Return the entries of the list `value` that are tables. Empty if `value` is not a list."""
+    """Return those entries of the list `value` that are tables. Return an empty list if `value` is
+    not a list.
+    """
     if not isinstance(value, list):
         return []
     return [item for item in value if isinstance(item, dict)]

@@ -18,7 +18,9 @@ _NAME = re.compile(r"[\w.]+")
 
 
 def catalog() -> list[Entry]:
-    """Return all entries. Raises ConsoleError if the documentation is not installed."""
+    """Return all entries of the documentation: pages, failures, commands, keys, words, rules and
+    parameters. Raises ConsoleError if the documentation is not installed.
+    """
     found = list(entries(pages()))
     known = rules()
     for rule in known.values():
@@ -92,14 +94,19 @@ def _said(settings: tuple[Parameter, ...], about: list[Rule]) -> Iterator[str]:
 
 
 def whose(setting: Parameter) -> str:
-    """Return the trainer that has a parameter, with the component if that is not the whole."""
+    """Return the name of the trainer that has the parameter `setting`. If the parameter is not one
+    of a whole training (rl), the name of the program follows, as in "prime-rl sft".
+    """
     if setting.component == "rl":
         return setting.trainer
     return f"{setting.trainer} {setting.component}"
 
 
 def described(setting: Parameter) -> str:
-    """Return the type and the default of a parameter in words. What no schema says is unknown."""
+    """Return a sentence with the type and the default of the parameter `setting`, and when it
+    exists. If no schema describes the parameter, the sentence says that these are unknown, and
+    which values the shipped configs set.
+    """
     if setting.set_by:
         values: dict[str, str] = {}
         for file, value in setting.set_by:

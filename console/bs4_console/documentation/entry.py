@@ -23,10 +23,10 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One thing that the documentation says something about.
+    """One thing about which the documentation says something, such as a command or a failure.
 
-    `names` are the names by which it can be asked for; the first one is shown and belongs to no
-    other entry. `title` is one line about it. `text` is all that is said about it, in Markdown.
+    `names` are the names by which a person can ask for it; the first one is shown, and no other
+    entry has it. `title` is one line about it. `text` is all that is said about it, in Markdown.
     `more` is the command that shows more, or "" for `docs --full` with the first name. `settings`
     are a parameter's types and defaults, by trainer.
     """
@@ -40,14 +40,14 @@ class Entry:
 
     @property
     def command(self) -> str:
-        """The command that shows more about the entry, as it is typed."""
+        """Return the command line that shows more about the entry, as a person types it."""
         return self.more or f"bs4-console docs --full {shlex.quote(self.names[0])}"
 
 
 @functools.cache
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text or a name in lower case, so that "orchestrator.batch_size",
-    "Batch size" and "batch-size" can be compared. A plural counts as its singular.
+    """Return the words of a text or a name in lower case, so that "orchestrator.batch_size", "Batch
+    size" and "batch-size" give the same result. The s at the end of a plural is removed.
     """
     found = []
     for word in _WORD.findall(text.lower()):

@@ -25,8 +25,9 @@ _CAUSES = {
 
 
 def entry(topic: str) -> Entry | None:
-    """Return the entry of the exit code that a topic names, such as "137" or "exit code 143", or
-    None if it names none of a program that a signal has ended.
+    """Return the entry about the exit code that a topic names, such as "137" or "exit code 143".
+    Return None if the topic names none, or one that does not mean that a signal has ended the
+    program.
     """
     match = _ASKED.fullmatch(topic.strip())
     if match is None:

@@ -26,8 +26,9 @@ _WORDS = "| word | meaning |"
 
 @dataclass(frozen=True)
 class Section:
-    """One heading of a page and the text below it, up to the next heading. `page` is the page's
-    name without its extension. `level` is 1 for the page's own title.
+    """One heading of a page of documentation, and the text below it up to the next heading. `page`
+    is the page's name without its extension. `level` is 1 for the page's own title, 2 for the
+    headings below it, and so on.
     """
 
     page: str
@@ -37,7 +38,9 @@ class Section:
 
 
 def sections(page: str, text: str) -> Iterator[Section]:
-    """Yield the sections of one page in their order. Headings inside of code do not count."""
+    """Yield the sections of one page in their order. `page` is the page's name without its
+    extension, and `text` is its Markdown. Headings inside of code do not count.
+    """
     level, heading = 1, page
     lines: list[str] = []
     code = False
@@ -55,7 +58,9 @@ def sections(page: str, text: str) -> Iterator[Section]:
 
 
 def entries(files: Iterable[Path]) -> Iterator[Entry]:
-    """Yield the entries of the pages in `files`. Raises OSError if one cannot be read."""
+    """Yield the entries that are made from the pages of documentation in `files`. Raises OSError if
+    one cannot be read.
+    """
     for file in files:
         found = list(sections(file.stem, file.read_text(encoding="utf-8")))
         if file.stem == "failures":
@@ -138,8 +143,9 @@ def _rows(section: Section) -> Iterator[Entry]:
 
 
 def cells(table: str) -> Iterator[list[str]]:
-    """Yield the cells of each row of a Markdown table, without the signs of Markdown. `table`
-    begins behind the line of the heads. Nothing after the table is read.
+    """Yield a list with the texts of the cells of each row of a Markdown table, without the signs
+    of Markdown. `table` is the text after the line with the column names. Reading ends with the
+    table.
     """
     for line in table.strip("\n").splitlines():
         if not line.startswith("|"):

@@ -29,16 +29,16 @@ _NOT_VERL = ("environment", "plan")
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """One parameter of one trainer, as its schema describes it.
+    """One parameter of one trainer's config, as the trainer's schema describes it.
 
-    `name` is its dotted name; `[]` follows the name of a list of tables. `component` is rl (a whole
-    training), sft or eval. `when` are the values of a `type` in the same table for which the
-    parameter exists, or empty if it always does. `type` says in words which values are taken.
-    `default` is the value if the config has none; it means nothing while `has_default` is False.
-    `required` is True if a config without it is refused. `table` is the table that switches the
-    feature on and is off by default, or "". `other_name` is its name in the other generation of
-    prime-rl, or "". `set_by` are pairs (shipped config, value); only verl's parameters have some,
-    and their `type` is "unknown".
+    `name` is its dotted name, in which `[]` follows the name of a list of tables. `component` is rl
+    (a whole training), sft or eval. `when` are the values of a key `type` in the same table for
+    which the parameter exists, or empty if it always does. `type` says in words which values are
+    accepted. `default` is the value if the config has none; it has no meaning if `has_default` is
+    False. `required` is True if a config without it is refused. `table` is the table that switches
+    the parameter's feature on and is off by default, or "". `other_name` is its name in the other
+    version of prime-rl, or "". `set_by` are pairs (shipped config, value); only verl's parameters
+    have some, and their `type` is "unknown".
     """
 
     name: str
@@ -56,8 +56,9 @@ class Parameter:
 
 @functools.cache
 def parameters() -> Mapping[str, tuple[Parameter, ...]]:
-    """Return all parameters by their dotted names, in the order of the schemas. A name has one
-    entry for each generation, component and group of types in which it means something else.
+    """Return {dotted name: entries} for all parameters of the trainers' configs, in the order of
+    the schemas. A name has one entry for each version of the trainer, each program and each group
+    of types in which it means something else.
     """
     found: dict[str, list[Parameter]] = {}
     for generation in _GENERATIONS:

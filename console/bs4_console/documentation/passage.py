@@ -18,9 +18,10 @@ _LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 
 
 def passage(entry: Entry, asked: Sequence[str], is_named: bool) -> str:
-    """Return a short passage of an entry's text, without the signs of Markdown: its beginning if
-    the entry is named by the topic, else the paragraph, row or item with the most words of `asked`,
-    the words of the topic. Of a failure: what it looks like, the first thing to do, and why.
+    """Return a short passage of an entry's text, without the signs of Markdown. If `is_named` (the
+    topic that a person has asked for is the entry's name), it is the beginning of the text. If not,
+    it is the paragraph, row or item with the most words of `asked`, the words of the topic. For a
+    failure it is always what it looks like, the first thing to do, and why.
     """
     found = list(blocks(entry.text))
     if not found:

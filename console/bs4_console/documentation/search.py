@@ -38,9 +38,9 @@ _LONG = 4
 
 @dataclass(frozen=True)
 class Hit:
-    """One entry that a search has found. `score` says how well its words fit the topic. `is_named`
-    is True if the topic is a name of the entry, or the last part of one, and not only words in its
-    text.
+    """One entry that a search in the documentation has found. `score` says how well its words fit
+    the topic; more is better. `is_named` is True if the topic is a name of the entry, or the last
+    part of one, and False if the topic's words are only in its text.
     """
 
     entry: Entry
@@ -50,10 +50,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found. `corrected` is the name that was searched instead of the topic, if
-    the topic does not occur, or "". `unknown` are the words of the topic that occur nowhere and
-    were left out. `nearest` are names that are like the topic; only a search without a hit has
-    some.
+    """The result of a search in the documentation. `corrected` is the name that was searched for in
+    place of the topic, if the topic itself occurs nowhere, or "". `unknown` are the words of the
+    topic that occur nowhere and were left out. `nearest` are names that are similar to the topic;
+    only a search without a hit has some.
     """
 
     hits: tuple[Hit, ...]
@@ -63,7 +63,9 @@ class Found:
 
 
 def search(topic: str, index: Index) -> Found:
-    """Find what `topic` names among the entries of `index`. At most ten hits are returned."""
+    """Search the entries of `index` for `topic`, and return what was found, at most ten hits, the
+    best first.
+    """
     asked = words(topic)
     if asked[:2] == ("bs4", "console") and len(asked) > 2:
         asked = asked[2:]
@@ -117,8 +119,8 @@ def _by_words(topic: str, asked: Sequence[str], index: Index) -> Found:
 
 
 class Index:
-    """The words of all entries, counted once. `entries` are the entries, and `counts` says in how
-    many of them each word occurs.
+    """The words of all entries of the documentation, counted once so that searches are fast.
+    `entries` are the entries, and `counts` says in how many of them each word occurs.
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -137,8 +139,9 @@ class Index:
             self._names.append(names)
 
     def named(self, asked: Sequence[str]) -> dict[int, float]:
-        """Return how well the entries are named by `asked`, by their numbers. An entry is not in
-        it unless a name is `asked`, or ends with it.
+        """Return {number: score} for the entries of which `asked`, the words of a topic, is a name
+        or the end of a name. The number is the entry's index in `entries`, and a greater score is a
+        better one. Other entries are left out.
         """
         found = {}
         for number, names in enumerate(self._names):
@@ -150,7 +153,9 @@ class Index:
         return found
 
     def ranked(self, asked: Sequence[str], named: dict[int, float]) -> tuple[Hit, ...]:
-        """Return the hits for `asked`, the best first."""
+        """Return the hits for `asked`, the words of a topic, the best first. `named` has the
+        entries that have the topic as a name, as the method `named` returns them.
+        """
         hits = []
         for number, score in self._scores(asked):
             hits.append((number, score))
@@ -195,7 +200,9 @@ class Index:
                 yield number, score
 
     def spelled(self, word: str) -> str:
-        """Return a word of the index as a text has it, with its ending."""
+        """Return `word`, a word of the index without its plural ending, in the form in which a text
+        of the documentation has it, such as with that ending.
+        """
         pattern = re.compile(rf"(?<![^\W_]){word}s?(?![^\W_])", re.IGNORECASE)
         for entry in self.entries:
             match = pattern.search(f"{entry.names[0]} {entry.title} {entry.text}")
@@ -204,7 +211,10 @@ class Index:
         return word
 
     def like(self, topic: str, alike: float, most: int) -> list[str]:
-        """Return names of entries that are like `topic`, and last parts of parameters' names."""
+        """Return names of entries that are similar to `topic`, at most `most` of them. The last
+        part of a parameter's dotted name counts as a name too. `alike` is how similar they must be,
+        from 0 to 1. The list is empty if there are none.
+        """
         known: dict[str, None] = {}
         for entry in self.entries:
             for name in entry.names:

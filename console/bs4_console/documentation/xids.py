@@ -20,8 +20,9 @@ _OTHER = "gpu-xid-other"
 
 
 def asked(topic: str) -> tuple[int, bool] | None:
-    """Return (number, True) if a topic names an Xid, such as "xid 79" or "Xid(79)", and (number,
-    False) if it is only a number. Return None if it is neither.
+    """Find out if a topic names an Xid, the number of a GPU fault. Return (number, True) if it
+    does, as "xid 79" or "Xid(79)" do; (number, False) if it is only a number; and None if it is
+    neither.
     """
     match = _ASKED.fullmatch(topic.strip())
     if match is None:
@@ -30,10 +31,12 @@ def asked(topic: str) -> tuple[int, bool] | None:
 
 
 def entry(number: int, known: Iterable[Entry], said: bool) -> Entry | None:
-    """Return the entry of an Xid number, or None if no failure in `known` is recognised by it.
+    """Return the entry about the failure that an Xid number (a GPU fault that the NVIDIA driver
+    reports) means. `known` are the entries of the known failures. Return None if none of them is
+    recognised by that number.
 
-    `said` is True if the topic has the word Xid. Without it, only a number that a failure names
-    itself is taken for an Xid.
+    `said` is True if a person's topic has the word Xid. Without it, the number is taken for an Xid
+    only if a failure names the number itself.
     """
     line = f"[ 1.000000] NVRM: Xid (PCI:0000:3b:00): {number}, pid=1, name=python3"
     for failure in known:

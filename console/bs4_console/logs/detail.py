@@ -16,8 +16,8 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """Return all lines, as bytes, of the log entry of which line `number` of the store is a part,
-    but nothing of a private key. An entry begins with a line that has a clock or a level. It goes
+    """Return all lines, as bytes, of the log entry to which line `number` of `store` belongs. Lines
+    of a private key are left out. An entry begins with a line that has a clock or a level. It goes
     on with the following lines of the same log that have neither, such as those of a traceback.
     """
     source, line = shown_line(store, number)
@@ -53,7 +53,7 @@ def _head(line: bytes) -> bool:
 def spell_out(lines: list[bytes]) -> list[str]:
     """Return the lines of a log entry as text for reading. If a line is JSON, or ends in JSON, the
     JSON is laid out over several lines, and line ends inside its texts become real ones. So the
-    result may have more lines than `lines`.
+    result may have more lines than the argument.
     """
     shown: list[str] = []
     for line in lines:

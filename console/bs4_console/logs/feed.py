@@ -55,11 +55,13 @@ BEHIND_READS = 8
 
 
 class LogFeed:
-    """Fetches the lines of one or more logs of one pod into one LogStore: the end of the logs as it
-    grows, and pages of earlier lines on request. A log is named by its stream, such as
-    "log/RUN/trainer". The stream at index k in the list `streams` is source k in the store.
+    """Fetches the lines of one or more logs of one pod into a LogStore, which holds lines in
+    memory: the end of the logs as it grows, and pages of earlier lines on request. A log is named
+    by its stream, such as "log/RUN/trainer". The LogStore knows the stream at index k in the list
+    `streams` by the number k.
 
-    If the link is lost, no line is lost: reading goes on at the place where it stopped.
+    If the connection to the pod is lost, no line is lost: reading goes on at the place where it
+    stopped.
     """
 
     def __init__(
@@ -101,16 +103,16 @@ class LogFeed:
 
     @property
     def waiting(self) -> str:
-        """Return a sentence that says why no lines arrive (for example that the link is down), or
-        "" if nothing prevents them.
+        """Return a sentence that says why no lines arrive (for example that the connection to the
+        pod is down), or "" if nothing prevents them.
         """
         return self.pages.waiting
 
     @property
     def reached(self) -> str:
-        """Return how far back in the log the filter has searched for earlier lines, in MB from the
-        log's start, such as "at 12 MB". With several logs it is the place in the first of them that
-        was not yet searched to its start. Returns "" if all were.
+        """Return how far back the filter has searched the log for earlier lines, such as "at 12
+        MB", in MB from the log's start. With several logs it is the place in the first of them that
+        was not yet searched to its start. Return "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -125,10 +127,11 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Put the newest lines of `streams` (names such as "log/RUN/trainer") into the store, and
-        then new lines as they are written on the pod, until cancelled. `discover` returns the names
-        of the streams that exist now, so that streams that begin later are read too; None means
-        that only `streams` are read. Whenever `wanted()` is False, no new lines are fetched.
+        """Put the newest lines of `streams` (names such as "log/RUN/trainer") into the LogStore,
+        and then new lines as they are written on the pod, until this task is cancelled. `discover`
+        is a function that returns the names of the streams that exist now, so that streams that
+        begin later are read too; None means that only `streams` are read. While `wanted()` returns
+        False, no new lines are fetched.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -147,9 +150,10 @@ class LogFeed:
 
     async def go_to(self, places: Mapping[str, str]) -> int:
         """Move to another place in the logs. `places` maps each stream (such as "log/RUN/trainer")
-        to its cursor there, GENERATION:OFFSET. One page of lines before these cursors is put into
-        the store. Returns the number that the first line after the cursors has, or will have, in
-        the store. Call `go_on` to read the lines after the cursors.
+        to its cursor there, GENERATION:OFFSET (the number of one of the log's files, and the byte
+        in it). One page of lines before these cursors is put into the LogStore. Return the number
+        that the first line after the cursors has, or will have, in the LogStore. Call `go_on` to
+        read the lines after the cursors.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -170,10 +174,10 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """Read the lines after the place to which `go_to` moved, up to the end of the logs, into
-        the store. Lines of several logs are merged by their clocks. Afterwards put new lines into
-        the store as they are written on the pod, until cancelled. Whenever `wanted()` is False,
-        nothing is fetched until it is True again.
+        """Read the lines after the place to which `go_to` has moved, up to the end of the logs,
+        into the LogStore. Lines of several logs are merged by their clocks. Afterwards put new
+        lines into it as they are written on the pod, until this task is cancelled. While `wanted()`
+        returns False, nothing is fetched.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
@@ -194,9 +198,9 @@ class LogFeed:
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
         """Put the lines of all logs in `streams` (names such as "log/RUN/trainer") around the time
-        `t` into the store, merged by their clocks. `t` is the pod's wall time in seconds since
-        1970. Returns the number in the store of the first line that is not before `t`. Lines
-        written later are not added; call `older` to fetch earlier ones.
+        `t` into the LogStore, merged by their clocks. `t` is Unix time in seconds by the pod's
+        clock. Return the number in the LogStore of the first line that was not written before `t`.
+        Lines that are written later are not added; call `older` to fetch earlier ones.
         """
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
@@ -226,7 +230,7 @@ class LogFeed:
         )
 
     async def _load_tails(self) -> dict[str, str]:
-        """Load the tails of all streams, merged by the time of their lines. Returns for each stream
+        """Load the tails of all streams, merged by the time of their lines. Return for each stream
         the cursor where reading continues.
         """
         if len(self.streams) == 1:
@@ -252,7 +256,7 @@ class LogFeed:
         return {stream: end for stream, (_, end, _, _) in zip(self.streams, tails, strict=True)}
 
     async def _load_tail(self, stream: str) -> tuple[Back, str]:
-        """Load the newest lines of the only stream in the order in which they come. Returns where
+        """Load the newest lines of the only stream in the order in which they come. Return where
         they begin and the cursor where they end.
         """
         begin = await self.pages.back(stream, TAIL_LINES)
@@ -288,9 +292,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """Fetch one page of lines that were written before those in the store, and put them at the
-        store's start. Returns False if there are no earlier lines, if the store is full, or if a
-        page is already being fetched, else True.
+        """Fetch one page of lines that were written before those in the LogStore, and put them at
+        its start. Return True if that was possible. Return False if there are no earlier lines, if
+        the LogStore is full, or if a page is already being fetched.
         """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False
@@ -422,7 +426,7 @@ class LogFeed:
 
     async def _count_unread(self, stream: str, source: int, cursor: str, counted: float) -> float:
         """Count the lines after `cursor` that were not read, at most once in COUNT_S seconds.
-        Returns the monotonic time of the last count; `counted` is that of the one before.
+        Return the monotonic time of the last count; `counted` is that of the one before.
         """
         if time.monotonic() - counted < COUNT_S:
             return counted
@@ -477,7 +481,8 @@ class LogFeed:
 
 def gap_text(gap: dict[str, Any]) -> str:
     """Return a sentence about a part of a log that the pod no longer has: how many MB are missing
-    and why. `gap` is the gap as the agent reports it.
+    and why. `gap` is the dictionary {"generation", "from", "to", "reason"} by which the agent
+    reports it, with byte offsets.
     """
     start, end = gap.get("from"), gap.get("to")
     size = "an unknown number of bytes"

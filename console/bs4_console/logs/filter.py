@@ -33,9 +33,9 @@ AND = " && "
 
 @dataclass(frozen=True)
 class Term:
-    """One part of a filter that a person typed. `text` is a valid regular expression. With
-    `ignore_case` upper and lower case count as the same. If `out` is True, the lines that match are
-    hidden; if it is False, the lines that do not match are hidden.
+    """One part of a filter that a person has typed. `text` is a valid regular expression. With
+    `ignore_case`, upper and lower case count as the same. If `out` is True, the lines that match
+    are hidden; if it is False, the lines that do not match are hidden.
     """
 
     text: str
@@ -62,15 +62,15 @@ class Term:
         )
 
     def compile(self) -> re.Pattern[bytes]:
-        """Return the term's regular expression, compiled for bytes."""
+        """Return the term's regular expression, compiled for searching bytes."""
         return re.compile(
             self.text.encode(), re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0)
         )
 
     @property
     def literal(self) -> str | None:
-        """Return the plain text that the term's expression stands for, or None if it uses the
-        syntax of regular expressions. The pod finds a plain text a hundred times as fast.
+        """Return the plain text for which the term stands, or None if it uses the syntax of regular
+        expressions. The pod finds a plain text a hundred times as fast.
         """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         if re.escape(bare) == self.text or not _META.search(self.text):
@@ -78,16 +78,18 @@ class Term:
         return None
 
     def reach(self, expression: int) -> int | None:
-        """Return how many bytes at the start of a line have to be searched for this term:
-        `expression` if the term uses the syntax of regular expressions, or None, which means the
-        whole line, if it is plain text.
+        """Return how many bytes at the start of a line have to be searched for this term. That is
+        the argument `expression`, a number of bytes, if the term uses the syntax of regular
+        expressions. It is None, which means the whole line, if the term is plain text.
         """
         if self.literal is None:
             return expression
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the term as the JSON object that the agent's query "sift" takes."""
+        """Return the term as a JSON object, in the form in which the agent's query "sift", which
+        filters a log on the pod, takes it.
+        """
         return {"pattern": self.text, "ignore_case": self.ignore_case, "out": self.out}
 
 
@@ -97,9 +99,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 @dataclass(frozen=True)
 class LogFilter:
     """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
-    its level is at least `floor`, a number as in `logging` (0: every level); a line without a level
-    has the level of the line before it. With `fold`, neighbouring lines that differ only in numbers
-    are shown once.
+    its level is at least `floor`, a number as in Python's `logging` (0: every level). A line
+    without a level counts as having that of the line before it. With `fold`, neighbouring lines
+    that differ only in numbers are shown once.
     """
 
     terms: tuple[Term, ...] = ()
@@ -111,36 +113,39 @@ class LogFilter:
         """Return the filter that `text`, typed by a person after `/`, stands for: one or more
         regular expressions with `&& ` between them, all of which must match. An expression that
         begins with `!` hides the lines that match it. `floor` is the lowest level to show, a number
-        as in `logging` (0: every level). With `fold`, neighbouring lines that differ only in
-        numbers are shown once.
+        as in Python's `logging` (0: every level). With `fold`, neighbouring lines that differ only
+        in numbers are shown once.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold)
 
     @property
     def active(self) -> bool:
-        """Return True if the filter can hide lines, by terms, level or folding."""
+        """Return True if the filter can hide lines, by its terms, its level or folding (showing
+        similar lines once).
+        """
         return bool(self.terms) or self.floor > 0 or self.fold
 
     @property
     def sifts(self) -> bool:
-        """Return True if the filter can leave out lines by terms or level. The pod then need not
-        send these lines. Folding does not count.
+        """Return True if the filter can leave out lines by its terms or its level. Then the pod can
+        filter the log and need not send these lines. Folding (showing similar lines once) does not
+        count, because only the console does it.
         """
         return bool(self.terms) or self.floor > 0
 
     @property
     def key(self) -> object:
-        """Return a value by which two filters can be compared: it is equal if both let the same
-        lines pass by their terms and their level.
+        """Return a value that is equal for two filters if both let the same lines pass by their
+        terms and their level. Folding makes no difference.
         """
         return (self.terms, self.floor)
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
         """Return one tuple for each term of the filter: its compiled expression; True if the lines
-        that match are hidden, and False if the others are; and the number of bytes at the start of
-        a line to search (None: the whole line).
+        that match are hidden, or False if the lines that do not match are; and how many bytes at
+        the start of a line to search (None: the whole line).
         """
         found = []
         for term in self.terms:
@@ -154,7 +159,7 @@ class LogFilter:
         )
 
     def query(self) -> dict[str, Any]:
-        """Return the parameters of the agent's query "sift", which filters a log on the pod, for
+        """Return the parameters for the agent's query "sift", which filters a log on the pod by
         this filter.
         """
         return {"terms": [term.as_dict() for term in self.terms], "floor": self.floor}
@@ -162,24 +167,24 @@ class LogFilter:
 
 def sought(text: str) -> Term:
     """Return the term for a text that a person searches for. If the text has a capital letter,
-    upper and lower case differ, else they count as the same. Unlike in a filter, a leading `!` is
-    an ordinary character.
+    upper and lower case are different, else they count as the same. Unlike in a filter, a `!` at
+    the beginning is an ordinary character.
     """
     return Term.parse(text if not text.startswith("!") else re.escape(text))
 
 
 def compile_pattern(text: str) -> re.Pattern[bytes]:
-    """Return the regular expression for bytes by which the lines that contain `text`, typed by a
-    person as a search, are found (see `sought`).
+    """Return the regular expression for bytes that finds the lines with `text`, which a person has
+    typed as a search. The function `sought` says how upper and lower case count.
     """
     return sought(text).compile()
 
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """Return how many bytes at the start of a line are searched for `expression`: a fixed number if
-    it uses the syntax of regular expressions, or None, which means the whole line, if it is plain
-    text.
+    """Return how many bytes at the start of a line are searched for `expression`, a regular
+    expression as text. It is a fixed number if the text uses the syntax of regular expressions. It
+    is None, which means the whole line, if it is plain text.
     """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
@@ -187,7 +192,7 @@ def find_reach(expression: str) -> int | None:
 @lru_cache(maxsize=8)
 def words_from(floor: int) -> re.Pattern[bytes]:
     """Return a regular expression for bytes that matches the names of all levels that are at least
-    `floor`, a number as in `logging`. For 30, for example, it matches WARNING and ERROR.
+    `floor`, a number as in Python's `logging`. For 30, for example, it matches WARNING and ERROR.
     """
     return re.compile(
         b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
@@ -196,7 +201,8 @@ def words_from(floor: int) -> re.Pattern[bytes]:
 
 def kind_of(line: bytes) -> bytes:
     """Return the beginning of a line in which every number, every progress bar and every wide space
-    is replaced by a 0. Two lines that differ only in these have the same result.
+    is replaced by a 0. Two lines that differ only in these give the same result, so they are found
+    to be of one kind.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -205,12 +211,13 @@ _NUMBERS = re.compile(rb"[0-9][0-9.,:]*(?:e[+-]?[0-9]+)?|[\xe2\x96\x80-\x9f#]{2,
 
 
 class Lens:
-    """The lines of a LogStore that are visible under a filter. They are searched for in short steps
-    (`step`), so that typing a filter never blocks the screen.
+    """The lines of a LogStore (lines held in memory) that are visible under a filter. They are
+    found in short steps, by calls of `step`, so that typing a filter never blocks the screen.
 
-    A position is a 0-based index among the visible lines, and a number is the store's number of a
-    line. Without a filter every line is visible and nothing is computed. Unfinished lines that pass
-    the filter come last, as in the store, because they are the important ones when a run hangs.
+    A position is a 0-based index among the visible lines, and a number is that of a line in the
+    LogStore. Without a filter every line is visible and nothing is computed. Unfinished lines that
+    pass the filter come last, as in the LogStore, because they are the important ones when a run
+    hangs.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -228,8 +235,8 @@ class Lens:
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
         """Use the filter `wanted` from now on, and forget which lines were found visible before.
-        The next calls of `step` examine first the lines around the store's line `near`, or the
-        newest lines if `near` is None.
+        The next calls of `step` first examine the lines around the line with the number `near` in
+        the LogStore, or the newest lines if `near` is None.
         """
         self.filter = wanted
         self._hits = array("q")
@@ -251,12 +258,14 @@ class Lens:
 
     @property
     def pending(self) -> bool:
-        """Return True while the filter has not yet examined some lines of the store."""
+        """Return True while there are lines in the LogStore that were not yet examined for the
+        filter.
+        """
         return self.filter.active and (self._high < self.store.end or self._low > self.store.first)
 
     def number(self, position: int) -> int:
-        """Return the store's number of the visible line at `position`, a 0-based index among the
-        visible lines.
+        """Return the number in the LogStore of the visible line at `position`, a 0-based index
+        among the visible lines.
         """
         if not self.filter.active:
             return self.store.first + position
@@ -265,8 +274,10 @@ class Lens:
         return self.store.end + self._unfinished()[position - len(self._hits)]
 
     def position(self, number: int) -> int:
-        """Return the position of the store's line `number`, or of the first visible line after it
-        if that line is hidden. A view uses this to keep its place when the filter changes.
+        """Return the position, a 0-based index among the visible lines, of the line with this
+        number in the LogStore. If that line is hidden, return the position of the first visible
+        line after it, or of the last one if there is none after it. A view uses this to keep its
+        place when the filter changes.
         """
         if not self.filter.active:
             return min(max(number - self.store.first, 0), max(len(self.store) - 1, 0))
@@ -298,9 +309,9 @@ class Lens:
         return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Examine, for about `budget_s` seconds, further lines of the store for whether they pass
-        the filter, those nearest to the line given to `set` first. Returns True if lines are left
-        to examine.
+        """Examine further lines of the LogStore, for about `budget_s` seconds, for whether they
+        pass the filter. Those nearest to the line that was given to `set` come first. Return True
+        if there are lines left to examine.
         """
         if not self.filter.active:
             return False
@@ -347,7 +358,7 @@ class Lens:
         self._low, self._level, self._alike = block.first + start, level, alike
 
     def _joined(self, older: array[int], newest: tuple[int, bytes]) -> tuple[int, bytes]:
-        """Continue a fold over the edge of two slices. Returns the newest shown line with its kind.
+        """Continue a fold over the edge of two slices. Return the newest shown line with its kind.
 
         The lines of the older slice's last kind that begin the newer results are folded into it.
         """
@@ -460,10 +471,10 @@ class Lens:
         return rows
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
-        """Return the position of the visible line nearest to position `after` that matches
-        `pattern`, or None if there is none. A position is a 0-based index among the visible lines.
-        `step` is the direction: +1 searches the lines after it, and -1 those before it. The line at
-        `after` itself is not searched.
+        """Search the visible lines for the one that matches `pattern` and is nearest to the
+        position `after`, and return its position, or None if none matches. A position is a 0-based
+        index among the visible lines. `step` is the direction: +1 searches the lines after `after`,
+        and -1 those before it. The line at `after` itself is not searched.
         """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):

@@ -27,10 +27,10 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """The place in a log to which a person wants to go. Exactly one field is set: `line` (a line
-    number from 1; negative counts from the end), `share` of the log (0 to 1), `seconds` from the
-    current line's time (negative: earlier), `clock` (a time of day in seconds since midnight) or
-    `moment` (wall time in seconds since 1970).
+    """The place in a log to which a person wants to go. Exactly one field is not None: `line` (a
+    line number from 1; a negative one counts from the end), `share` of the log (0 to 1), `seconds`
+    from the current line's time (negative: earlier), `clock` (a time of day in seconds since
+    midnight) or `moment` (Unix time in seconds).
     """
 
     line: int | None = None
@@ -64,8 +64,9 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """Find the place `target` in each log and return its cursor (GENERATION:OFFSET) by the log's
-    stream, such as "log/RUN/trainer".
+    """Find the place `target` in each log and return {stream: cursor}. A stream is the name of a
+    log, such as "log/RUN/trainer", and a cursor is GENERATION:OFFSET (the number of one of the
+    log's files, and the byte in it).
 
     `here` maps each stream to the cursor of the line at which the person is. `clock` is that line's
     time of day in seconds since midnight, or None. With `at_end`, the person is at the end of the
@@ -113,10 +114,10 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Return for each stream (such as "log/RUN/trainer") a cursor near the store's line `number`:
-    the place of the stream's last line up to that line or, if there is none, of its first line
-    after it. The cursor is "end" if the stream has no line within NEAR_LINES lines to either side,
-    or if `number` is None.
+    """Return {stream: cursor} with a place near the line with this number in `store`, for each of
+    `streams` (names such as "log/RUN/trainer"). It is the place of the stream's last line up to
+    that line or, if there is none, of its first line after it. The cursor is "end" if the stream
+    has no line within NEAR_LINES lines to either side, or if `number` is None.
     """
     found: dict[int, str] = {}
     if number is not None:

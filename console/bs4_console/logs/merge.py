@@ -17,8 +17,10 @@ Keyed = tuple[int, Row]
 
 
 def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
-    """Return the lines of a page of raw bytes, each with its source, generation and byte offset on
-    the pod. The page begins at `cursor` (GENERATION:OFFSET). A last line without LF is included.
+    """Divide `data`, the raw bytes of a page of a log, into lines, and return each line as a tuple:
+    `source` (the number of the log), the number of the log's file on the pod, the byte offset of
+    the line in that file, and the bytes of the line. The page begins at `cursor`
+    (GENERATION:OFFSET, the number of the file and the byte). A last line without LF is included.
     """
     generation, _, offset = cursor.partition(":")
     rows, at = [], int(offset)
@@ -31,9 +33,9 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Return (time, row) for each row. The time is in seconds, and pages of several sources are
-    merged by it. A line without a clock has the time of the line before it; lines before the first
-    clock have that clock's time.
+    """Return (time, row) for each line (row) of a page of a log, in the same order. The time is in
+    seconds; the lines of several logs are merged by it. A line without a clock gets the time of the
+    line before it; lines before the first clock get that clock's time.
 
     A clock shows no date, so the time of a neighbouring line decides on the day: `after` is the
     time of the line just before this page, and `before` that of the line just after it. With
@@ -69,12 +71,12 @@ VARIOUS = object()
 
 @dataclass
 class Side:
-    """The fetched lines of one source (one log) that wait to be merged with those of other sources.
-    They are all either before or after the lines on the screen. `cursor` is where the source's next
-    page begins. `time` is the time (see `keyed`) of that line of the source on the screen that is
-    nearest to the waiting lines, or None. `ended` is True if the source has no further lines in
-    this direction. `passed` is the key of the filter that the waiting lines have passed on the pod,
-    or None if they were fetched without one.
+    """The lines of one log (source) that were fetched and wait to be merged with those of other
+    logs. They are all either before or after the lines on the screen. `cursor` is the place where
+    the log's next page begins. `time` is the time (see `keyed`) of that line of the log on the
+    screen that is nearest to the waiting lines, or None. `ended` is True if the log has no further
+    lines in this direction. `passed` is the key of the filter that the waiting lines have passed on
+    the pod, or None if they were fetched without one.
     """
 
     cursor: str
@@ -85,9 +87,9 @@ class Side:
 
 
 def passed_by(sides: Sequence[Side]) -> object:
-    """Return the key of the filter that the waiting lines of all sides have passed on the pod, or
-    None if all were fetched without a filter. Returns VARIOUS, which is no filter's key, if the
-    filter was changed while lines were waiting.
+    """Return the key (`LogFilter.key`) of the filter that the waiting lines of all `sides` have
+    passed on the pod, or None if all were fetched without a filter. Return the constant VARIOUS,
+    which is no filter's key, if the filter was changed while lines were waiting.
     """
     keys = {side.passed for side in sides}
     return keys.pop() if len(keys) == 1 else VARIOUS
@@ -95,8 +97,8 @@ def passed_by(sides: Sequence[Side]) -> object:
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
     """Take those waiting lines from `sides` that can now be shown before the lines on the screen,
-    and return them in order. A line can be shown if no source can still bring a newer one, that is,
-    one which belongs after it. Empty if a source must first fetch its next page.
+    and return them in order. A line can be shown if no log can still bring a newer one, which would
+    belong after it. Return an empty list if a log must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -123,8 +125,8 @@ def _in_order(taken: Sequence[Keyed]) -> list[Row]:
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
     """Take those waiting lines from `sides` that can now be shown after the lines on the screen,
-    and return them in order. A line can be shown if no source can still bring an older one, that
-    is, one which belongs before it. Empty if a source must first fetch its next page.
+    and return them in order. A line can be shown if no log can still bring an older one, which
+    would belong before it. Return an empty list if a log must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -145,9 +147,9 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Move the times of each page by whole days, so that all pages end on the same day, and return
-    the pages. The pages of several sources end at about the same moment. But the times of a page
-    that contains a midnight are a day greater than those of a page that begins after it.
+    """Return the pages with their times moved by whole days, so that all pages end on the same day.
+    Pages of several logs end at about the same moment. But the times of a page that contains a
+    midnight are a day greater than those of a page that begins after it.
     """
     days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []
@@ -158,8 +160,8 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """Return the lines of a page, but leave out those before the first line that has a clock,
-    because they belong to a log entry that begins on the page before. If no line has a clock, all
+    """Return the lines of a page of a log, without those before the first line that has a clock.
+    These belong to a log entry that begins on the page before. If no line has a clock, all lines
     are returned.
     """
     first = 0

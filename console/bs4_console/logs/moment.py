@@ -17,9 +17,9 @@ _NOW = ("now", "end", "live")
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment that a person typed. Either `at` is set (wall time in seconds since 1970) or
-    `step` (the number of a training step of the run that is shown). If both are None, the person
-    means the present.
+    """The moment that a person has typed. Either `at` is set (Unix time in seconds) or `step` (the
+    number of a training step of the run that is shown). If both are None, the person means the
+    present.
     """
 
     at: float | None = None
@@ -27,13 +27,14 @@ class Moment:
 
 
 def parse(text: str, here: float, end: float) -> Moment:
-    """Return the moment that the person's `text` stands for: a time, a distance from where the time
-    cursor is, a training step, or now. `here` is the wall time of the cursor, and `end` the newest
-    time for which anything is known, both in seconds since 1970.
+    """Return the moment for which the person's `text` stands: a time, a distance from the time
+    cursor, a training step, or now. The time cursor is the moment that the screen shows; `here` is
+    its time, and `end` is the newest time for which anything is known, both as Unix time in
+    seconds.
 
     A time of day is in this machine's time zone, as on the screen, and means the last such time
-    before `end`. Raises UsageError with one sentence if the text is not a moment, or if the moment
-    is after `end`.
+    before `end`. A distance that leads beyond `end` means now. Raises UsageError with one sentence
+    if the text is not a moment, or if it is a date that is after `end`.
     """
     text = text.strip()
     if text.lower() in _NOW:

@@ -42,9 +42,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """The place of an earlier line in a log, as the agent found it. `cut` is True if the place is
-    not as far back as requested, because the lines up to there have too many bytes. `within` is
-    True if the place is in the middle of a line.
+    """The place of an earlier line in a log, as the agent has found it. `cut` is True if the place
+    is not as far back as requested, because there are too many bytes up to there. `within` is True
+    if the place is in the middle of a line.
     """
 
     cursor: str
@@ -53,7 +53,7 @@ class Back:
 
 
 class LogReader(Protocol):
-    """An object that reads the logs of a pod: the part of PodSession that is needed here."""
+    """An object that reads the logs of a pod: the methods of PodSession that are needed here."""
 
     async def read_log(
         self,
@@ -65,12 +65,12 @@ class LogReader(Protocol):
         seen: int = ...,
         ahead: bool = ...,
     ) -> Any:
-        """Return the next chunk of `stream` (such as "log/RUN/trainer") from `cursor` on, at most
-        `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds for
-        new bytes. `seen` is the number of bytes that the caller already has of the unfinished last
-        line; that line is sent again, from its start, only if it has grown. `ahead`
-        is for a caller who reads on and on at the chunk's `next`: the following chunks are then
-        requested before the caller asks for them.
+        """Return the next chunk (see bs4_agent.streams.cursor.Chunk) of `stream`, a name such as
+        "log/RUN/trainer", from `cursor` on, at most `limit` bytes. If nothing has been written
+        after `cursor`, wait at most `wait` seconds for new bytes. `seen` is the number of bytes
+        that the caller already has of the unfinished last line; that line is sent again, from its
+        start, only if it has grown. `ahead` is for a caller who reads on and on at the chunk's
+        `next`: the following chunks are then requested before the caller asks for them.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -82,12 +82,12 @@ class LogReader(Protocol):
 
 class LogPages:
     """Reads pages of the logs of one pod. A `stream` is the name of a log, such as
-    "log/RUN/trainer". A cursor is a place in it: GENERATION:OFFSET (which of the log's files, and
-    the byte in it), "start" or "end". An argument `source` is the number by which the LogStore
-    knows the stream; it is put into each line.
+    "log/RUN/trainer". A cursor is a place in it: GENERATION:OFFSET (the number of one of the log's
+    files, and the byte in it), "start" or "end". An argument `source` is the number by which the
+    LogStore, which holds the lines, knows the log; it is put into each line.
 
-    `waiting` is a sentence that says why nothing arrives (for example that the link is down), or
-    "". `crowded` becomes True when the agent refuses a call because too many are under way.
+    `waiting` is a sentence that says why nothing arrives (for example that the connection is down),
+    or "". `crowded` becomes True when the agent refuses a call because too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
@@ -100,9 +100,9 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """Return about `lines` lines of the log `stream` before `cursor`, and the cursor at which
-        the first of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a
-        part that begins inside the line has an extra line before it that says so.
+        """Return two things: about `lines` lines of the log `stream` before `cursor`, and the
+        cursor at which the first of them begins. A line longer than ROOM_BYTES comes in parts, one
+        for each call; before a part that begins inside the line stands an extra line that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -111,17 +111,17 @@ class LogPages:
         return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Return the place in the log `stream` where the last `lines` lines before `cursor` begin
-        (None: before the end of the log). If these lines have more than ROOM_BYTES bytes, the place
-        is closer to `cursor`.
+        """Find the place in the log `stream` where the last `lines` lines before `cursor` (None:
+        before the end of the log) begin, and return it. If these lines have more than ROOM_BYTES
+        bytes, the returned place is closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """Return the lines of the log `stream` between the cursors `begin` and `end`, in the form
-        in which the store takes them. The two cursors may be in different files of the log.
+        """Return the lines of the log `stream` between the cursors `begin` and `end`, as rows that
+        a LogStore takes. The two cursors may be in different files of the log.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -151,8 +151,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """Return about one page of whole lines of the log `stream` from `cursor` on, the cursor
-        where the page ends, and True if the log has no further lines now.
+        """Return three things: about one page of whole lines of the log `stream` from `cursor` on,
+        the cursor at which the page ends, and True if the log has no further lines now.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -164,10 +164,10 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Have the pod filter a log by `wanted`, beginning at `cursor`, forwards or, with
-        `backwards`, backwards. Returns what one answer of the pod holds: the lines that pass, in
-        the order of the log; the cursor up to which the pod has filtered; and True if that is the
-        end (backwards: the start) of the log.
+        """Let the pod filter a log by `wanted`, from `cursor` on or, with `backwards`, from there
+        back. Return what one answer of the pod has: the lines that pass, in the order of the log;
+        the cursor up to which the pod has filtered; and True if that is the end (with `backwards`:
+        the start) of the log.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -186,10 +186,10 @@ class LogPages:
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         """Send a query about `stream`, a name such as "log/RUN/trainer", to the agent and return
         the answer. `op` is the kind of the query, such as "search", and `parameters` are its
-        fields. The query is sent again while the link is down or the agent is busy. If the agent
-        answers that another query is needed to find a place, that one is sent too, and the last
-        answer is returned. Raises RemoteError if the agent refuses the query, and EndlessAnswer if
-        it always wants another one.
+        fields. The query is sent again while the connection is down or the agent is busy. If the
+        agent answers that it has not found a place yet and another query must continue, that one is
+        sent too, and the last answer is returned. Raises RemoteError if the agent refuses the
+        query, and EndlessAnswer if it wants another one again and again.
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):
@@ -202,9 +202,9 @@ class LogPages:
         raise EndlessAnswer(stream, op, ceilings.PAGES)
 
     async def place(self, stream: str, op: str, **parameters: Any) -> str:
-        """Ask the agent for a place in the log `stream` and return its cursor. With `op`
-        "seek-line", the parameter `line` is a line number. With "seek-time", the parameter `t` is a
-        wall time in seconds since 1970.
+        """Ask the agent for a place in the log `stream` and return its cursor. `op` says how the
+        place is given: with "seek-line", the parameter `line` is a line number; with "seek-time",
+        the parameter `t` is Unix time in seconds.
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
@@ -220,9 +220,9 @@ class LogPages:
     ) -> Any:
         """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
-        while the link is down or the agent is busy. `seen` is the number of bytes that the caller
-        already has of the unfinished last line; that line is sent again, from its start, only if it
-        has grown. `ahead` is for a caller who reads on and on (see LogReader).
+        while the connection is down or the agent is busy. `seen` is the number of bytes that the
+        caller already has of the unfinished last line; that line is sent again, from its start,
+        only if it has grown. `ahead` is for a caller who reads on and on (see LogReader).
         """
         read = self._reader.read_log
         chunk = await self._patiently(
@@ -262,8 +262,8 @@ class LogPages:
 
 
 def split(cursor: str) -> tuple[int, int]:
-    """Return the generation and the byte offset of a cursor (GENERATION:OFFSET). Returns (-1, 0)
-    for "start" and "end".
+    """Return the two numbers of a cursor (GENERATION:OFFSET): the number of the log's file, and the
+    byte offset in it. Return (-1, 0) for "start" and "end".
     """
     generation, colon, offset = cursor.partition(":")
     if colon:

@@ -20,8 +20,8 @@ AGAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Match:
-    """A line in which the searched text was found: its place in the logs, and its clock in seconds
-    since midnight (None if the line has no clock).
+    """A line in which the searched text was found. `place` is its place in the logs on the pod, and
+    `clock` its time of day in seconds since midnight (None if the line has no clock).
     """
 
     place: Place
@@ -44,7 +44,7 @@ class LogSearch:
 
     @property
     def arguments(self) -> dict[str, object]:
-        """Return the parameters by which the agent's queries "search" and "count" look for the
+        """Return the parameters with which the agent's queries "search" and "count" look for the
         searched text: `pattern`, `regex` (True if the pattern is a regular expression) and
         `ignore_case`.
         """
@@ -56,9 +56,9 @@ class LogSearch:
         }
 
     async def count(self, changed: Callable[[], None]) -> None:
-        """Have the pod count the matches in all streams, and write the number into `total`.
-        Afterwards count those in new lines too, every AGAIN_S seconds, until cancelled. `changed`
-        is called after each answer of the pod.
+        """Let the pod count the matches in all streams, and write the number into `total`.
+        Afterwards count those in new lines too, every AGAIN_S seconds, until this task is
+        cancelled. The function `changed` is called after each answer of the pod.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
@@ -69,7 +69,7 @@ class LogSearch:
             await asyncio.sleep(AGAIN_S)
 
     async def _count(self, stream: str, cursor: str, changed: Callable[[], None]) -> str:
-        """Count the matches from `cursor` to the stream's end. Returns the cursor of the end."""
+        """Count the matches from `cursor` to the stream's end. Return the cursor of the end."""
         while True:
             answer = await self._pages.ask(stream, "count", cursor=cursor, **self.arguments)
             self.total += sum(stretch[3] for stretch in answer["stretches"])
@@ -81,13 +81,13 @@ class LogSearch:
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
     ) -> Match | None:
-        """Ask the pod for the nearest match outside the lines in the store: after them if
-        `direction` is +1, before them if it is -1. Returns None if there is none. If several logs
-        have a match, the one nearest by the clock is returned.
+        """Ask the pod for the nearest match outside the lines in the LogStore (those held in
+        memory): after them if `direction` is +1, before them if it is -1. Return None if there is
+        none. If several logs have a match, return the one that is nearest by the clock.
 
-        Both `edges` and `clocks` have a log's number as key. `edges` has the place of the log's
-        first or last line in the store, on the side of `direction`, and `clocks` that line's time
-        of day in seconds since midnight (None if it has no clock). `edges_of` returns both.
+        `edges` maps the number of each log to the place of its first or last line in the LogStore,
+        on the side of `direction`. `clocks` maps the same number to that line's time of day in
+        seconds since midnight (None if it has no clock). The function `edges_of` returns both.
         """
         nexts = (self._next(place, direction) for place in edges.values())
         found = [match for match in await asyncio.gather(*nexts) if match is not None]
@@ -144,10 +144,11 @@ def shortest(clock: int, here: int) -> int:
 def edges_of(
     store: LogStore, sources: int, direction: int
 ) -> tuple[dict[int, Place], dict[int, int | None]]:
-    """Return (edges, clocks), which say where the store ends. For each log, by its number from 0 to
-    `sources` - 1, `edges` has the place of its last line in the store if `direction` is +1, or of
-    its first line if it is -1. `clocks` has that line's time of day in seconds since midnight, or
-    None. A log without a line in the store is missing in both.
+    """Return two dictionaries, (edges, clocks), that say where the lines in `store` end. For each
+    log, by its number from 0 to `sources` - 1, `edges` has the place of its last line in the store
+    if `direction` is +1, or of its first line if it is -1. `clocks` has that line's time of day in
+    seconds since midnight, or None if it has no clock. A log without a line in the store is missing
+    in both.
     """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
     held = range(store.first, store.end)
@@ -169,10 +170,11 @@ async def beside(
     clocks: Mapping[int, int | None],
     direction: int,
 ) -> dict[str, str]:
-    """Return for each stream a cursor at the moment of `match`: the place of the match in its own
-    stream, and in each other stream the place with the same time by the clock. `edges` and `clocks`
-    say at which lines of the store the search began (see `edges_of`), and `direction` where it
-    went: +1 forward, -1 backward. A stream without an entry in `edges` is left out.
+    """Return {stream: cursor} with the places in all logs that belong to the moment of `match`: in
+    its own log the place of the match, and in each other log the place with the same time by the
+    clock. `streams` are the names of the logs. `edges` and `clocks` say at which lines in memory
+    the search began (see `edges_of`), and `direction` where it went: +1 forward, -1 backward. A log
+    without an entry in `edges` is left out.
     """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()

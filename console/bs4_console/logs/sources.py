@@ -76,9 +76,9 @@ _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 @dataclass(frozen=True)
 class Wrote:
-    """The program that wrote a log. `source` names it, such as "trainer", "orchestrator",
-    "inference" or "launcher". `trainer` is the trainer and its version: "prime-rl-2026-01",
-    "prime-rl" or "verl". Each is "" if the log does not make it certain.
+    """The program that has written a log. `source` names the program, such as "trainer",
+    "orchestrator", "inference" or "launcher". `trainer` names the trainer and its version:
+    "prime-rl-2026-01", "prime-rl" or "verl". Each is "" if the log does not make it certain.
     """
 
     source: str
@@ -86,8 +86,8 @@ class Wrote:
 
 
 def by_name(path: Path) -> str:
-    """Return the source of a log (such as "trainer" or "launcher") by its file's name, or "" if the
-    name does not tell it.
+    """Return the name of the program that has written a log, such as "trainer" or "launcher",
+    judged by the name of its file. Return "" if the name does not tell it.
     """
     if path.suffix == ".stdout":
         if path.stem.endswith("inference"):
@@ -105,9 +105,10 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """Return which program wrote a log, judged by `sample`, the log's first bytes. The result's
-    `source` is "" if no program, or more than one, fits. `named` is the source if it is known
-    already, such as "trainer"; then only the trainer and its version are found out.
+    """Return which program has written a log, judged by `sample`, the log's first bytes. The
+    `source` of the result is "" if no program, or more than one, fits. `named` is the program's
+    name if it is known already, such as "trainer"; then only the trainer and its version are found
+    out.
     """
     raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []

@@ -41,11 +41,11 @@ Row = tuple[int, int, int, bytes]
 
 @dataclass(kw_only=True)
 class Block:
-    """A part of a LogStore. `data` has whole lines, each ended by LF, and `first` is the store's
-    number of the first one. The arrays have one entry for each line: `starts` is its offset in
-    `data`, `sources` the number of its log, `generations` which file of that log it is in on the
-    pod, and `offsets` the byte in that file. If the pod filtered the log, `passed` is the filter's
-    `key`, else None.
+    """A part of a LogStore. `data` has whole lines, each ended by LF, and `first` is the number in
+    the LogStore of the first one. The arrays have one entry for each line: `starts` has its offset
+    in `data`, `sources` the number of its log, `generations` the number of the log's file on the
+    pod in which it is, and `offsets` the byte in that file. If the pod has filtered the log,
+    `passed` is the filter's `key`, else None.
     """
 
     first: int
@@ -62,14 +62,15 @@ class Block:
 
     @property
     def footprint(self) -> int:
-        """Return how many bytes of memory the block takes, its index of 21 bytes for each line
-        included.
+        """Return how many bytes of memory the block takes. That includes an index of 21 bytes for
+        each line.
         """
         return len(self.data) + 21 * len(self.starts)
 
     def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
-        """Append whole lines of the log with number `source`. For each, the byte offset at which it
-        begins on the pod is in `offsets`, counted in the file with number `generation`.
+        """Append the whole lines in `lines`, which belong to the log with the number `source`.
+        `offsets` has, for each line, the byte at which it begins in the log's file on the pod that
+        has the number `generation`.
         """
         base = len(self.data)
         self.data += lines
@@ -87,8 +88,8 @@ class Block:
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
-    """Return, for each line in `lines`, the offset of its first byte in `lines` plus `base`.
-    `lines` has only whole lines, each ended by LF.
+    """Return a list with the offset of the first byte of each line in `lines`, to each of which
+    `base` is added. `lines` has only whole lines, each ended by LF.
     """
     return [base, *(match.end() + base for match in _NEWLINE.finditer(lines))][:-1]
 
@@ -96,10 +97,11 @@ def line_starts(lines: bytes, base: int = 0) -> list[int]:
 class Repeats:
     """Removes lines that another log has just written, because a launcher prints its trainer's log
     once more. A log is called a source here. Lines that are short or have no clock are not removed,
-    and neither are lines that a source itself repeats. `dropped` is the number of removed lines.
+    and neither are lines that a log itself repeats. `dropped` is the number of removed lines.
 
-    The first copy to come stays. Sources are numbered by their rank, those that repeat others last:
-    `owners` says which source a line belongs to if its copy in a source of a later rank came first.
+    Of a line that comes twice, the first copy to come stays. Sources are numbered by their rank,
+    those that repeat others last: `owners` says which source a line belongs to if its copy in a
+    source of a later rank came first.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
@@ -119,10 +121,10 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """Return the whole lines `lines`, a chunk of the log with number `source`, without those
-        that another log has just written, and the offsets of the lines that are left. `offsets` has
-        the byte at which each line begins in its log. The chunk is remembered, so that later chunks
-        of other logs are compared with it.
+        """Remove those lines from a chunk of a log that another log has just written. `lines` are
+        the whole lines of the chunk, `source` is the number of its log, and `offsets` has the byte
+        at which each line begins in that log. Return the lines that are left, and their offsets.
+        The chunk is remembered, so that later chunks of other logs are compared with it.
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
@@ -144,8 +146,8 @@ class Repeats:
         return lines, offsets
 
     def among(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows of one page without those that repeat a row of another source earlier in
-        the page.
+        """Return the lines (rows) of one page without those that repeat a line of another log
+        earlier in the page.
         """
         first: dict[bytes, int] = {}
         kept = []
@@ -189,12 +191,12 @@ class Repeats:
 
 
 class LogStore:
-    """The lines of one or more logs (sources) that are in memory, in the order of their arrival. If
-    they take too much memory, the oldest are dropped.
+    """The lines of one or more logs (sources) that are held in memory, in the order of their
+    arrival. If they take too much memory, the oldest are dropped.
 
-    Each line has a number that never changes: the first line ever appended is 0, and lines put
-    before it have negative numbers. The store holds the finished lines `first <= n < end`. The
-    unfinished last line of each source follows as `end`, `end + 1`, ... until it is finished.
+    Each line has a number that never changes: the first line ever appended has 0, and lines put
+    before it have negative numbers. The finished lines have the numbers n with `first <= n < end`.
+    The unfinished last line of each log follows as `end`, `end + 1`, ... until it is finished.
     """
 
     def __init__(self, cap_bytes: int = CAP_BYTES, *, repeats: Repeats | None = None) -> None:
@@ -225,13 +227,15 @@ class LogStore:
 
     @property
     def open_sources(self) -> list[int]:
-        """Return the numbers of the sources whose last line is unfinished, in ascending order."""
+        """Return the numbers of those logs (sources) whose last line is unfinished, in ascending
+        order.
+        """
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Append bytes of the log with number `source`, exactly as they are on the pod; they may
-        end in the middle of a line. `cursor` is their place on the pod, GENERATION:OFFSET (which of
-        the log's files, and the byte in it), or None if it is not known.
+        """Append bytes of the log with the number `source`, exactly as they are on the pod; they
+        may end in the middle of a line. `cursor` is their place on the pod, GENERATION:OFFSET (the
+        number of one of the log's files, and the byte in it), or None if it is not known.
         """
         self.received += len(data)
         self.revision += 1
@@ -253,17 +257,17 @@ class LogStore:
         self._add(clean(whole), source, generation, starts)
 
     def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Replace the unfinished last line of the log with number `source` by `text`. This is for a
-        chunk that brings that line again from its start, longer than before. `cursor` is the line's
-        place on the pod (GENERATION:OFFSET).
+        """Replace the unfinished last line of the log with the number `source` by `text`. Use this
+        for a chunk that brings that line again from its start, longer than before. `cursor` is the
+        line's place on the pod (GENERATION:OFFSET), or None if it is not known.
         """
         generation, offset = _place(cursor)
         self.revision += 1
         self._open[source] = _Open(text, generation, offset, len(text)).bounded()
 
     def finish(self, source: int = 0) -> None:
-        """Turn the unfinished last line of the log with number `source` into a finished line,
-        because the log's file has ended and no more of the line will come. Does nothing if there is
+        """Turn the unfinished last line of the log with the number `source` into a finished line,
+        because the log's file has ended and no more of the line will come. Do nothing if there is
         no such line.
         """
         held = self._open.pop(source, None)
@@ -274,23 +278,24 @@ class LogStore:
             )
 
     def mark(self, text: str) -> None:
-        """Append a line that is in no log and says something about the logs, such as that a part is
-        missing or that another file begins.
+        """Append a line `text` that is in no log. It tells the reader something about the logs, for
+        example that a part is missing or that another file begins.
         """
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
         """Append the whole lines `rows` in the given order; they may be of several logs. If the pod
-        let only the lines through that pass a filter, `passed` is that filter's `key`, else None.
+        has filtered the logs, so that only some lines came, `passed` is that filter's `key`, else
+        None.
         """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
-        """Put the earlier lines `rows`, whole and in the given order, before all other lines of the
-        store. Returns the number of lines that were put there. If they do not fit, none is put
-        there, 0 is returned, and `full` becomes True. If the pod let only the lines through that
-        pass a filter, `passed` is that filter's `key`, else None.
+        """Put the earlier lines `rows`, whole and in the given order, before all other lines.
+        Return the number of lines that were put there. If they do not fit into memory, none is put
+        there, 0 is returned, and the attribute `full` becomes True. If the pod has filtered the
+        logs, so that only some lines came, `passed` is that filter's `key`, else None.
         """
         block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
@@ -308,9 +313,9 @@ class LogStore:
         return len(block)
 
     def place(self, number: int) -> Place | None:
-        """Return the place on the pod of line `number`: the number of its log, its generation
-        (which of the log's files), and the byte offset in that file. Returns None if the place is
-        not known, or for a line of `mark`, which is in no log.
+        """Return the place on the pod of the line with this number, as three numbers: that of its
+        log, that of the log's file (the generation), and the byte offset in that file. Return None
+        if the place is not known, or for a line of `mark`, which is in no log.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
@@ -322,8 +327,8 @@ class LogStore:
         return place if place[1] else None
 
     def number_at(self, place: Place) -> int | None:
-        """Return the number of the line in the store that begins at `place` on the pod, or None if
-        the store does not hold it. It takes 4 ms for half a million lines.
+        """Return the number of the line that begins at `place` on the pod, or None if it is not in
+        memory. This takes 4 ms for half a million lines.
         """
         source, generation, offset = place
         for block in self._blocks:
@@ -342,8 +347,8 @@ class LogStore:
         return None
 
     def cut_lines(self) -> list[int]:
-        """Return the numbers of the lines that were too long to hold completely, so that their
-        middle part is missing. It takes 20 ms for 64 MiB.
+        """Return the numbers of the lines that were too long to be held completely, so that their
+        middle part is missing. Return an empty list if there are none. This takes 20 ms for 64 MiB.
         """
         rows = []
         for block in self._blocks:
@@ -352,8 +357,8 @@ class LogStore:
         return rows
 
     def line(self, number: int) -> tuple[int, bytes]:
-        """Return (source, text) of line `number`: the number of its log, and its bytes without
-        control sequences and LF. Raises IndexError if the store does not hold the line.
+        """Return two things for the line with this number: the number of its log, and its bytes
+        without control sequences and LF. Raises IndexError if the line is not in memory.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
@@ -363,23 +368,23 @@ class LogStore:
         return block.sources[index], block.line(index)
 
     def passed(self, number: int) -> object:
-        """Return the key of the filter by which the pod chose line `number`, or None if it left out
-        no line around it. Raises IndexError if the store does not hold the line or the line is
-        unfinished.
+        """Return the key of the filter by which the pod has chosen the line with this number, or
+        None if the pod has left out no line around it. Raises IndexError if the line is not in
+        memory or is unfinished.
         """
         return self._blocks[self.block_of(number)].passed
 
     def block_of(self, number: int) -> int:
-        """Return the index in `blocks` of the block with line `number`. Raises IndexError if the
-        store does not hold the line or the line is unfinished.
+        """Return the index in `blocks` of the block that has the line with this number. Raises
+        IndexError if the line is not in memory or is unfinished.
         """
         if not self.first <= number < self.end:
             raise IndexError(number)
         return bisect_right(self._blocks, number, key=lambda block: block.first) - 1
 
     def clear(self) -> None:
-        """Remove all lines and begin again with number 0, for a view that moves to another place in
-        the logs.
+        """Remove all lines, and number the next ones from 0 again. A view does this when it moves
+        to another place in the logs.
         """
         self._blocks.clear()
         self._open.clear()
@@ -388,7 +393,9 @@ class LogStore:
         self.full, self.complete_from = False, None
 
     def drop(self) -> None:
-        """Remove all lines but keep counting: the next line gets the number `end`."""
+        """Remove all lines, but go on counting: the next line gets the number that
+        `end` has now.
+        """
         self._blocks.clear()
         self._open.clear()
         self.revision += 1
@@ -477,7 +484,7 @@ class _Open:
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
-    """Return the generation and offset of a cursor. Returns (0, 0) without a cursor, and for a
+    """Return the generation and offset of a cursor. Return (0, 0) without a cursor, and for a
     generation that does not fit its array.
     """
     generation, colon, offset = (cursor or "").partition(":")

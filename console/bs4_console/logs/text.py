@@ -59,8 +59,9 @@ JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
-    """Return whole lines without the control sequences of terminals. If a progress bar rewrites its
-    line by carriage returns, only its last text stays. The number of lines does not change.
+    """Return `data`, which are whole lines of a log, without the control sequences of terminals. If
+    a progress bar rewrites its line by carriage returns, only its last text stays. The number of
+    lines does not change.
     """
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
@@ -82,8 +83,8 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """Return the level of a line as a number, as in `logging` (10 for DEBUG, 20 for INFO and so
-    on). Returns None if the line names no level, which is so for the lines of a traceback.
+    """Return the level of a line as a number, as in Python's `logging` (10 for DEBUG, 20 for INFO
+    and so on). Return None if the line names no level, which is so for the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
     if found is None:
@@ -111,8 +112,8 @@ def clock_of(line: bytes) -> int | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line as it is drawn on the screen: its text without control characters, and its level as a
-    number (None if it has none).
+    """A line of a log as it is drawn on the screen. `text` has no control characters, and `level`
+    is its level as a number, as in Python's `logging` (None if it has none).
     """
 
     text: str
@@ -121,9 +122,9 @@ class Shown:
 
 def plain(line: bytes, reach: int = 0) -> str:
     """Return a line as text without secrets and without anything that a terminal would interpret.
-    Tabs are expanded. A text of more than LINE_CELLS characters is cut there, and a note says how
-    long the line is. With `reach` above 0, only the first `reach` characters are decoded and
-    returned, which is faster.
+    Tabs are expanded. A text of more than LINE_CELLS characters is cut there, and a note is added
+    that says how long the line is. With `reach` above 0, only the first `reach` characters are
+    decoded and returned, which is faster.
     """
     # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
     # most of the cost of a page.
@@ -137,9 +138,9 @@ def plain(line: bytes, reach: int = 0) -> str:
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
-    """Return a line, already without control sequences, as it is shown. A JSON log line (prime-rl's
-    --log.json-logging) gets the usual form of a log line. With `reach` above 0, only the first
-    `reach` characters are returned.
+    """Return a line of a log in the form in which it is shown. `line` has no control sequences any
+    more. A JSON log line (prime-rl's --log.json-logging) gets the usual form of a log line. With
+    `reach` above 0, only the first `reach` characters are returned.
     """
     found = _JSON.match(line)
     if (
@@ -152,8 +153,9 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Return how many bytes a line of the store has on the pod. If the store holds only a part of a
-    long line, this is the size of the whole line.
+    """Return how many bytes the line has in its log on the pod. `line` is a line of a LogStore,
+    which may hold only a part of a very long line, with a note about its real size; the real size
+    is then returned.
     """
     if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))

@@ -15,11 +15,11 @@ _HALVINGS = 24
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Ask the pod when the line at `cursor` of the log `stream` was written, and return that as the
-    pod's wall time in seconds since 1970. `stream` is a name such as "log/RUN/trainer". `begin` and
-    `end` are wall times between which the answer must lie. `clock` is the clock in that line, in
-    seconds since midnight; with it the answer is exact to the second. None means that the line has
-    no clock.
+    """Ask the pod when the line at `cursor` of the log `stream` was written, and return that time
+    as Unix time in seconds by the pod's clock. `stream` is a name such as "log/RUN/trainer".
+    `begin` and `end` are Unix times in seconds between which the answer must lie. `clock` is the
+    time of day in that line, in seconds since midnight; with it the answer is exact to the second.
+    None means that the line has no clock.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):

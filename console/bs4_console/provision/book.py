@@ -39,10 +39,11 @@ _NEXT: Mapping[str, IntentState] = {
 
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt of this console to rent one machine, written to the journal before the request is
-    sent. `state` is "open", "doubt" (the machine may exist), "made", "absent" (it was never made)
-    or "gone" (it no longer exists). `machine` is the provider's id for it and `pod` its name in the
-    inventory, or None. Times are wall seconds.
+    """One attempt of this console to rent one machine. It is written to the journal before the
+    request is sent. `state` is "open" (nothing is known yet), "doubt" (the machine may exist),
+    "made", "absent" (it was never made) or "gone" (it no longer exists). `machine` is the
+    provider's id for the machine, and `pod` its name in the inventory, the console's list of pods;
+    each is None if there is none. Times are Unix times in seconds.
     """
 
     ulid: str
@@ -62,9 +63,9 @@ class Intent:
     offer: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
-        """Return what the machine has cost in US dollars from `since_t` to `now_t` (wall seconds).
-        It is 0 if no machine was made. Time in which the machine was stopped or taken back counts
-        in full, so that the estimate is never too low.
+        """Return what the machine has cost in US dollars from `since_t` to `now_t`, Unix times in
+        seconds. Return 0 if no machine was made. Time in which the machine was stopped or taken
+        back by the provider counts in full, so that the estimate is never too low.
         """
         if self.state == "absent":
             return 0.0
@@ -73,9 +74,9 @@ class Intent:
 
 
 class Book:
-    """The journal, on this machine, of the machines that this console has rented. Each attempt to
-    rent one is an Intent. Several processes may write the journal: each event is appended under a
-    lock and is on disk when the call returns.
+    """A file on this machine, the journal of the machines that this console has rented. Each
+    attempt to rent one is an Intent. Several processes may write the journal: each event is
+    appended under a lock and is on the disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -83,7 +84,7 @@ class Book:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from writing to the journal for the length of a `with` block, so
+        """Keep other processes from writing to the journal for the length of the `with` block, so
         that a caller can read the attempts to rent a machine and add one without another process in
         between.
         """
@@ -92,12 +93,12 @@ class Book:
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Yield True if no other process on this machine is renting for `run`, and keep other
-        processes from renting for it for the length of the `with` block. Yield False, without
-        waiting, if another process is.
+        """Yield True if no other process on this machine is renting for `run`, and keep others from
+        it for the length of the `with` block. Yield False, without waiting, if another process is
+        renting for it.
 
         If True is yielded, an attempt to rent for the run that is still open in the journal was
-        left by a process that died.
+        left by a process that has died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -113,10 +114,10 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write a new attempt to rent `offer` for `run` to the journal and return it; it is on disk
-        when this returns. Nothing is rented here. `want` is the machine that was searched for, and
-        `who` the name of the person who rents. `key` becomes the attempt's ULID; "" makes a new
-        one. Call this inside `alone`.
+        """Write a new attempt to rent `offer` for `run` to the journal and return it; it is on the
+        disk when this returns. Nothing is rented here. `want` describes the machine that was
+        searched for, and `who` is the name of the person who rents. `key` becomes the attempt's
+        ULID (a unique id); "" makes a new one. Call this inside a `with` block of `alone`.
         """
         key = key or ulid()
         intent = Intent(
@@ -146,10 +147,10 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Append an event of the attempt `intent` to the journal and update `intent` to match.
-        `event` is doubt (the machine may exist), made, adopted (a machine with its label was
-        found), refused, absent, pod (the machine got a name in the inventory), terminating or gone.
-        `fields` are stored with the event.
+        """Append an event of `intent`, an attempt to rent a machine, to the journal, and update
+        `intent` to match. `event` is doubt (the machine may exist), made, adopted (a machine with
+        its label was found), refused, absent, pod (the machine got a name in the inventory of
+        pods), terminating or gone. `fields` are stored with the event.
         """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():
@@ -157,8 +158,8 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record that a machine no longer exists, if it was rented by an attempt in this journal.
-        It does not matter who ended the machine.
+        """Record in the journal that a machine no longer exists, if it was rented by an attempt in
+        this journal. Do nothing otherwise. It does not matter who has ended the machine.
         """
         for intent in self.intents():
             if (
@@ -169,8 +170,8 @@ class Book:
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
-        """Return every attempt to rent a machine in its present state, oldest first. Raises
-        UsageError, which names the line, if the journal on this machine is damaged.
+        """Return every attempt to rent a machine, with its present state, oldest first. Raises
+        UsageError, which names the line, if the journal is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -198,7 +199,7 @@ class Book:
 
     def of_run(self, run: str) -> list[Intent]:
         """Return the attempts to rent a machine for one run, oldest first. The list is empty if
-        nothing was rented for it here.
+        nothing was rented for it by this console.
         """
         return [intent for intent in self.intents() if intent.run == run]
 
@@ -221,8 +222,8 @@ class Book:
     ) -> float:
         """Return the US dollars that the machines in this journal have cost between `since_t` and
         `now_t`: those of `run`, or of all runs if `run` is None. A machine of which it is unclear
-        whether it was made counts as if it was. Both times are wall seconds; None for `now_t` means
-        now.
+        whether it was made counts as if it was. Both times are Unix times in seconds; None for
+        `now_t` means now.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

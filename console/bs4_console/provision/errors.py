@@ -12,8 +12,9 @@ from bs4_console.provision.book import Intent
 
 
 class NoOffers(ConsoleError):
-    """Raised if no offer fits the search, or every fitting offer costs more than the price cap.
-    `cheapest` is the cheapest fitting offer above the cap, or None if no offer fits at all.
+    """Raised if no offer fits the search, or if every offer that fits costs more than the price cap
+    (the highest price that is allowed). `cheapest` is the cheapest offer above the cap that fits,
+    or None if none fits at all.
     """
 
     exit_code = FINDING
@@ -24,13 +25,15 @@ class NoOffers(ConsoleError):
 
 
 class OverBudget(RefusedError):
-    """Raised if renting a machine would exceed the spend cap of its run."""
+    """Raised if renting a machine would exceed the spend cap of its run, the most that may be spent
+    on it in US dollars.
+    """
 
 
 class AlreadyThere(RefusedError):
     """Raised if the run has a machine already, may have one, or is just getting one, so that
-    another would cost money without need. `intents` are the attempts to rent these machines, as the
-    journal has them.
+    another would cost money without need. `intents` are the attempts to rent these machines that
+    are in the journal.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
@@ -39,9 +42,9 @@ class AlreadyThere(RefusedError):
 
 
 class Unsettled(ConsoleError):
-    """Raised if it cannot be determined whether a machine was made, because the provider did not
-    answer or two machines carry the same label. `intent` is the attempt to rent the machine, and
-    `machines` are the machines found with its label.
+    """Raised if it cannot be found out whether a machine was made, because the provider did not
+    answer or two machines have the same label. `intent` is the attempt to rent the machine, and
+    `machines` are the machines that have its label.
     """
 
     exit_code = UNREACHABLE
@@ -55,9 +58,9 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """Raised if no machine was made: every offer of the plan failed, or it was unclear whether a
-    request had made one, and several searches then found none. The console does not try again by
-    itself.
+    """Raised if no machine was made. Either every offer of the plan has failed, or it was unclear
+    whether a request had made a machine, and several searches have then found none. The console
+    does not try again by itself.
     """
 
     exit_code = FINDING
@@ -76,14 +79,14 @@ class NotUp(ConsoleError):
 
 
 class Dearer(NotUp):
-    """Raised if the provider charges more for a rented machine than the price cap. The machine
-    exists and costs money until a person ends it.
+    """Raised if the provider charges more for a rented machine than the highest price that a person
+    has allowed. The machine exists and costs money until a person ends it.
     """
 
 
 class NotGone(ConsoleError):
-    """Raised if a machine still exists, and may cost money, although its end was ordered or
-    attempted.
+    """Raised if a machine still exists, and may cost money, although the console has tried to end
+    it.
     """
 
     exit_code = FINDING

@@ -29,9 +29,9 @@ _STATES: Mapping[MachineState, SightState] = {
 
 
 class ProviderObserver:
-    """Observes one machine through its provider's API (see ExternalObserver). `make` returns a new
-    adapter over the HTTP client that is given to it; it is called once for each poll, and the
-    client is closed afterwards.
+    """Observes one machine through the API of its provider (see ExternalObserver). `make` is a
+    function that returns a new adapter for the provider, given an HTTP client. It is called once
+    for each poll, and the client is closed afterwards.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class ProviderObserver:
 
     async def observe(self) -> Observation:
         """Ask the provider once about the machine, for at most 45 seconds, and return what it says.
-        A failure raises nothing: the state is then "unknown" and `detail` has the reason.
+        Nothing is raised if that fails: the returned `state` is then "unknown", and `detail` has
+        the reason.
         """
         try:
             async with asyncio.timeout(LOOK_S), httpx.AsyncClient() as client:
@@ -70,8 +71,9 @@ class ProviderObserver:
 
 
 def witness_of(pod: Pod) -> ProviderObserver | None:
-    """Return the observer that asks the provider about a pod's machine. Return None if the
-    inventory names no provider and machine for the pod, or if the provider has no adapter.
+    """Return an observer that asks the provider about a pod's machine. Return None if the inventory
+    (the console's list of pods) names no provider and machine for the pod, or if this console
+    cannot use the provider.
     """
     if pod.provider not in providers.NAMES or not pod.instance:
         return None

@@ -22,8 +22,8 @@ PLAN_S = 900.0
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search over all providers. `offers` are the fitting offers, cheapest first.
-    `failures` holds the error of each provider that did not answer, by the provider's name.
+    """The result of a search over all providers. `offers` are the offers that fit, cheapest first.
+    `failures` has the error of each provider that did not answer, by the provider's name.
     """
 
     offers: tuple[Offer, ...]
@@ -33,10 +33,11 @@ class SearchResult:
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What would be rented for a run, within which limits. A person confirms the plan by its hash.
-    `want` is the machine that was searched for, and `offers` are tried in their order. `max_price`
-    is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no cap), `hours`
-    the planned hours, and `spent` the US dollars that the run has cost so far. The plan is valid
-    until `expires_t` (wall seconds). `another` permits a second machine for a run that has one.
+    `want` describes the machine that was searched for, and `offers` are tried in their order.
+    `max_price` is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no
+    cap), `hours` the planned hours, and `spent` the US dollars that the run has cost so far. The
+    plan is valid until `expires_t`, a Unix time in seconds. `another` permits a second machine for
+    a run that has one.
     """
 
     run: str
@@ -53,15 +54,16 @@ class Plan:
 
     @property
     def planned(self) -> float:
-        """Return the most that the machine can cost in the planned hours, in US dollars: the price
-        of the plan's most expensive offer times the hours.
+        """Return the most that the machine can cost in the planned hours, in US dollars: the
+        highest price of the plan's offers times the hours.
         """
         return self.hours * max(self.offers, key=attrgetter("price")).price
 
     @property
     def hash(self) -> str:
-        """Return the SHA-256 by which a person confirms the plan. It covers the run, the wanted
-        machine, the offers with their prices, the caps and the hours.
+        """Return the SHA-256, in hexadecimal digits, by which a person confirms the plan. It covers
+        the run, the wanted machine, the offers with their prices, the limits of price and spending,
+        and the hours.
         """
         said = {
             "run": self.run,
@@ -77,7 +79,9 @@ class Plan:
         ).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as a dictionary, in the form in which it is saved and shown as JSON."""
+        """Return the plan as a dictionary of JSON values, in the form in which it is saved and
+        shown.
+        """
         return {
             "plan_hash": self.hash,
             "expires": self.expires_t,
@@ -104,9 +108,9 @@ class Plan:
 
     @staticmethod
     def kept(prefix: str) -> Plan:
-        """Return the plan saved on this machine whose hash begins with `prefix` (at least 8
-        characters). Raises RefusedError if not exactly one saved plan matches, or if its file was
-        changed.
+        """Return the plan that is saved on this machine and whose hash begins with `prefix` (at
+        least 8 characters). Raises RefusedError if no saved plan or more than one matches, or if
+        its file was changed.
         """
         saved = _plan_file("x").parent.glob("*.json")
         places = [path for path in saved if path.stem.startswith(prefix)]
@@ -137,9 +141,10 @@ class Plan:
 
 
 def no_offers(want: Want, found: SearchResult) -> NoOffers:
-    """Make the error for a search that found no affordable offer. `want` is what was searched for,
-    and `found` the result of the search. The message names the cheapest offer above the price cap,
-    if there is one, and the providers that did not answer. The error is returned and not raised.
+    """Return the error for a search that has found no affordable offer. It is returned and not
+    raised. `want` is what was searched for, and `found` the result of the search. The message names
+    the cheapest offer above the price cap (the highest price that is allowed), if there is one, and
+    the providers that did not answer.
     """
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)

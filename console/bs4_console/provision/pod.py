@@ -30,10 +30,10 @@ async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
 def pod_of(
     machine: Machine, name: str, identity_file: str | None, price: float | None = None
 ) -> Pod:
-    """Make the inventory entry for a rented machine, under the pod name `name`, without saving it.
-    `identity_file` is the path of the private SSH key that opens it, or None. `price` in US dollars
-    an hour replaces the price that the provider states. Raises NotUp if the machine has no address
-    yet.
+    """Return an entry for a rented machine in the inventory, the console's list of pods, under the
+    pod name `name`. It is not saved. `identity_file` is the path of the private SSH key that opens
+    the machine, or None. `price` in US dollars an hour replaces the price that the provider states.
+    Raises NotUp if the machine has no address yet.
     """
     if machine.host is None or machine.port is None:
         raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
@@ -58,10 +58,10 @@ def remember(
     book: Book,
     inventory: Inventory | None = None,
 ) -> Pod:
-    """Add a rented machine to the inventory as the pod `name`, and note that name in `book`, the
-    journal of rents. `identity_file` is the path of the private SSH key that opens the machine, or
-    None. Return the new pod. Raises NotUp if the machine has no address yet, and UsageError if the
-    name is taken.
+    """Add a rented machine to the inventory, the console's list of pods, as the pod `name`, and
+    write that name into `book`, the journal of rents. Return the new pod. `identity_file` is the
+    path of the private SSH key that opens the machine, or None. Raises NotUp if the machine has no
+    address yet, and UsageError if the name is taken.
     """
     intent = book.by_machine(machine)
     pod = pod_of(machine, name, identity_file, machine.price if intent is None else intent.price)

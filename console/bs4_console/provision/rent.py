@@ -59,8 +59,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often, and for how many seconds, the provider is polled until an order (to rent or to end
-    a machine) has taken effect. `boot_s` is how long a machine may take to start, and `end_s` how
+    """How often, and for how long, the provider is polled until a request (to rent or to end a
+    machine) has taken effect. `boot_s` is how long a machine may take to start, and `end_s` how
     long it may take to disappear. `poll_s` is the pause between two polls of it. `every_s` is the
     pause between two searches for a machine that may have been made, and `looks` how many such
     searches in a row have to find nothing. All times are in seconds.
@@ -82,9 +82,10 @@ class Patience:
 
 @dataclass(frozen=True)
 class Listed:
-    """One machine of an account, together with what this console knows of it: `intent` is the
-    attempt by which this console rented it, and `pod` its name in the inventory. Each is None if
-    there is none.
+    """One machine of an account, together with what this console knows of it. `intent` is the
+    attempt by which this console has rented it, and `pod` its name in the inventory (the console's
+    list of pods); each is None if there is none. `orphan` is True if the machine has a label that a
+    console makes, but nothing here knows the machine.
     """
 
     machine: Machine
@@ -98,8 +99,9 @@ class Listed:
 
 class Provisioner:
     """Searches, rents and ends machines at several providers. `book` is the journal of rents, and
-    `who` the name of the person that is written there. `patience` sets how long to wait (None: the
-    defaults). `say` is called with a sentence for a person about each thing that happens.
+    `who` is the name of the person that is written there. `patience` sets how long to wait (None:
+    the defaults). The function `say` is called with a sentence for a person about each thing that
+    happens.
     """
 
     def __init__(
@@ -120,9 +122,9 @@ class Provisioner:
     # Searching
 
     async def search(self, want: Want) -> SearchResult:
-        """Search all providers at the same time for offers that fit `want`, and return the offers,
-        cheapest first. If a provider fails, its error is part of the result and the offers of the
-        others are still returned.
+        """Search all providers at the same time for offers of machines that fit `want`, and return
+        the offers, cheapest first. If a provider fails, its error is part of the result, and the
+        offers of the others are still returned.
         """
         offers, failures = await self._all(lambda provider: provider.offers(want))
         return SearchResult(
@@ -131,9 +133,9 @@ class Provisioner:
         )
 
     async def machines(self) -> tuple[list[Machine], dict[str, ConsoleError]]:
-        """Return every machine of every account that has not ended, and the error of each provider
-        that did not answer, by name. The machines at a provider with an error are unknown, so a
-        missing machine does not mean that it does not exist.
+        """Return two things: every machine of every account that has not ended, and {name of a
+        provider: error} for the providers that did not answer. The machines at such a provider are
+        unknown, so a machine that is missing in the result may exist.
         """
         found, failures = await self._all(lambda provider: provider.machines())
         return [machine for machine in found if machine.state != "ended"], failures
@@ -160,12 +162,13 @@ class Provisioner:
         return found, failures
 
     async def listing(self, pods: Iterable[Pod]) -> tuple[list[Listed], dict[str, ConsoleError]]:
-        """Return the machines of every account with what this console knows of each, and the error
-        of each provider that did not answer, by name. `pods` are the pods of the inventory.
+        """Return two things: the machines of every account with what this console knows of each,
+        and {name of a provider: error} for the providers that did not answer. `pods` are the pods
+        of the inventory, the console's list of pods.
 
-        The journal of rents is updated: an attempt of which it was unclear whether it made a
-        machine is recorded as successful if a machine has its label, and an attempt whose machine
-        no longer exists is closed.
+        The journal of rents is brought up to date: if it was unclear whether an attempt to rent has
+        made a machine, and a machine has its label, the attempt is recorded as successful. An
+        attempt whose machine no longer exists is closed.
         """
         found, failures = await self.machines()
         known = {
@@ -205,12 +208,14 @@ class Provisioner:
         fallbacks: int = 2,
         another: bool = False,
     ) -> Plan:
-        """Plan a rent for `run`: the cheapest offer under the price cap and up to `fallbacks` more,
-        to be tried in this order. `max_spend` is a cap in US dollars for the whole run, and `hours`
-        are the planned hours. `another` permits a second machine for a run that has one.
+        """Return a plan to rent a machine for `run`: the cheapest offer whose price is allowed, and
+        up to `fallbacks` more, to be tried in this order. `want` describes the machine and has the
+        highest price. `max_spend` is the most that the whole run may cost in US dollars, and
+        `hours` are the planned hours. `another` permits a second machine for a run that has one.
 
-        Raises NotApplicableError if `want` has no price cap, NoOffers if no offer is cheap enough,
-        OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a machine.
+        Raises NotApplicableError if `want` has no highest price, NoOffers if no offer is cheap
+        enough, OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a
+        machine.
         """
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
             raise NotApplicableError(
@@ -253,12 +258,13 @@ class Provisioner:
         self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True
     ) -> Machine:
         """Rent the first offer of the plan that is still available at its price, and return the
-        machine, which exists but has not started yet. `may` is called just before each request that
-        costs money; if it returns False, the request is not sent.
+        machine, which exists but has not started yet. `public_key` is the SSH key that will open
+        it. `may` is called just before each request that costs money; if it returns False, the
+        request is not sent, and the offer counts as one that has failed.
 
         Raises RefusedError if the plan has expired, its offers are gone, or the run has a machine
-        or too little budget; NothingMade if nothing was rented, Unsettled if a machine may exist,
-        and Dearer if it costs more than the cap.
+        or too little budget. Raises NothingMade if nothing was rented, Unsettled if a machine may
+        exist, and Dearer if the machine costs more than the highest price that is allowed.
         """
         if time.time() > plan.expires_t:
             raise RefusedError("Nothing was rented: the plan is too old.", "Make a new one.")
@@ -394,12 +400,12 @@ class Provisioner:
         return machine
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
-        """Find out whether `intent`, an attempt to rent a machine with an unclear result, made one,
-        by searching for its exact label. Return the machine, which is recorded as made. Return
-        None, recorded as absent, if `looks` searches in a row (None: `patience.looks`) found
-        nothing.
+        """Find out whether `intent`, an attempt to rent a machine with an unclear result, has made
+        one, by searching for its exact label. If it has, return the machine, and record in the
+        journal that it was made. If `looks` searches in a row (None: `patience.looks`) have found
+        nothing, return None, and record that there is no machine.
 
-        Raises Unsettled if the provider does not answer or several machines carry the label. The
+        Raises Unsettled if the provider does not answer or several machines have the label. The
         result then stays unclear.
         """
         provider = self.providers.get(intent.provider)
@@ -538,7 +544,7 @@ class Provisioner:
 
     async def terminate(self, machine: Machine, may: Callable[[], bool] = lambda: True) -> None:
         """End the machine and its disk, and poll until the provider no longer has it. `may` is
-        called just before the first order; if it returns False, no order is sent.
+        called just before the first request that ends it; if it returns False, no request is sent.
 
         Raises NotGone if `may` returned False or the machine still exists after `patience.end_s`
         seconds, and RefusedError if the machine now has another label.

@@ -33,11 +33,12 @@ MODES = ("ask", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """The settings of one run in recover.toml, by which the recovery controller acts. `store` is an
-    address like b2://BUCKET/PREFIX, and `mode` is ask or auto. `gpu`, `count`, `disk_gb` and
-    `region` describe a new machine, and `max_price` is the most that it may cost in US dollars an
-    hour. `per_day` and `per_run` are budgets in US dollars. `identity_file` and `credentials` are
-    paths on this machine; `cwd` and `output_dir` are paths on the pod.
+    """The settings of one run in recover.toml, by which the recovery controller moves the run to
+    another machine if its own is lost. `pod` is the pod on which the run is, and `store` the object
+    store of its checkpoints, an address like b2://BUCKET/PREFIX. `mode` is ask or auto. `gpu`,
+    `count`, `disk_gb` and `region` describe a new machine, and `max_price` is the most that it may
+    cost in US dollars an hour. `per_day` and `per_run` are budgets in US dollars. `identity_file`
+    and `credentials` are paths on this machine; `cwd` and `output_dir` are paths on the pod.
     """
 
     run: str
@@ -77,23 +78,23 @@ class RunConfig:
 
     @property
     def layout(self) -> Layout:
-        """Return the names of the run's files in the object store, as a Layout. Raises BadRequest
-        if `store` is not an address like b2://BUCKET/PREFIX.
+        """Return the Layout, which knows the names of the run's files in the object store. Raises
+        BadRequest if `store` is not an address like b2://BUCKET/PREFIX.
         """
         return Layout(Place.parse(self.store).prefix, self.run)
 
     @property
     def limits(self) -> Limits:
-        """Return the prices, budgets and counts within which the recovery controller may act for
-        this run.
+        """Return the prices, the budgets and the number of recoveries within which the recovery
+        controller may act for this run.
         """
         return Limits(
             self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0
         )
 
     def want(self, most: float) -> Want:
-        """Return the machine to search for when the run needs a new one, for at most `most` US
-        dollars an hour.
+        """Return a description of the machine to search for when the run needs a new one. It may
+        cost at most `most` US dollars an hour.
         """
         return Want(
             gpu=self.gpu,
@@ -107,7 +108,9 @@ class RunConfig:
 
     @property
     def recipe(self) -> Recipe:
-        """Return what a new machine for this run has to be set up with."""
+        """Return the recipe by which a new machine for this run is set up: trainer, repository,
+        revision and environments.
+        """
         return Recipe(
             trainer=self.trainer,
             directory=self.cwd,
@@ -119,9 +122,9 @@ class RunConfig:
 
 
 def read(path: Path | None = None) -> dict[str, RunConfig]:
-    """Read the settings of all runs from `path`, by the run's name. None means recover.toml in the
-    config directory of this machine. Raises UsageError, which names the wrong setting, if the file
-    is missing or has a mistake.
+    """Return the settings of all runs in the TOML file `path`, as {name of the run: settings}. None
+    means the file recover.toml in this machine's directory of configuration. Raises UsageError,
+    which names the wrong setting, if the file is missing or has a mistake.
     """
     path = path or locations.config_dir() / "recover.toml"
     try:

@@ -68,9 +68,10 @@ class Controller:
 
     In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
     mode "auto" the plan is carried out at once. `first` is the machine that recover.toml names for
-    the run. `moved` is True if a person says that they moved the run to that machine. With `dry`
-    nothing is written, rented or ended, and no lease is taken. `seen` has, for each machine, the
-    observations of it (signs: who saw it, when, and in which state) from which it is judged.
+    the run. `moved` is True if a person says that they have moved the run to that machine. With
+    `dry` nothing is written, rented or ended, and the lease (the right to act for the run, which
+    only one controller has at a time) is not taken. `seen` maps each machine to the observations of
+    it (signs: who saw it, when, and in which state) from which it is judged.
     """
 
     records: Records
@@ -96,8 +97,8 @@ class Controller:
 
     async def poll(self) -> Outcome:
         """Look once at the run and its machine, do the next part of a recovery if one is needed,
-        and return the outcome. Raises StoreFailed if the object store does not answer; in that case
-        nothing more is done.
+        and return the outcome. Raises StoreFailed if the object store does not answer; nothing more
+        is done then.
         """
         try:
             state = await self._load()
@@ -118,9 +119,10 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Poll the machine `where`, on which the run is, and return the verdict on what became of
-        it. If the verdict is "unknown" or "network-only" and an answer of the provider is part of
-        its evidence, poll again at intervals, up to `rules.samples` polls in all.
+        """Poll the machine `where`, on which the run is, and return a verdict that says what has
+        become of it, such as "lost". If the verdict is "unknown" or "network-only" and an answer of
+        the provider is part of its evidence, poll again at intervals, up to `rules.samples` polls
+        in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
@@ -643,8 +645,8 @@ class Controller:
         return state
 
     async def close(self) -> None:
-        """Give up the run's lease (the right to act for the run, which only one controller has at a
-        time), so that another controller need not wait until it expires. Raises StoreFailed if the
+        """Give up the run's lease, the right to act for the run that only one controller has at a
+        time, so that another controller need not wait until it expires. Raises StoreFailed if the
         object store does not answer.
         """
         try:

@@ -37,16 +37,16 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Raised if this controller does not hold the run's lease, without which it must not act for
-    the run: another controller holds it, or the object store was too slow to be sure that none
-    does.
+    """Raised if this controller does not have the run's lease, the right to act for the run that
+    only one controller has at a time. Either another controller has it, or the object store was too
+    slow to be sure that none does. Without the lease nothing may be done for the run.
     """
 
 
 def running_clock() -> float:
-    """Return the time in seconds of a clock that goes on while this machine sleeps (Linux). On
-    other systems it is the ordinary monotonic clock. Only differences of two readings mean
-    anything.
+    """Return the time in seconds of a clock that goes on while this machine sleeps. That is
+    possible on Linux; on other systems it is the ordinary monotonic clock. Only the difference
+    between two readings has a meaning.
     """
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     if boottime is None:
@@ -55,30 +55,31 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The permission to act once for a run. A controller gets it when it has checked that it is the
-    only one that may act, and it is valid for a limited time after that check.
+    """The permission to act once for a run. A controller gets it after it has checked that no other
+    controller may act for the run, and it is valid only for a limited time after that check.
     """
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
         self._clock, self._deadline = clock, deadline
 
     def left_s(self) -> float:
-        """Return the seconds for which the grant is still valid. The number is negative once it has
+        """Return for how many seconds the grant is still valid. The number is negative once it has
         expired.
         """
         return self._deadline - self._clock()
 
 
 class Lease:
-    """One controller's claim to be the only controller that acts for a run, kept as versions of a
-    file in the object store. Errors of the store are raised unchanged, because without the store
-    nobody can hold the lease.
+    """The claim of one controller that it alone may act for a run. It consists of versions of one
+    file in the object store. Errors of the object store are raised unchanged, because without it
+    nobody can have the lease.
 
     `owner` is this controller's name, which other controllers show to people. `mine` are the ids of
-    the versions of that file that this controller wrote before it was restarted. `note` is called
-    with the id of each version that is written. A version is valid for `ttl_s` seconds. It counts
-    only `settle_s` seconds after it was written, so that other controllers can have seen it. A
-    grant lasts `margin_s` seconds, and the version on which it rests is valid for at least as long.
+    the versions of the file that this controller has written before it was restarted. The function
+    `note` is called with the id of each version that is written. A version is valid for `ttl_s`
+    seconds. It counts only from `settle_s` seconds after it was written, so that other controllers
+    can have seen it. A grant is valid for `margin_s` seconds, and the version on which it rests for
+    at least as long.
     """
 
     def __init__(
@@ -107,9 +108,9 @@ class Lease:
         self._call, self._clock, self._sleep = call, clock, sleep
 
     async def take(self) -> Grant:
-        """Take the lease of the run, which makes this controller the only one that may act for it,
-        and return a grant. Raises LeaseHeld if another controller holds it; the message says which
-        one and for how many more seconds.
+        """Take the lease of the run, the right to act for it that only one controller has at a
+        time, and return a grant, the permission to act for a limited time. Raises LeaseHeld if
+        another controller has the lease; the message says which one and for how many more seconds.
         """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:
@@ -125,8 +126,9 @@ class Lease:
             raise
 
     async def hold(self) -> Grant:
-        """Renew the lease if this controller has it, else take it. Return a grant, the permission
-        to act for a limited time. Raises LeaseHeld if another controller holds the lease.
+        """Renew the lease, the right to act for the run, if this controller has it, and take it if
+        not. Return a grant, the permission to act for a limited time. Raises LeaseHeld if another
+        controller has the lease.
         """
         if self._mine:
             try:
@@ -136,10 +138,10 @@ class Lease:
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Renew the lease, check that no other controller claims it, and return a grant, the
-        permission to act for a limited time. Call this before each request that costs money, and
-        send the request only while the grant is valid. Raises LeaseHeld if this controller does not
-        hold the lease.
+        """Renew the lease, the right to act for the run, check that no other controller claims it,
+        and return a grant, the permission to act for a limited time. Call this before each request
+        that costs money, and send the request only while the grant is valid. Raises LeaseHeld if
+        this controller does not have the lease.
         """
         begun = self._clock()
         now = (await self._write()).t
@@ -161,8 +163,9 @@ class Lease:
         )
 
     async def release(self) -> None:
-        """Give up the lease by deleting this controller's versions of the lease's file. If the
-        store's key does not permit deleting, the versions remain and expire by themselves.
+        """Give up the lease, the right to act for the run, by deleting the versions of its file
+        that this controller has written. If the key of the object store does not permit deleting,
+        the versions remain and expire by themselves.
         """
         await self._withdraw()
         self._mine.clear()

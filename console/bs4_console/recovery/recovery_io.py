@@ -60,19 +60,19 @@ LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """The ways in which this machine reaches pods, for the recovery controller."""
+    """The ways in which the recovery controller reaches pods from this machine."""
 
     def linked(
         self, pod: Pod, *, deploy: bool, timeout: float
     ) -> AbstractAsyncContextManager[PodSession]:
-        """Return an async context manager that yields a connected session with the pod. `deploy`
-        permits installing the agent; `timeout` is in seconds. Entering it raises the link's error
-        if the pod cannot be reached.
+        """Return an async context manager that yields a connected session with the pod. With
+        `deploy`, the agent is installed on the pod if it is missing; `timeout` is in seconds.
+        Entering the context manager raises a LinkError if the pod cannot be reached.
         """
 
     def kept(self, pod: Pod) -> PodState:
-        """Return the pod's state as it was saved on this machine when a console last read from the
-        pod. Nothing is contacted.
+        """Return the pod's state as it was saved on this machine when a console has last read it
+        from the pod. The pod is not contacted.
         """
 
     def pinned(self, pod: str) -> Sequence[str]:
@@ -84,30 +84,32 @@ class Reach(Protocol):
         """Save `key` (`type base64`) on this machine as the trusted SSH host key of the pod."""
 
     async def store_ready(self, pod: Pod) -> None:
-        """Install on the pod, if it is missing, the bundle with which the agent reads and writes
-        the object store.
+        """Install b2sdk, the library with which the agent reads and writes an object store, on the
+        pod if it is missing there.
         """
 
 
 class KeyedBook(Book):
-    """A journal of rented machines that gives the next attempt to rent one the ULID `key`. The
-    recovery controller has already saved the label with that ULID in the run's shared state.
+    """A journal of rented machines in which the next attempt to rent one gets the ULID `key`. The
+    recovery controller uses it because it has saved the label with this ULID, by which the machine
+    can be found, in the run's shared state already.
     """
 
     key = ""
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write a new intent to rent `offer` for `run` to the journal, and return it. `want` is the
-        machine that was searched for, and `who` the name of the person who rents. `key` becomes the
-        intent's ULID; "" means `self.key`.
+        """Write a new intent (an attempt to rent a machine) for `run` to the journal, and return
+        it. Nothing is rented here. `offer` is the offer to rent, `want` describes the machine that
+        was searched for, and `who` is the name of the person who rents. `key` becomes the intent's
+        ULID; "" means `self.key`.
         """
         return super().intend(run, offer, want, who, key or self.key)
 
 
 @dataclass(kw_only=True)
 class RealHands:
-    """Carries out the recovery controller's actions for one run on real providers, pods and stores
-    (see Hands). `where` is always the machine on which to act.
+    """Carries out the recovery controller's actions for one run on real providers, pods and object
+    stores. See Hands for the methods; `where` is always the machine on which to act.
 
     `provisioner(name)` returns a context manager that yields a Provisioner for that provider, or
     for all providers that may be rented from if `name` is "". Its journal must be a KeyedBook.
@@ -134,14 +136,14 @@ class RealHands:
 
     @property
     def run(self) -> str:
-        """Return the name of the run for which these actions are."""
+        """Return the name of the run for which this object acts."""
         return self.config.run
 
     # --- looking
 
     async def signs(self, where: Where) -> Sequence[Sign]:
         """Poll the provider and the pod on the machine `where` once, and return the signs from
-        which it is judged whether the machine is lost. If the pod cannot be reached over its link,
+        which it is judged if the machine is lost. If the pod does not answer over its connection,
         also poll its SSH port, W&B and the object store.
         """
         pod = self._pod(where)
@@ -210,10 +212,10 @@ class RealHands:
         )
 
     async def report(self, where: Where) -> Report | None:
-        """Connect to the pod and return what it says of the run: its newest step, its state, and
-        its standing orders (what a person wants done for it until further notice, such as a
-        checkpoint sync). The report is empty if the pod does not know the run. Return None if the
-        pod cannot be reached.
+        """Connect to the pod on the machine `where` and return what it says of the run: its newest
+        training step, if and how it has ended, and its standing orders (what a person wants done
+        for it until further notice, such as copying its checkpoints). The report has only default
+        values if the pod does not know the run. Return None if the pod cannot be reached.
         """
         try:
             async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
@@ -248,7 +250,8 @@ class RealHands:
 
     async def saved(self) -> Saved | None:
         """Return the newest training step of the run whose checkpoint in the object store is
-        complete and verified, or None if the store holds none.
+        complete and verified, with the size of the checkpoint. Return None if the object store has
+        none.
         """
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
@@ -260,10 +263,10 @@ class RealHands:
     # --- renting
 
     async def choose(self, most: float) -> Chosen | None:
-        """Return the cheapest offer for at most `most` US dollars an hour, or None if there is no
-        such offer. If recover.toml does not set `trust_first_key` for the run, only providers whose
-        API shows a new machine's SSH host key count; raises RefusedError if all offers are from
-        others.
+        """Return the cheapest offer that fits the run and costs at most `most` US dollars an hour,
+        or None if there is no such offer. If recover.toml does not set `trust_first_key` for the
+        run, only providers whose API shows the SSH host key of a new machine count; raises
+        RefusedError if all offers are from others.
         """
         async with self.provisioner("") as provisioner:
             try:
@@ -296,9 +299,10 @@ class RealHands:
         )
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent the chosen offer once, under `label`, and return the new machine. `may` is called
-        just before the request; if it returns False, nothing is sent. Raises Absent if surely
-        nothing was rented, and Doubt if a machine may exist.
+        """Rent the machine of the offer `chosen` once, under the label `label`, and return it.
+        `may` is called just before the request; if it returns False, nothing is sent, and Absent is
+        raised. Raises Absent too if it is certain that nothing was rented, and Doubt if a machine
+        may exist.
         """
         plan: Plan = chosen.offer
         async with self.provisioner(chosen.provider) as provisioner:
@@ -316,9 +320,9 @@ class RealHands:
                 raise Absent(error.message, error.next_step) from error
 
     async def find(self, label: str, provider: str) -> Where:
-        """Find the machine with exactly this label at the provider and return it. A rent that a
-        controller on another machine began is added to this machine's journal. Raises Absent if no
-        machine has the label, and Doubt if this cannot be determined.
+        """Find the machine with exactly this label at the provider and return it. If a controller
+        on another machine has begun to rent it, it is added to this machine's journal. Raises
+        Absent if no machine has the label, and Doubt if that cannot be found out.
         """
         async with self.provisioner(provider) as provisioner:
             intent = provisioner.book.of_label(label)
@@ -351,9 +355,10 @@ class RealHands:
         return _where(self._name(label), machine)
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """End the machine and its disk. Return True once the provider no longer has it, and False
-        if it still exists or may exist. `may` is called just before the first order; if it returns
-        False, no order is sent. Raises RefusedError if the machine with this id has another label.
+        """End the machine `where` together with its disk. Return True once the provider no longer
+        has it, and False if it still exists or may exist. `may` is called just before the first
+        request that ends it; if it returns False, no request is sent, and False is returned. Raises
+        RefusedError if the machine with this id has another label.
         """
         async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
@@ -388,9 +393,10 @@ class RealHands:
     # --- on the new machine
 
     async def set_up(self, where: Where) -> Where | None:
-        """Continue to prepare a new machine for the run: its start, its host key, the agent and the
-        trainer's environment. Return the machine with address and host key once it is ready, or
-        None while the work continues. Raises Failed if it cannot succeed.
+        """Do the next part of the preparation of a new machine for the run: its start, its host
+        key, the agent and the trainer's environment. Return the machine with its address and host
+        key once it is ready, or None while the work is not done. Raises Failed if it cannot
+        succeed.
         """
         met = await self._met(where)
         if met is None:
@@ -458,9 +464,9 @@ class RealHands:
         return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Continue to fetch the checkpoint of the training step `step` from the object store to the
-        machine. Return True once it is complete there, and False while the work continues. Raises
-        Failed if it cannot succeed.
+        """Do the next part of fetching the checkpoint of the training step `step` from the object
+        store to the machine. Return True once it is complete there, and False while the work is not
+        done. Raises Failed if it cannot succeed.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -490,10 +496,10 @@ class RealHands:
 
     async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
         """Resume the run on the machine from the restored training step `step`, with the same
-        arguments and the same W&B runs. `orders` are the run's standing orders; further launch
-        arguments are taken from them if the object store has no record of how the run was started.
-        Return True once the launch is submitted, or if the run was launched already. Raises Failed
-        if it cannot be started.
+        arguments and the same W&B runs. `orders` are the run's standing orders; further arguments
+        are taken from them if the object store has no record of how the run was started. Return
+        True once the launch is submitted, or if the run was launched already. Raises Failed if it
+        cannot be started.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -527,10 +533,11 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders that it had before, `orders`: what a
-        person wants done for it until further notice. They include a checkpoint sync in any case.
-        Return a sentence for each order that the pod refused; the sequence is empty if none was.
-        Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders `orders`: what a person wants done
+        for it until further notice, as it was on the machine before. The order to copy checkpoints
+        to the object store is among them in any case. Return a sentence for each order that the pod
+        has refused, or an empty sequence if it has refused none. Raises Failed if it has refused to
+        copy checkpoints.
         """
         async with self._at(where) as live:
             refused = await carried_orders.renew(

@@ -17,8 +17,8 @@ from bs4_console.recovery.state import Where
 class Limits:
     """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
     `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
-    the run made no new training step, a person has to start the next one. A recovery has `ready_s`
-    seconds from the rent of its machine to the first new training step.
+    the run has made no new training step, a person has to start the next one. A recovery may take
+    `ready_s` seconds from renting its machine to the first new training step.
     """
 
     max_price: float
@@ -31,7 +31,7 @@ class Limits:
 @dataclass(frozen=True)
 class Saved:
     """The newest training step of a run whose checkpoint in the object store is complete and
-    verified. `bytes` is the size of that checkpoint's files.
+    verified. `bytes` is the size of that checkpoint.
     """
 
     step: int
@@ -40,8 +40,8 @@ class Saved:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The offer that a recovery plan would rent. `price` is in US dollars an hour. `offer` is the
-    object that `create` needs to rent it; it is not shown.
+    """The offer of a machine that a recovery plan would rent. `price` is in US dollars an hour.
+    `offer` is the object that `create` needs to rent it; it is not shown.
     """
 
     provider: str
@@ -52,7 +52,9 @@ class Chosen:
     offer: Any = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for showing the plan, as a dictionary without `offer`."""
+        """Return the offer as a dictionary of JSON values, by which the plan is shown. The field
+        `offer` is left out.
+        """
         shown = dict(vars(self))
         del shown["offer"]
         return shown
@@ -60,10 +62,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run. `step` is the run's newest training step, and `complete`
-    the newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished`
-    is True if the run ended well, and `failed` says why its newest attempt ended badly ("" if it
-    did not).
+    """What a pod itself says of a run. `step` is the run's newest training step, and `complete` the
+    newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is
+    True if the run ended well. `failed` says why its newest attempt ended badly, and is "" if it
+    did not.
     """
 
     step: int | None = None
@@ -76,13 +78,13 @@ class Report:
 
 
 class Absent(ConsoleError):
-    """Raised if the provider surely has no machine with the label for which `create` or `find` was
-    called.
+    """Raised if it is certain that the provider has no machine with the label for which `create` or
+    `find` was called.
     """
 
 
 class Doubt(ConsoleError):
-    """Raised if it cannot be determined whether the provider has a machine with the label for which
+    """Raised if it cannot be found out whether the provider has a machine with the label for which
     `create` or `find` was called.
     """
 
@@ -96,76 +98,78 @@ class Failed(ConsoleError):
 
 
 class Hands(Protocol):
-    """The actions that the recovery controller can take on providers, pods and stores for one run.
-    `where` is always the machine on which to act. Each method may be called again if an earlier
-    call was interrupted at any point. A ConsoleError other than those that the method names means
-    that the action is not possible now; the controller tries again at its next poll.
+    """The actions that the recovery controller can take on providers, pods and object stores for
+    one run. `where` is always the machine on which to act. Each method may be called again if an
+    earlier call was interrupted at any point. A ConsoleError that a method does not name means that
+    the action is not possible now; the controller tries again at its next poll.
     """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the machine `where` once through every source (its link, the provider and others)
-        and return the signs from which it is judged whether the machine is lost. Their times are in
-        seconds of the controller's clock.
+        """Poll the machine `where` once through every source (its connection, the provider and
+        others), and return the signs from which it is judged if the machine is lost. Their times
+        are in seconds of the controller's monotonic clock.
         """
 
     async def report(self, where: Where) -> Report | None:
-        """Return what the pod says of the run: its newest step, its state, and its standing orders
-        (what a person wants done for it until further notice, such as a checkpoint sync). Return
-        None if the pod does not answer.
+        """Return what the pod on the machine `where` says of the run: its newest training step, if
+        and how it has ended, and its standing orders (what a person wants done for it until further
+        notice, such as copying its checkpoints). Return None if the pod does not answer.
         """
 
     async def saved(self) -> Saved | None:
         """Return the newest training step of the run whose checkpoint in the object store is
-        complete and verified, or None if the store holds none. If the store does not answer, its
-        error is raised.
+        complete and verified, with the size of the checkpoint. Return None if the object store has
+        none. If the object store does not answer, its error is raised.
         """
 
     async def choose(self, most: float) -> Chosen | None:
-        """Return the cheapest offer for at most `most` US dollars an hour, or None if there is no
-        such offer.
+        """Return the cheapest offer that fits the run and costs at most `most` US dollars an hour,
+        or None if there is no such offer.
         """
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent the chosen offer once, under `label`, and return the new machine. `may` is called
-        just before the request; if it returns False, nothing is sent. Raises Absent if surely
-        nothing was rented, and Doubt if a machine may exist.
+        """Rent the machine of the offer `chosen` once, under the label `label`, and return it.
+        `may` is called just before the request; if it returns False, nothing is sent, and Absent is
+        raised. Raises Absent too if it is certain that nothing was rented, and Doubt if a machine
+        may exist.
         """
 
     async def find(self, label: str, provider: str) -> Where:
         """Find the machine with exactly this label at the provider and return it. Raises Absent if
-        no machine has the label, and Doubt if this cannot be determined.
+        no machine has the label, and Doubt if that cannot be found out.
         """
 
     async def set_up(self, where: Where) -> Where | None:
-        """Continue to prepare a new machine so that a run can be restored on it. Return the machine
-        with its address once it is ready, or None while the work continues. Raises Failed if it
-        cannot succeed.
+        """Do the next part of the preparation of a new machine, so that a run can be restored on
+        it. Return the machine with its address once it is ready, or None while the work is not
+        done. Raises Failed if it cannot succeed.
         """
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Continue to fetch the checkpoint of the training step `step` from the object store to the
-        machine. Return True once it is complete there, and False while the work continues. Raises
-        Failed if it cannot succeed.
+        """Do the next part of fetching the checkpoint of the training step `step` from the object
+        store to the machine. Return True once it is complete there, and False while the work is not
+        done. Raises Failed if it cannot succeed.
         """
 
     async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
         """Resume the run on the machine from the restored training step `step`, in the same W&B
-        runs and with the same arguments. `orders` are the run's standing orders, which may hold
-        further launch arguments. Return True once its processes run, and False while the work
-        continues. Raises Failed if it cannot succeed.
+        runs and with the same arguments. `orders` are the run's standing orders, which may have
+        further arguments. Return True once its processes run, and False while they do not yet.
+        Raises Failed if it cannot succeed.
         """
 
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders that it had before, `orders`: what a
-        person wants done for it until further notice. They include a checkpoint sync in any case.
-        Return a sentence for each order that the pod refused; the sequence is empty if none was.
-        Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders `orders`: what a person wants done
+        for it until further notice, as it was on the machine before. The order to copy checkpoints
+        to the object store is among them in any case. Return a sentence for each order that the pod
+        has refused, or an empty sequence if it has refused none. Raises Failed if it has refused to
+        copy checkpoints.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """End the machine. Return True once the provider no longer has it, and False if it may
-        still exist. `may` is called just before the first order; if it returns False, no order is
-        sent.
+        """End the machine `where`. Return True once the provider no longer has it, and False if it
+        may still exist. `may` is called just before the first request that ends it; if it returns
+        False, no request is sent, and False is returned.
         """
 
 
@@ -184,12 +188,12 @@ Word = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one poll by the recovery controller: a word, a sentence for a person, and an
-    exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if the state is
-    unknown, and 4 if a plan waits for a person's confirmation or another controller holds the
-    lease. `verdict` says what became of the machine and `plan` what would be done about it; each is
-    None if the poll made none. `lost` is the name of the pod that was lost, if the poll found it
-    lost or went on with its recovery, or "".
+    """The result of one poll by the recovery controller: a `word` for a program, a `sentence` for a
+    person, and an exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if
+    the state is unknown, and 4 if a plan waits for a person's confirmation or another controller
+    may act for the run. `verdict` says what has become of the machine, and `plan` what would be
+    done about it; each is None if the poll made none. `lost` is the name of the pod that was lost,
+    if the poll found one lost or continued its recovery, else "".
     """
 
     word: Word

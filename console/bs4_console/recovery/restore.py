@@ -19,7 +19,7 @@ NAME = "restore"
 
 
 class NothingToRestore(ConsoleError):
-    """Raised if the object store answered and holds no complete checkpoint of the run, so that
+    """Raised if the object store has answered and has no complete checkpoint of the run, so that
     nothing was restored or started.
     """
 
@@ -28,10 +28,10 @@ class NothingToRestore(ConsoleError):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest:
-    """A request to bring a checkpoint from the object store to a pod. `source` is an address like
-    b2://BUCKET/PREFIX. `step` is the checkpoint's training step, or None for the newest complete
-    one there. If `trainer` or `config` is "", the value that the store has recorded is used. `cwd`,
-    `output_dir` and `config` are paths on the pod.
+    """A request to bring a checkpoint from an object store to a pod. `source` is the address of the
+    run's checkpoints, like b2://BUCKET/PREFIX. `step` is the checkpoint's training step, or None
+    for the newest complete one there. If `trainer` or `config` is "", the value that is recorded in
+    the object store is used. `cwd`, `output_dir` and `config` are paths on the pod.
     """
 
     run: str
@@ -43,7 +43,9 @@ class RestoreRequest:
     config: str = ""
 
     def body(self) -> dict[str, Any]:
-        """Return the request as the dictionary that is sent to the agent."""
+        """Return the request as a dictionary of JSON values, in the form in which it is sent to the
+        agent.
+        """
         return {
             "run": self.run,
             "from": self.source,
@@ -56,9 +58,9 @@ class RestoreRequest:
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
-    """Ask the pod to plan the restore `asked`, for which the agent reads the object store, and
-    return the plan. Raises NothingToRestore if the store holds no complete checkpoint, and
-    RefusedError with the agent's reason if it makes no plan for another cause.
+    """Ask the pod to make a plan of the restore `asked`, for which the agent reads the object
+    store, and return the plan. Raises NothingToRestore if the object store has no complete
+    checkpoint, and RefusedError with the agent's reason if no plan can be made for another reason.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
@@ -71,15 +73,15 @@ async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Start the restore of a plan that a person has confirmed. Return the key of the action, by
-    which it can be followed.
+    """Start the restore whose plan `view` a person has confirmed. Return the key of the action on
+    the pod, by which it can be followed.
     """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
     """Return the action on the pod that restores `run` and has not ended yet, or None if there is
-    none. The caller follows that action instead of starting a second restore.
+    none. The caller then follows that action instead of starting a second restore.
     """
     return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 
@@ -87,7 +89,7 @@ def under_way(live: PodSession, run: str) -> ActionView | None:
 def launch_of(result: Mapping[str, Any]) -> Launch:
     """Return the launch that continues a restored run at exactly the restored training step, with
     the arguments with which the run was started before. `result` is the result of the restore
-    action, or a restore plan.
+    action, or the plan of one.
     """
     body = result["launch"]
     return Launch(
@@ -106,7 +108,8 @@ def launch_of(result: Mapping[str, Any]) -> Launch:
 
 def recorded(result: Mapping[str, Any]) -> bool:
     """Return True if the object store had a record of how the run was started. Return False if it
-    had none, as with checkpoints from older agents. `result` is the result of the restore action.
+    had none, as for checkpoints that older agents have copied there. `result` is the result of the
+    restore action.
     """
     return bool(result["launch"].get("recorded"))
 
@@ -144,9 +147,9 @@ def command_of(asked: Launch, pod: str) -> str:
 
 
 def plan_text(view: PlanView) -> list[str]:
-    """Return lines for a person about a restore plan, to be shown beside the plan's steps: newer
-    checkpoints that were skipped and why, the gigabytes to fetch and the free space, how the run
-    was started before (a launch will repeat that), and notes.
+    """Return lines of text for a person about a restore plan, to be shown beside the plan's steps:
+    newer checkpoints that were skipped and why, the gigabytes to fetch and the free space, how the
+    run was started before (a launch will repeat that), and notes.
     """
     body = view.plan
     lines = []

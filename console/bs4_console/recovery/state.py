@@ -50,10 +50,11 @@ WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching",
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The machine on which a run is. `pod` is its name in the inventory, and `provider` and
-    `instance` are the provider's name and its id for the machine. `made` is True if a recovery
-    controller or `provision create` rented the machine under `label`, so that a controller may end
-    it. `price` is in US dollars an hour, or None if unknown.
+    """The machine on which a run is. `pod` is the name of its pod in the inventory, the console's
+    list of pods. `provider` and `instance` are the provider's name and its id for the machine.
+    `made` is True if a recovery controller or the command `provision create` has rented the machine
+    under `label`, so that a controller may end it. `price` is in US dollars an hour, or None if
+    unknown.
     """
 
     pod: str
@@ -82,10 +83,10 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One recovery of a run on a new machine (not an attempt of the run). The run resumes from the
-    training step `step_before`. `step_after` is the newest training step that was done after that,
-    or None while there is none. `t` is the time of the rent in wall seconds, and `price` is in US
-    dollars an hour.
+    """One recovery of a run on a new machine. (It is not an attempt of the run.) The run resumes
+    from the training step `step_before`. `step_after` is the newest training step that was done
+    after that, or None while there is none. `t` is the time of the rent as Unix time in seconds,
+    and `price` is in US dollars an hour.
     """
 
     label: str
@@ -103,10 +104,10 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What the recovery controller knows of one run, as it is shared through the object store.
-    `where` is the run's machine. `before` is the lost machine while a recovery is under way, else
-    None. `left` are machines rented earlier that may still exist. `step` is the newest training
-    step known to be done, or None.
+    """What the recovery controller knows of one run. All controllers share this through the object
+    store. `where` is the run's machine. `before` is the lost machine while a recovery is under way,
+    else None. `left` are machines that were rented earlier and may still exist. `step` is the
+    newest training step that is known to be done, or None.
     """
 
     run: str
@@ -132,12 +133,12 @@ class State:
 
     @property
     def attempt(self) -> Attempt:
-        """Return the newest recovery attempt. Raises IndexError if there was none."""
+        """Return the newest recovery of the run. Raises IndexError if there was none."""
         return self.attempts[-1]
 
     def idle(self) -> int:
-        """Return how many of the last recoveries, in a row, ended without a new training step of
-        the run. A recovery that is still under way is not counted.
+        """Return how many recoveries in a row, up to the last one, have ended without a new
+        training step of the run. A recovery that is still under way is not counted.
         """
         count = 0
         for attempt in self.attempts:
@@ -148,8 +149,8 @@ class State:
         return count
 
     def spent(self, since_t: float, now_t: float) -> float:
-        """Return the US dollars that the machines of all recoveries have cost between `since_t` and
-        `now_t` (wall seconds), at the price at which each was rented.
+        """Return how many US dollars the machines of all recoveries have cost between `since_t` and
+        `now_t` (Unix times in seconds), at the price at which each was rented.
         """
         return sum(
             a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0
@@ -167,9 +168,9 @@ class State:
         return None
 
     def ended(self, where: Where, t: float) -> State:
-        """Return a copy of the state that records the end of this machine's costs at `t` (wall
-        seconds). The state is returned unchanged if no recovery rented the machine or its end is
-        recorded already.
+        """Return a copy of the state which records that the machine `where` costs nothing any more
+        from `t` on, a Unix time in seconds. Return the state unchanged if no recovery has rented
+        the machine or its end is recorded already.
         """
         number = self.rented_on(where)
         if number is None or self.attempts[number].ended_t is not None:
@@ -179,15 +180,15 @@ class State:
         return replace(self, attempts=tuple(attempts))
 
     def with_attempt(self, **changes: Any) -> State:
-        """Return a copy of the state in which fields of the newest recovery attempt are replaced.
-        `changes` holds the new values by the names of fields of Attempt.
+        """Return a copy of the state in which fields of the newest recovery are replaced. `changes`
+        has the new values by the names of fields of Attempt.
         """
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
     def encode(self, after: str | None = None) -> bytes:
-        """Return the state as the JSON bytes that are stored in the object store. `after` is the
-        version of the document that this one replaces, or "" if it is the first. With None, the
-        document names no earlier version, as older consoles wrote it.
+        """Return the state as the JSON bytes (the document) that are saved in the object store.
+        `after` is the id of the version of the document that this one replaces, or "" if it is the
+        first. With None, the document names no earlier version, as older consoles wrote it.
         """
         return json.dumps(
             {"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False
@@ -195,8 +196,8 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """Return the state whose bytes `data` were made by `encode`. Raises StoreDamaged if the
-        bytes are not such a document.
+        """Return the state in `data`, bytes that `encode` has made. Raises StoreDamaged if they are
+        something else.
         """
         try:
             raw = json.loads(data)
@@ -225,12 +226,12 @@ class State:
 
 @dataclass
 class Records:
-    """The saved state of one run: a document in the object store that all controllers share, and a
-    journal on this machine.
+    """The saved state of one run: a JSON document in the object store that all controllers share,
+    and a journal on this machine.
 
-    The store cannot refuse a write that is based on an old version, and a controller that slept
-    during a write may finish it much later. So each version names the version that it replaces. If
-    several replace the same one, only the first counts, for every controller.
+    The object store cannot refuse a write that is based on an old version, and a controller that
+    slept during a write may finish it much later. So each version of the document names the version
+    that it replaces. If several replace the same one, only the first counts, for every controller.
     """
 
     store: Store
@@ -260,9 +261,9 @@ class Records:
             self._journal = None
 
     def load(self) -> State | None:
-        """Return the state of the run in the object store, as the last controller saved it, or None
-        if no controller has saved one yet. Raises ConsoleError if the document is about another
-        run.
+        """Return the state of the run that the last controller has saved in the object store, or
+        None if no controller has saved one yet. Raises ConsoleError if the saved document is about
+        another run.
         """
         self._version, state = self._head()
         if state is not None and state.run != self.layout.run:
@@ -274,8 +275,9 @@ class Records:
 
     def save(self, state: State) -> bool:
         """Write the state to this machine's journal and then to the object store, as the successor
-        of the version that was read or written last. Return False if another controller has written
-        a successor first; the state that was just written then has no effect.
+        of the version that was read or written here last. Return True if that succeeded. Return
+        False if another controller has written a successor first; the state that was just written
+        then has no effect.
         """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
         data = state.encode(self._version)
@@ -289,8 +291,8 @@ class Records:
         return True
 
     def unchanged(self) -> bool:
-        """Return True if the document in the object store is still the version that was last read
-        or written here.
+        """Return True if the state in the object store is still the version that was last read or
+        written here, so that no other controller has changed it.
         """
         return self._head()[0] == self._version
 
@@ -317,14 +319,15 @@ class Records:
         return "", None
 
     def note(self, event: str, **fields: Any) -> None:
-        """Append an event with its fields to this machine's journal of the run. It is on disk when
-        this returns.
+        """Append an event, with the given fields, to this machine's journal of the run. It is on
+        the disk when this returns.
         """
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
         """Return the ids of the last 200 versions of the lease's file (see Lease) that this machine
-        wrote, oldest first. By them a restarted controller recognises its own lease.
+        has written, oldest first. By them a controller that was restarted recognises its own lease.
+        The list is empty if there are none.
         """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
@@ -337,8 +340,8 @@ class Records:
         return self._step
 
     def note_step(self, step: int) -> None:
-        """Append the training step to this machine's journal if it is newer than every step noted
-        before; else do nothing.
+        """Append the training step to this machine's journal if it is newer than every step that
+        was appended before. Do nothing otherwise.
         """
         if step > (-1 if (last := self.last_step()) is None else last):
             self.note("step", step=step)

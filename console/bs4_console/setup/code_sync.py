@@ -45,19 +45,21 @@ _NO_CREDENTIALS = "may hold credentials; `pods setup --credentials` brings keys 
 
 @runtime_checkable
 class Machine(Protocol):
-    """The pod to which code is sent, as far as a code sync needs it: commands can be run on it and
-    files uploaded.
+    """The pod to which code is sent. It has only the methods that sending code needs: commands can
+    be run on it and files uploaded.
     """
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
         """Run a command on the pod to its end, with `stdin` as its input, and return its exit
-        status and output. Raises a LinkError after `timeout` seconds or if the link fails.
+        status and output. Raises a LinkError after `timeout` seconds or if the connection fails.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write `data` to a new file `path` on the pod."""
+        """Write `data` to a new file `path` on the pod. Raises a ConsoleError if that is not
+        possible.
+        """
 
 
 class SyncFailed(ConsoleError):
@@ -69,7 +71,8 @@ class SyncFailed(ConsoleError):
 @dataclass(frozen=True)
 class Entry:
     """One file to send, or a symbolic link if `link` (its target) is not "". `size` is in bytes,
-    `mtime` in wall seconds, and `mode` has the permission bits.
+    `mtime` is the time of its last change as Unix time in seconds, and `mode` has the permission
+    bits.
     """
 
     size: int
@@ -80,10 +83,11 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncPlan:
-    """What a code sync would do. `send` are the paths below `source` that are new on the pod or
-    differ there, `new` is how many are new, and `same` counts those that are equal. `gone` are
-    files that only the pod has: they are moved to the directory `trash` there if `delete` is True,
-    else they stay. `skipped` holds the reason for each path that is not sent.
+    """What would be done to send a directory of code to a pod. `send` are the paths below `source`
+    that are new on the pod or differ there, `new` is how many of them are new, and `same` counts
+    the files that are equal on both sides. `gone` are files that only the pod has: they are moved
+    to the directory `trash` there if `delete` is True, else they stay. `skipped` maps each path
+    that is not sent to the reason.
     """
 
     source: Path
@@ -109,8 +113,8 @@ class SyncPlan:
 
     @property
     def hash(self) -> str:
-        """Return the SHA-256 by which a person confirms the plan. It covers the source, the target,
-        the files to send and the files to move.
+        """Return the SHA-256, in hexadecimal digits, by which a person confirms the plan. It covers
+        the source, the target, the files to send and the files to move.
         """
         told: list[list[str | float]] = []
         for name in self.send:
@@ -145,9 +149,9 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of a code sync: how many files and bytes were sent, and how many files were moved
-    to the trash. `how` is rsync or sftp. `why` is the reason why rsync was not used, or "" if it
-    was.
+    """The result of sending a directory of code: how many files and bytes were sent, and how many
+    files were moved to the trash on the pod. `how` is "rsync" or "sftp". `why` is the reason why
+    rsync was not used, or "" if it was.
     """
 
     how: str
@@ -160,8 +164,8 @@ class Sent:
 @dataclass(kw_only=True)
 class Sync:
     """Sends a directory of code from this machine (`source`) to a directory on a pod (`target`). A
-    relative target starts at the pod's home directory. With `delete`, files that only the pod has
-    are moved to a trash there.
+    relative target begins at the pod's home directory. With `delete`, files that only the pod has
+    are moved to a directory for removed files there, the trash.
     """
 
     pod: Pod
@@ -173,8 +177,8 @@ class Sync:
     excludes: list[str] = field(default_factory=lambda: excluded())
 
     async def plan(self) -> SyncPlan:
-        """Compare the source on this machine with the target on the pod and return what has to be
-        sent. Nothing is changed.
+        """Compare the source on this machine with the target on the pod, and return a plan of what
+        has to be sent. Nothing is changed.
 
         Raises UsageError if the source is not a directory, or if the pod has a symbolic link where
         the source has a directory, because links are not followed. Raises SyncFailed if the files
@@ -214,8 +218,9 @@ class Sync:
         self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
     ) -> Sent:
         """Send the files of the plan to the pod, move files to the trash there if the plan says so,
-        and compare again. Return what was done. `progress` is called with short phrases. Raises
-        SyncFailed if a file on the pod still differs from the source.
+        compare again, and return how much was sent and moved. The function `progress` is called
+        with short phrases for a person. Raises SyncFailed if a file on the pod still differs from
+        the source.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
@@ -329,21 +334,23 @@ class Sync:
 
 
 def excluded() -> list[str]:
-    """Return the names of files and directories that a code sync never sends, with * and ? as in a
-    shell, from configs/sync.toml.
+    """Return the patterns, from configs/sync.toml, for the names of files and directories that are
+    never sent to a pod as code. In a pattern, * and ? have the meaning that they have in a shell.
     """
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
-    """List what a code sync would send from `source`: the files and links by their path below it,
-    and, by path, the reason for everything that is skipped. `excludes` are names of files and
-    directories that are not sent, with * and ? as in a shell, such as "*.pyc".
+    """List what would be sent from the directory `source`. Return two things: the files and links
+    to send, by their path below it, and the reason for each path that is skipped, by that path.
+    `excludes` are patterns for names of files and directories that are not sent, with * and ? as in
+    a shell, such as "*.pyc".
 
     Directories that are symbolic links are not entered. A link that leads out of `source` is
     skipped, because on the pod it would point to something else. A file that may hold credentials
-    (by its name, or because it is a private key) is skipped: keys reach a pod by `pods setup`.
+    (by its name, or because it is a private key) is skipped: credentials are sent to a pod by `pods
+    setup`.
     """
     entries: dict[str, Entry] = {}
     skipped: dict[str, str] = {}
@@ -444,8 +451,8 @@ def batches(plan: SyncPlan) -> Iterator[list[str]]:
 
 
 def packed(plan: SyncPlan, names: Sequence[str]) -> bytes:
-    """Return the files `names` of the plan's source as the bytes of one tar.gz archive. It keeps
-    their modes and times, and leaves out user names.
+    """Return the files `names` of the plan's source as the bytes of one tar.gz archive. The archive
+    has their modes and times, but no user names.
     """
     buffer = io.BytesIO()
     root = plan.source.resolve()

@@ -25,8 +25,8 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
 
 
 class Credentials:
-    """The keys (of W&B, Hugging Face, B2) that a pod is to receive. Their names may be shown. Their
-    values can be read only through `payload`.
+    """The keys of services (W&B, Hugging Face, Backblaze B2) that a pod is to get. The names of the
+    services may be shown. The values can be read only through `payload`.
     """
 
     def __init__(self, values: Mapping[str, Mapping[str, str]] | None = None) -> None:
@@ -40,12 +40,12 @@ class Credentials:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the services for which there is a key, sorted, such as "wandb"."""
+        """Return the names of the services for which there is a key, such as "wandb", sorted."""
         return sorted(self._values)
 
     def payload(self) -> bytes:
-        """Return the keys as the JSON bytes that are sent to the agent together with the set-up
-        action, or b"" if there are none.
+        """Return the keys as JSON bytes, in the form in which they are sent to the agent together
+        with a set-up, or b"" if there are none.
         """
         if self._values:
             return json.dumps(self._values).encode()
@@ -53,9 +53,11 @@ class Credentials:
 
 
 def read(lines: Iterable[str]) -> Credentials:
-    """Read keys from lines of the form NAME=value. Empty lines, comments, and names that are not
-    known are ignored. Raises UsageError if a line has another form, if no known name is found, or
-    in the cases of `collect`. No message contains a value.
+    """Return the credentials in lines of the form NAME=value, where NAME is that of an environment
+    variable such as WANDB_API_KEY. Empty lines, comments, and names that are not known are ignored.
+    Raises UsageError if a line has another form, if no known name is found, if a service needs two
+    variables and one is missing, or if a value cannot be a key (see `collect`). No message contains
+    a value.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -79,9 +81,10 @@ def read(lines: Iterable[str]) -> Credentials:
 
 
 def collect(found: Mapping[str, str]) -> Credentials:
-    """Make credentials from values by the name of their environment variable, such as
-    WANDB_API_KEY. Empty values are ignored. Raises UsageError if a service needs two variables and
-    one is missing, or if a value has spaces or is shorter than 4 or longer than 500 characters.
+    """Return the credentials in `found`, which maps names of environment variables, such as
+    WANDB_API_KEY, to values. Empty values are ignored. Raises UsageError if a service needs two
+    variables and one is missing, or if a value has spaces or is shorter than 4 or longer than 500
+    characters.
     """
     values: dict[str, dict[str, str]] = {}
     for variable, value in found.items():

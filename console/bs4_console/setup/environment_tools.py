@@ -36,8 +36,9 @@ NO_DIRECTORY, NO_TOOL = 126, 127
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a tool: its exact `argv`, the directory that it runs in, and the tool's name,
-    which is not argv's first word if `uv run` starts it.
+    """A command of a tool that handles training environments: its `argv`, the `directory` in which
+    it runs, and the name of the `tool`. That name is not the first word of `argv` if `uv run`
+    starts the tool.
     """
 
     tool: str
@@ -45,14 +46,16 @@ class Command:
     directory: str
 
     def on_pod(self) -> tuple[str, ...]:
-        """Return the argv that runs this on a pod, where the directory is seen from the home."""
+        """Return the argv that runs this command on a pod. A relative directory begins at the pod's
+        home directory.
+        """
         return ("sh", "-c", _ON_POD, "sh", self.directory, self.tool, *self.argv)
 
 
 def here(words: Sequence[str], project: Path) -> Command:
-    """Return the command `words` in the directory `project` of this machine: by `uv run` if the
-    project has a pyproject.toml, else as it stands. Raises NotApplicableError if the tool, or uv,
-    is not installed.
+    """Return the command `words`, to be run in the directory `project` of this machine. If the
+    directory has a pyproject.toml, `uv run` is put before the words. Raises NotApplicableError if
+    the tool (the first word), or uv, is not installed.
     """
     tool = words[0]
     is_project = (project / "pyproject.toml").is_file()
@@ -72,14 +75,17 @@ def here(words: Sequence[str], project: Path) -> Command:
 
 
 def there(words: Sequence[str], directory: str) -> Command:
-    """Return the command `words` in a checkout on a pod. uv changes no package there, because a run
-    may be using them.
+    """Return the command `words`, to be run in a prime-rl checkout on a pod, the directory
+    `directory`, by `uv run`. uv is told to change no package there, because a run may be using
+    them.
     """
     return Command(words[0], ("uv", "run", "--no-sync", *words), directory)
 
 
 def absent(tool: str, place: str) -> NotApplicableError:
-    """Return the error for a tool that is not installed at `place`."""
+    """Return the error for a tool that is not installed at `place`, such as "this machine". It is
+    returned and not raised.
+    """
     return NotApplicableError(
         f"{tool} is not installed on {place}.", _GET.get(tool, _GET_VERIFIERS)
     )
@@ -88,10 +94,10 @@ def absent(tool: str, place: str) -> NotApplicableError:
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """An evaluation on this machine of a model that answers at an OpenAI-compatible endpoint.
-    `key_variable` names the environment variable with the endpoint's key. `turns` is how often the
-    model is asked in a rollout at most, `tokens_in` the tokens of one question on average, and
-    `max_tokens` those of one answer at most. `price` is in US dollars for a million tokens of input
-    and of output.
+    `key_variable` names the environment variable with the endpoint's key. `turns` is the largest
+    number of questions to the model in one rollout, `tokens_in` the average number of tokens of one
+    question, and `max_tokens` the largest number of tokens of one answer. `price` is a pair: US
+    dollars for a million tokens of input, and of output.
     """
 
     environment: str
@@ -107,7 +113,9 @@ class Evaluation:
     output: str
 
     def words(self) -> list[str]:
-        """Return the command of verifiers 0.4. Its results stay on this machine (--no-push)."""
+        """Return the command line of verifiers 0.4 that makes this evaluation, as a list of words.
+        Its results stay on this machine (--no-push).
+        """
         return [
             "vf-eval",
             self.environment,
@@ -129,15 +137,17 @@ class Evaluation:
         ]
 
     def most(self) -> float:
-        """Return what the evaluation costs if every rollout takes all its turns, in US dollars."""
+        """Return the most that the evaluation can cost, in US dollars. That is what it costs if
+        every rollout takes all its turns.
+        """
         asked = self.examples * self.rollouts * self.turns
         paid_in, paid_out = self.price
         return asked * (self.tokens_in * paid_in + self.max_tokens * paid_out) / 1e6
 
     def check(self, budget: float) -> None:
         """Raise RefusedError if the evaluation may cost more than `budget` US dollars, and
-        UsageError if a price is below 0 or is no number. The tool itself knows no budget, so it is
-        held against what may be asked at most.
+        UsageError if a price is below 0 or is no number. Return None otherwise. The tool that makes
+        the evaluation knows no budget, so the most that it can cost is compared.
         """
         if not all(0 <= price < math.inf for price in self.price):
             raise UsageError("A price is no number of US dollars.", "Give both from 0 on.")
@@ -150,8 +160,9 @@ class Evaluation:
 
 
 def price_of(model: Model | None, given: Sequence[float] | None) -> tuple[float, float]:
-    """Return the price of input and output: as `given`, else as the registry has it. Raises
-    UsageError if one of them is not known, because a budget means nothing then.
+    """Return two prices in US dollars for a million tokens: of input and of output. They are
+    `given` if that is not None, else those that the console's registry of models has for `model`.
+    Raises UsageError if one of them is not known, because a budget means nothing then.
     """
     if given is not None:
         return (given[0], given[1])

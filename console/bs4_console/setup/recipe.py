@@ -31,11 +31,12 @@ CREDENTIALS = "credentials"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a pod is to be set up with: the trainer, its repository and revision, its environments,
-    and the program uv, which installs them. An empty field means the value that configs/stacks.toml
-    has for the trainer. `directory` is where the trainer goes on the pod, and `nofile` the limit of
-    open files. `uv` is the address of a wheel of uv with its hash, `URL#sha256=HASH`. If `trainer`
-    is CREDENTIALS, nothing but the credentials is stored.
+    """What a pod is to be set up with: the trainer, its repository and revision, its training
+    environments, and the program uv, which installs them. An empty field means the value that
+    configs/stacks.toml has for the trainer. `directory` is where the trainer goes on the pod, and
+    `nofile` the limit of open files. `uv` is the address of a wheel of uv with its hash,
+    `URL#sha256=HASH`. If `trainer` is the constant CREDENTIALS, only credentials are stored on the
+    pod.
     """
 
     trainer: str
@@ -47,9 +48,9 @@ class Recipe:
     nofile: int = NOFILE
 
     def body(self, credentials: Credentials) -> dict[str, Any]:
-        """Return the recipe as the dictionary that is sent to the agent. It contains only the names
-        of the credentials, because the pod's journal keeps it. Raises UsageError if
-        configs/stacks.toml has no entry for the trainer, or `uv` names no hash.
+        """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
+        only the names, because the pod's journal keeps it. Raises UsageError if configs/stacks.toml
+        has no entry for the trainer, or if `uv` names no hash.
         """
         if self.trainer == CREDENTIALS:
             return {
@@ -82,8 +83,8 @@ def trainers() -> tuple[str, ...]:
 
 
 def variables(vllm: str) -> dict[str, str]:
-    """Return the environment variables, with their values, that a launch needs with the vLLM
-    version `vllm`.
+    """Return the environment variables, {name: value}, that a launch needs with the vLLM version
+    `vllm`, such as "0.12.0".
     """
     version = _numbers(vllm)
     found = {}
@@ -95,9 +96,9 @@ def variables(vllm: str) -> dict[str, str]:
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Return the environment variables of configs/variables.toml that the vLLM version `vllm` does
-    not use, because it is too old or too new for them. The value of each is the reason for which
-    the variable is in that file.
+    """Return the environment variables of configs/variables.toml that are not set for the vLLM
+    version `vllm`, because it is too old or too new for them. The result maps the name of each
+    variable to the reason for which it is in that file.
     """
     known = variables(vllm)
     found = {}
@@ -108,14 +109,14 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
-    """Return the version of vLLM that a set-up for this trainer installs."""
+    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0"."""
     return str(_stacks()[trainer]["vllm"])
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """Ask the pod for a plan of its set-up by `recipe`, and return the plan. Of `credentials` only
-    the names are sent. Raises NotApplicableError with the agent's reason if the agent makes no
-    plan.
+    """Ask the pod to make a plan of its set-up by `recipe`, and return the plan. Of `credentials`
+    only the names are sent. Raises NotApplicableError with the agent's reason if the agent cannot
+    make a plan.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -127,20 +128,21 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Start the set-up whose plan, with the hash `plan_hash`, a person has confirmed, and send the
-    credentials with it. Return the key of the action, by which it can be followed.
+    """Start the set-up whose plan a person has confirmed, and send the credentials with it.
+    `plan_hash` is the plan's hash. Return the key of the action on the pod, by which it can be
+    followed.
     """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 
 
 def under_way(live: PodSession) -> ActionView | None:
-    """Return the set-up that the pod has not finished yet, or None if there is none."""
+    """Return the set-up action that the pod has not finished yet, or None if there is none."""
     return next(iter(live.state.ledger.unfinished(NAME)), None)
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
-    """Return True if the set-up `action` on the pod has this recipe and the same credential names,
-    so that a person can follow it instead of starting another.
+    """Return True if the set-up `action` on the pod has this recipe and the same names of
+    credentials, so that a person can follow it instead of starting another.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.

@@ -19,9 +19,11 @@ _CACHE = Path("/etc/ld.so.cache")
 
 @contextlib.contextmanager
 def no_compiler(cache: Path = _CACHE) -> Iterator[None]:
-    """While the block runs, let the search for a shared library find nothing if the loader's cache
-    does not name it. Nothing changes where there is no such cache (macOS, musl), or where
-    LD_LIBRARY_PATH names further directories, which only the linker looks through.
+    """Keep Python's search for a shared library from running a compiler, for the length of the
+    `with` block: the search finds only libraries that the loader's cache names. `cache` is the path
+    of the file with that cache. Nothing is changed where there is no such cache (macOS, musl), or
+    where the environment variable LD_LIBRARY_PATH names further directories, which only the linker
+    searches.
     """
     search = ctypes.util.find_library
     try:

@@ -53,13 +53,13 @@ _BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
 
 @dataclass(frozen=True)
 class Bundle:
-    """An archive of programs that can be installed on a pod, such as the agent. `data` is the
-    tar.gz and `sha256` its hash, which is checked on the pod. `unpacked` is the number of bytes
-    that it needs there.
+    """An archive of programs that can be installed on a pod, such as the agent. `data` are the
+    bytes of the tar.gz and `sha256` its hash, which is checked on the pod. `unpacked` is the number
+    of bytes that it needs there.
 
     `name` is the hash of the contents; the bundle's directory and the agent's socket on the pod are
-    named after it. `version` and `build` order bundles: an agent is replaced only by a strictly
-    newer bundle.
+    named after it. `version` and `build` say which of two bundles is newer; an agent is replaced
+    only by a newer bundle.
     """
 
     data: bytes
@@ -71,12 +71,15 @@ class Bundle:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int]:
-        """Return a key by which bundles can be sorted. The key of a newer bundle is greater."""
+        """Return a tuple by which bundles can be sorted by age. That of a newer bundle
+        is greater.
+        """
         return order(self.version, self.build)
 
     def describe(self) -> dict[str, str | int]:
-        """Return the bundle's description, which is saved beside the archive as agent.json: hash,
-        name, version, build, oldest Python and unpacked size in bytes.
+        """Return a description of the bundle as a dictionary, which is saved beside the archive as
+        agent.json: hash, name, version, build number, oldest Python on which it runs, and unpacked
+        size in bytes.
         """
         return {
             "sha256": self.sha256,
@@ -89,17 +92,17 @@ class Bundle:
 
 
 def order(version: str, build: int) -> tuple[tuple[int, ...], int]:
-    """Return a key by which versions can be sorted: the numbers in `version`, then `build`, which
-    is the time of the newest source in seconds since 1970.
+    """Return a tuple by which versions can be sorted: the numbers in `version`, then `build`.
+    `build` is the time of the newest source as Unix time in seconds.
     """
     return tuple(int(number) for number in re.findall(r"\d+", version)), build
 
 
 @functools.cache
 def shipped() -> Bundle:
-    """Return the agent bundle of this console: the one in its wheel, or, in a checkout, one built
-    now from the sources. Raises ConsoleError, which names the command to run, if the bundle or a
-    pinned wheel is missing.
+    """Return the agent bundle of this console. It is the one in the console's wheel, or, in a
+    source checkout, one that is built now from the sources. Raises ConsoleError, which names the
+    command to run, if the bundle or a pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -108,8 +111,8 @@ def shipped() -> Bundle:
 
 
 def compiled_playbooks() -> bytes:
-    """Validate every playbook of this console and return them as the bytes of playbooks.json, which
-    the agent reads.
+    """Validate every playbook of this console and return them all as the bytes of playbooks.json,
+    the file that the agent reads. Raises UsageError if a playbook is not valid.
     """
     # Imported here, because an installed console reads the finished file and should not load the
     # YAML and schema code (0.1 s).
@@ -119,9 +122,9 @@ def compiled_playbooks() -> bytes:
 
 
 def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
-    """Load a bundle that `write` saved in `directory` as two files. `archive` and `description` are
-    the names of the files: the tar.gz, and the JSON with its hash and version. Raises ConsoleError
-    if a file is missing or the two do not belong together.
+    """Return the bundle that the function `write` has saved in `directory` as two files. `archive`
+    and `description` are the names of the files: the tar.gz, and the JSON with its hash and
+    version. Raises ConsoleError if a file is missing or the two do not belong together.
     """
     try:
         data = (directory / archive).read_bytes()
@@ -149,8 +152,8 @@ def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 def write(
     bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 ) -> None:
-    """Save a bundle in `directory` as two files, which `read` loads. `archive` and `description`
-    are the names of the files: the tar.gz, and the JSON with its hash and version.
+    """Save a bundle in `directory` as two files, which the function `read` loads. `archive` and
+    `description` are the names of the files: the tar.gz, and the JSON with its hash and version.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
@@ -158,11 +161,13 @@ def write(
 
 
 def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> Bundle:
-    """Build the agent bundle from the sources of the checkout `root` as they are now. An earlier
-    bundle of the same contents is used again. `playbooks` are the bytes of playbooks.json.
+    """Return the agent bundle that is built from the sources of the checkout `root` as they are
+    now. An earlier bundle of the same contents is used again. `playbooks` are the bytes of
+    playbooks.json.
 
-    `work` (None: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier bundles
-    in `cache/`. Raises ConsoleError if a pinned wheel is missing or has another hash.
+    `work` (None: the directory `build` in the checkout) has the pinned wheels in `wheels/` and
+    earlier bundles in `cache/`. Raises ConsoleError if a pinned wheel is missing or has another
+    hash than the lock file names.
     """
     work = work or root / "build"
     members = dict(contents(root, playbooks, work))
@@ -173,7 +178,7 @@ def assemble(
     members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None
 ) -> Bundle:
     """Pack files into a bundle and return it. `members` maps the path of each file in the bundle to
-    its bytes. `version` and `build` (seconds since 1970) say how new the bundle is. A file
+    its bytes. `version` and `build` (Unix time in seconds) say how new the bundle is. A file
     `bundle.json` is added, in which the agent finds the bundle's version, build, hash and oldest
     Python. `cache` is a directory of earlier archives that may be used again, or None.
     """
@@ -195,8 +200,9 @@ def assemble(
 
 def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the path in the bundle and the bytes of every file of the agent bundle: sources of the
-    checkout `root`, pinned wheels from `work`, and `playbooks`. Raises ConsoleError if a pinned
-    wheel is missing or has another hash.
+    checkout `root`, pinned wheels from the directory `work`, and `playbooks`, the bytes of
+    playbooks.json. Raises ConsoleError if a pinned wheel is missing or has another hash than the
+    lock file names.
     """
     yield "playbooks.json", playbooks
     for path in _sources(root):
@@ -218,8 +224,8 @@ def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the bundle's files with the docstrings of the agent's own modules emptied, which saves
-    0.7 MB of the 30 MB of memory that the agent may use on a pod.
+    """Return the files of a bundle, {path: bytes}, with the docstrings of the agent's own modules
+    emptied. That saves 0.7 MB of the 30 MB of memory that the agent may use on a pod.
     """
     slimmed = dict(members)
     for path, data in members.items():
@@ -229,8 +235,8 @@ def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def without_docstrings(source: bytes) -> bytes:
-    """Return the Python source with "" in the place of every docstring. Line numbers stay the same.
-    A docstring that has code after it on its last line is left as it is.
+    """Return the Python source with every docstring replaced by "". Line numbers stay the same. A
+    docstring that has code after it on its last line is left as it is.
     """
     lines = source.split(b"\n")
     for node in ast.walk(ast.parse(source)):
@@ -247,8 +253,8 @@ def without_docstrings(source: bytes) -> bytes:
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """Return the files as the bytes of a tar.gz archive. The same files always give the same bytes,
-    because they are sorted and have no times or owners.
+    """Return the files, {path: bytes}, as the bytes of a tar.gz archive. The same files always give
+    the same bytes, because they are sorted and have no times or owners.
     """
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -263,9 +269,9 @@ def pack(members: Mapping[str, bytes]) -> bytes:
 
 
 def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
-    """Return the paths of the pinned wheels in the directory `wheels/` of `work`. `lock` is the
-    lock file that names them with their hashes. Raises ConsoleError if a wheel is missing or has
-    another hash.
+    """Return the paths of the pinned wheels in the directory `wheels/` of `work`. `root` is the
+    checkout, and `lock` is the name of the lock file in its directory `agents/` that lists the
+    hashes of the wheels. Raises ConsoleError if a wheel is missing or has another hash.
     """
     directory = work / "wheels"
     found = {}
@@ -283,12 +289,12 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
 
 
 def build_number(root: Path) -> int:
-    """Return the build number of a checkout: the time at which its newest source was changed, in
-    seconds since 1970.
+    """Return the build number of a checkout: the time at which its newest source was changed, as
+    Unix time in seconds.
 
-    The environment variable SOURCE_DATE_EPOCH overrides it. A source archive holds the number of
-    the checkout that it was made from. Otherwise it is the time of the last commit of the sources,
-    or of the newest change to a file if the sources differ from that commit.
+    The environment variable SOURCE_DATE_EPOCH overrides it. A source archive has a file with the
+    number of the checkout from which it was made. Otherwise it is the time of the last commit of
+    the sources, or of the newest change to a file if the sources differ from that commit.
     """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)

@@ -24,9 +24,10 @@ _LEFT_OUT = re.compile(
 
 @functools.cache
 def shipped() -> Bundle:
-    """Return this console's bundle of b2sdk, with which an agent talks to the object store: the one
-    in its wheel, or, in a checkout, one built now from the pinned wheels. Raises ConsoleError,
-    which names the command to run, if the bundle or a pinned wheel is missing.
+    """Return this console's bundle of b2sdk, the library with which an agent reads and writes an
+    object store. It is the one in the console's wheel, or, in a source checkout, one built now from
+    the pinned wheels. Raises ConsoleError, which names the command to run, if the bundle or a
+    pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -35,19 +36,21 @@ def shipped() -> Bundle:
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
-    """Build the bundle of b2sdk from the pinned wheels of the checkout `root`. `work` (None:
-    `build` in the checkout) holds the wheels in `wheels/` and earlier bundles in `cache-b2/`.
-    Raises ConsoleError if a pinned wheel is missing or has another hash.
+    """Return the bundle of b2sdk (the library for the object store) that is built from the pinned
+    wheels of the checkout `root`. `work` (None: the directory `build` in the checkout) has the
+    wheels in `wheels/` and earlier bundles in `cache-b2/`. Raises ConsoleError if a pinned wheel is
+    missing or has another hash than the lock file names.
     """
     work = work or root / "build"
     return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")
 
 
 def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path in the bundle and the bytes of every file of b2sdk and the packages that it
-    needs, from the wheels in the directory `wheels/` of `work` that the lock file of the checkout
-    `root` pins. The packages stand side by side, as in a directory of sys.path. Raises ConsoleError
-    if a pinned wheel is missing or has another hash.
+    """Yield the path in the bundle and the bytes of every file of b2sdk (the library for the object
+    store) and of the packages that it needs. They come from the wheels in the directory `wheels/`
+    of `work` that the lock file of the checkout `root` names with their hashes. The packages are
+    side by side, as in a directory of sys.path. Raises ConsoleError if a wheel is missing or has
+    another hash.
     """
     for wheel in bundle.wheels(root, work, LOCK):
         with zipfile.ZipFile(wheel) as archive:
@@ -57,8 +60,8 @@ def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def version(root: Path) -> str:
-    """Return the version of b2sdk in the lock file of the checkout, or "0" if the lock file does
-    not name b2sdk.
+    """Return the version of b2sdk in the lock file of the checkout `root`, or "0" if the lock file
+    does not name b2sdk.
     """
     found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
     return found[1] if found else "0"

@@ -50,12 +50,12 @@ async def attach(
     shipped: Callable[[], Bundle] | None,
     first: bytes = b"",
 ) -> Duplex:
-    """Connect to the agent on the machine `remote`, install or update it first if needed, send it
-    the bytes `first`, and return the pipe to it. `shipped` returns the bundle to install. If
-    `shipped` is None nothing is installed. `progress` is called with short phrases for a person.
+    """Connect to the agent on the machine `remote`, send it the bytes `first`, and return the pipe
+    to it. Install or update the agent first if needed. `shipped` returns the bundle to install; if
+    it is None, nothing is installed. `progress` is called with short phrases for a person.
 
-    `first` goes with the command if the agent's bundle is already there and knows of such bytes,
-    which saves a round trip, and through the pipe otherwise.
+    `first` goes with the command that connects if the installed agent can read such bytes, which
+    saves a round trip, and through the pipe otherwise.
 
     Raises NoAgent if nothing may be installed and no agent runs, and NoPython, NoSpace or
     DeployFailed if the installation is not possible. The pod is then as it was before.
@@ -159,17 +159,17 @@ async def _install(
 
 def install_argv(python: str, token: str, archive: str, bundle: Bundle, *command: str) -> list[str]:
     """Return the command, as a list of words, that installs an uploaded bundle on a pod. `python`
-    is the interpreter there and `archive` the path of the uploaded file. `token` begins the lines
-    of output that are meant for the console. `command` are the arguments with which the agent is
-    started afterwards, or only "library" to start nothing.
+    is the path of the interpreter there, and `archive` the path of the uploaded file. `token` is a
+    text with which the lines of output begin that are meant for the console. `command` are the
+    arguments with which the agent is started afterwards, or only "library" to start nothing.
     """
     about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}"]
     return [python, "-IS", "-c", installer(), *about, *command]
 
 
 def installer() -> str:
-    """Return the source of installer.py packed into one line of Python code without single quotes,
-    so that it fits on a command line.
+    """Return the source of installer.py, the program that installs a bundle on a pod, packed into
+    one line of Python code without single quotes, so that it fits on a command line.
     """
     packed = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
     return (

@@ -30,10 +30,10 @@ _SECONDS = 300.0
 
 
 async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle] = shipped) -> bool:
-    """Install b2sdk, the library for the object store, on the machine `remote` if it is missing, so
-    that the agent can use the store. Return True if it was installed now, and False if it was there
-    already. `progress` is called with short phrases for a person, and `bundle` returns the bundle
-    to install.
+    """Install b2sdk, the library for object stores, on the machine `remote` if it is missing, so
+    that the agent can use an object store. Return True if it was installed now, and False if it was
+    there already. `progress` is called with short phrases for a person, and `bundle` returns the
+    bundle to install.
 
     Raises NoAgent if the machine has no agent, and NoSpace or DeployFailed if the installation
     fails. The pod is then as it was before.

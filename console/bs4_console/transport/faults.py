@@ -34,10 +34,10 @@ _NO_ROUTE = {
 def connecting(
     error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
 ) -> ConsoleError:
-    """Turn `error`, which asyncssh raised while connecting to the server `hop`, into the error that
-    tells a person why there is no connection, and return that error without raising it. `greeted`
-    is True if the server answered with an SSH greeting. `tried` names, for a person, each key that
-    was offered. `via` is the jump host before this server, or None.
+    """Return the error that tells a person why there is no connection to the server `hop`. It is
+    returned and not raised. `error` is what asyncssh raised while connecting. `greeted` is True if
+    the server answered with an SSH greeting. `tried` names, for a person, each key that was
+    offered. `via` is the jump host before this server, or None.
     """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")
@@ -113,8 +113,8 @@ def connecting(
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
-    """Make the error for a server `hop` that did not answer within `seconds`. The error is returned
-    and not raised.
+    """Return the error for a server `hop` that did not answer within `seconds`. It is returned and
+    not raised.
     """
     return Unreachable(
         f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",
@@ -123,8 +123,8 @@ def no_answer(hop: Hop, seconds: float) -> Unreachable:
 
 
 def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
-    """Make the error for a server `hop` that refused the login. `tried` has a name for a person,
-    such as its file, of each key that was offered. The error is returned and not raised.
+    """Return the error for a server `hop` that refused the login. It is returned and not raised.
+    `tried` has a name for a person, such as its file, of each key that was offered.
     """
     keys = ", ".join(tried) or "none: there is no key in ~/.ssh and none in an ssh-agent"
     return AuthFailed(
@@ -135,9 +135,9 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
 
 
 def lost(label: str, error: BaseException | None) -> ChannelLost:
-    """Make the error for a connection that ended while it was in use. `label` names the machine in
-    the message, and `error` is the exception that ended the connection (None: unknown). The runs on
-    the pod may still be alive. The error is returned and not raised.
+    """Return the error for a connection that ended while it was in use. It is returned and not
+    raised. `label` names the machine in the message, and `error` is the exception that ended the
+    connection (None: unknown). The runs on the pod may still be alive.
     """
     detail = ""
     if error is not None and str(error):
@@ -149,9 +149,9 @@ def lost(label: str, error: BaseException | None) -> ChannelLost:
 
 
 def no_session(label: str, error: asyncssh.ChannelOpenError) -> SessionRefused:
-    """Make the error for an SSH server that refused to open another session on a connection that is
-    already open. `label` names the machine in the message, and `error` is what asyncssh raised. The
-    error is returned and not raised.
+    """Return the error for an SSH server that refused to open another session on a connection that
+    is already open. It is returned and not raised. `label` names the machine in the message, and
+    `error` is what asyncssh raised.
     """
     return SessionRefused(
         f"{label} refuses a further SSH session: {printable(error.reason)}.",

@@ -33,8 +33,8 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 def fingerprint(key: str) -> str:
-    """Return the fingerprint `SHA256:...` of a public key line, as ssh-keygen -l prints it. Raises
-    UsageError if the line is not a public key.
+    """Return the fingerprint `SHA256:...` of `key`, the text of a public SSH key, as `ssh-keygen
+    -l` prints it. Raises UsageError if the text is not a public key.
     """
     words = key.split()
     try:
@@ -47,16 +47,16 @@ def fingerprint(key: str) -> str:
 
 
 def key_line(key: asyncssh.SSHKey) -> str:
-    """Return an asyncssh key as the text `type base64`, the form in which keys are pinned, without
-    its comment.
+    """Return the public key `key` as the text `type base64`, without a comment. Trusted host keys
+    are saved in this form.
     """
     return " ".join(key.export_public_key("openssh").decode().split()[:2])
 
 
 class HostKeys:
-    """The trusted (pinned) SSH host keys on this machine. The file has one line for each key,
-    `<entry> <type> <base64>`. The entry is the pod's name, or `host` or `[host]:port` for a jump
-    host.
+    """The SSH host keys that are trusted on this machine. They are in a file with one line for each
+    key, `<entry> <type> <base64>`. The entry is the pod's name, or `host` or `[host]:port` for a
+    jump host.
 
     OpenSSH can read the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
     """
@@ -73,7 +73,7 @@ class HostKeys:
     def pin(self, entry: str, key: str) -> None:
         """Save `key` as the only trusted key of `entry`, a pod's name or the `host` or
         `[host]:port` of a jump host. The key is a text `type base64 [comment]` that a person has
-        accepted or that a provider or the inventory has given.
+        accepted or that a provider or the console's list of pods has given.
 
         Raises HostKeyChanged if another key is trusted for the entry; call `forget` first to
         replace it. Raises UsageError if the text is not a public key.
@@ -91,8 +91,8 @@ class HostKeys:
 
     def forget(self, entry: str) -> bool:
         """Delete the trusted keys of `entry` (a pod's name, or the `host` or `[host]:port` of a
-        jump host), for example after a pod was removed from the inventory. Return True if there
-        were any.
+        jump host), for example after a pod was removed from the console. Return True if there were
+        any, else False.
         """
         with files.exclusive(self.path):
             lines = self._lines()
@@ -122,10 +122,10 @@ class HostKeys:
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
     ) -> HostKeyUnknown | HostKeyChanged:
-        """Return the error for a server whose host key, `shown`, was not accepted: HostKeyUnknown
-        if no key is trusted for `entry` yet, HostKeyChanged if another one is. asyncssh raises the
-        same error in both cases. `entry` is a pod's name or, with `jump`, the `host` or
-        `[host]:port` of a jump host.
+        """Return the error that tells a person why the host key `shown` of a server was not
+        accepted: HostKeyUnknown if no key is trusted for `entry` yet, or HostKeyChanged if another
+        key is trusted. It is returned and not raised. `entry` is a pod's name or, with `jump`, the
+        `host` or `[host]:port` of a jump host.
         """
         line = key_line(shown)
         known = self.pinned(entry)

@@ -31,8 +31,9 @@ _ABANDONED_S = 3600
 
 
 class Failed(Exception):
-    """Raised on the pod if the installation failed. `kind` is no-space, checksum, unusable (the
-    bundle cannot run there) or error, and the text is the detail; both are printed for the console.
+    """Raised on the pod if the installation of a bundle failed. `kind` is no-space, checksum,
+    unusable (the bundle cannot run there) or error, and the exception's text says more. Both are
+    printed for the console.
     """
 
     def __init__(self, kind: str, detail: str) -> None:
@@ -42,13 +43,13 @@ class Failed(Exception):
 
 def main(arguments: Sequence[str]) -> None:
     """Install an uploaded bundle on the pod, print `<token> ready`, and turn this process into the
-    agent. `arguments` are: the token that marks output for the console, the archive's path, its
-    SHA-256, the bundle's name (the hash of its contents), "version build", and the agent's own
-    arguments (`attach` ...).
+    agent. `arguments` are: the token, a text with which output for the console begins; the
+    archive's path; its SHA-256; the bundle's name (the hash of its contents); the text "version
+    build"; and the agent's own arguments (`attach` ...).
 
-    If "library" stands in place of the agent's arguments, the bundle is one of libraries, and the
-    process ends after `ready`. If the installation fails, print `<token> failed KIND DETAIL` and
-    return.
+    If "library" stands in place of the agent's arguments, the bundle has only libraries, and the
+    process ends after `ready`. If the installation fails, `<token> failed KIND DETAIL` is printed,
+    and the function returns.
     """
     token, archive, sha256, name, about, *command = arguments
     library = command == ["library"]
@@ -68,10 +69,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Check and unpack an uploaded agent bundle on the pod, point the link `current` to it, and
-    return its directory, which is beside `archive` (the path of the uploaded tar.gz). `sha256` is
-    the hash that the archive must have, `name` the directory's name, and `about` the text "version
-    build", which is saved with the bundle.
+    """Check and unpack an uploaded agent bundle on the pod, point the symbolic link `current` to
+    it, and return its new directory, which is beside `archive`, the path of the uploaded tar.gz.
+    `sha256` is the hash that the archive must have, `name` the name of the new directory, and
+    `about` the text "version build", which is saved with the bundle.
 
     `archive` is removed in any case. Raises Failed if it is damaged, the disk has too little space,
     or the bundle cannot run on this pod.
@@ -86,11 +87,12 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Check and unpack an uploaded bundle of pure Python below <home>/b2/ on the pod, point the
-    link <home>/b2-current to it, and return its directory. `archive` is the path of the uploaded
-    tar.gz, `sha256` the hash that it must have, `name` the name of the new directory, and `about`
-    the text "version build", which is saved with the bundle. `archive` is removed in any case.
-    Raises Failed if it is damaged or the disk has too little space.
+    """Check and unpack an uploaded bundle of pure Python libraries into the directory `b2/` of the
+    agent's home, point the symbolic link `b2-current` there to it, and return its new directory.
+    `archive` is the path of the uploaded tar.gz, `sha256` the hash that it must have, `name` the
+    name of the new directory, and `about` the text "version build", which is saved with the bundle.
+    `archive` is removed in any case. Raises Failed if it is damaged or the disk has too little
+    space.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:

@@ -21,9 +21,9 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """The Transport (see pods/port.py) for a pod that is this machine itself; it runs subprocesses
-    instead of SSH. `environment` holds variables that are added to the console's own. BS4_HOME
-    among them sets another home for the agent than ~/.bs4.
+    """The Transport (see pods/port.py) for a pod that is this machine itself. It runs subprocesses
+    instead of using SSH. `environment` has variables that are added to the console's own. If
+    BS4_HOME is among them, it is the home directory of the agent in place of ~/.bs4.
     """
 
     def __init__(
@@ -39,14 +39,15 @@ class LocalTransport:
 
     @property
     def label(self) -> str:
-        """Return the name of the machine in messages: "this machine"."""
+        """Return the name of the machine for messages: "this machine"."""
         return "this machine"
 
     async def open(
         self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
     ) -> Duplex:
-        """Install the agent on this machine if needed, start its `attach` command, send the agent
-        the bytes `first`, and return the pipe to it. If `deploy` is False nothing is installed, and
+        """Connect to the agent on this machine by starting its `attach` command, send it the bytes
+        `first`, and return the pipe to it. Install or update the agent first if needed; `progress`
+        is called with short phrases for a person. With `deploy` False nothing is installed, and
         NoAgent is raised if no agent runs here.
         """
         progress("starting")
@@ -55,9 +56,9 @@ class LocalTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on this machine to its end and return its exit status and output. After
-        `timeout` seconds the command is killed and Unreachable is raised. Raises LinkError if it
-        cannot be started.
+        """Run a command on this machine to its end, with `stdin` as its input, and return its exit
+        status and output. After `timeout` seconds the command is killed and Unreachable is raised.
+        Raises LinkError if it cannot be started.
         """
         process = await self._spawn(argv)
         try:
@@ -116,8 +117,8 @@ class LocalTransport:
 
 
 class LocalPipe:
-    """A command that runs on this machine, with its input and output (the local form of
-    transport.remote.Pipe).
+    """A command that runs on this machine, with its input and its output. It is the local form of
+    the protocol transport.remote.Pipe.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -132,8 +133,8 @@ class LocalPipe:
         return await self._out.read(_CHUNK)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to the command's input. If the command has ended the bytes are dropped without
-        an error; `ending` then shows why it ended.
+        """Send bytes to the command's input. If the command has ended, the bytes are dropped
+        without an error; `ending` then returns how it has ended.
         """
         # If the command has ended, the reader gets its output and exit status, which say why.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -141,7 +142,9 @@ class LocalPipe:
             await self._in.drain()
 
     async def ending(self) -> Ending:
-        """Wait for the command's end and return its exit status and stderr."""
+        """Wait until the command has ended, and return its exit status and the end of
+        its stderr.
+        """
         stderr = await self._stderr
         await self._process.wait()
         return Ending(_status(self._process), stderr.decode(errors="replace").strip())
@@ -160,7 +163,7 @@ class LocalPipe:
             await asyncio.gather(self._stderr, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Close the command's input and end its process."""
+        """Close the command's input, and kill the command if it has not ended after 2 seconds."""
         await self.close()
 
 

@@ -26,7 +26,7 @@ _DEFAULTS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 
 class Passphrases:
     """Asks a person once for the passphrase of each key file and remembers it in memory, so that a
-    link can reconnect later without anybody there.
+    connection can be made again later while nobody is there.
     """
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -34,8 +34,8 @@ class Passphrases:
         self._known: dict[str, str] = {}
 
     async def get(self, file: str) -> str | None:
-        """Return the passphrase of a key file, asking for it if it is not known yet. Return None if
-        there is no way to ask or the person declined.
+        """Return the passphrase of the key file `file`. If it is not known yet, a person is asked
+        for it. Return None if nobody can be asked or the person declined.
         """
         if file not in self._known and self._ask is not None:
             answer = self._ask(file)
@@ -47,8 +47,8 @@ class Passphrases:
         return self._known.get(file)
 
     def wrong(self, file: str) -> None:
-        """Forget the passphrase of a key file because it did not fit, so that `get` asks for it
-        again.
+        """Forget the passphrase of the key file `file`, because it did not fit, so that `get` asks
+        for it again.
         """
         self._known.pop(file, None)
 
@@ -57,7 +57,7 @@ class Passphrases:
 class Keys:
     """The private keys that a login offers to an SSH server, in order. `names` describes each of
     them for a person. `skipped` has a sentence for each key that could not be used. `agent` is the
-    connection to the ssh-agent, or None.
+    connection to the ssh-agent (the program that holds keys), or None.
     """
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
@@ -66,7 +66,9 @@ class Keys:
     agent: asyncssh.SSHAgentClient | None = None
 
     def add(self, pair: asyncssh.SSHKeyPair, name: str) -> None:
-        """Append a key to those offered. `name` describes it for a person, such as its file."""
+        """Append a key to those that are offered. `name` describes it for a person; it may be the
+        name of its file.
+        """
         self.pairs.append(pair)
         self.names.append(f"{name} (certificate)" if b"-cert-" in pair.algorithm else name)
 
@@ -78,12 +80,12 @@ class Keys:
 
 
 async def gather(hop: Hop, passphrases: Passphrases) -> Keys:
-    """Collect the keys to offer to one SSH server. Passphrases are asked for now, before the
-    connection is made, because its time limits do not wait for a person.
+    """Return the keys to offer to the SSH server `hop`. A person is asked for their passphrases
+    now, before the connection is made, because its time limits do not wait for a person.
 
-    Raises KeyUnusable if a key that was named for this pod is missing, is not a key, or needs a
-    passphrase that nobody gave. Other keys that cannot be read are skipped, as ssh does. For a key
-    that the ssh-agent holds no passphrase is needed.
+    Raises KeyUnusable if a key file that was named for this pod is missing, is not a key, or needs
+    a passphrase that nobody gave. Other keys that cannot be read are skipped, as ssh does. For a
+    key that the ssh-agent holds no passphrase is needed.
     """
     keys = Keys()
     held = await _agent_keys(keys, hop)

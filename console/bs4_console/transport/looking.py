@@ -28,15 +28,17 @@ _COMMAND = (
 
 
 def line(public_key: str, comment: str) -> str:
-    """Return the line for ~/.ssh/authorized_keys on a pod with which the key `public_key` may look
-    and not act. `comment` stands at its end. Raises UsageError if that is no public key.
+    """Return the line for ~/.ssh/authorized_keys on a pod that lets the key `public_key` read what
+    is on the pod but not act. `comment` is put at its end. Raises UsageError if `public_key` is no
+    public key.
     """
     return f'command="{_COMMAND}",restrict {plain(public_key)} {comment}'
 
 
 def plain(public_key: str) -> str:
-    """Return a public key as its type and its data, without a comment. Raises UsageError if it is
-    no public key, or a line that has options already.
+    """Return a public key as the text of its type and its data, without a comment. Raises
+    UsageError if the text is no public key, or if it is a line for authorized_keys that has options
+    before the key.
     """
     try:
         key = asyncssh.import_public_key(public_key)
@@ -48,8 +50,9 @@ def plain(public_key: str) -> str:
 
 
 def refusal(label: str, ending: Ending) -> ConsoleError | None:
-    """Return the error for a command that the pod refused because the key may only look, or None if
-    it ended in another way. `label` names the pod in the message.
+    """Return the error for a command that the pod has refused because the login's key may only
+    read. Return None if the command ended in another way. `label` names the pod in the message, and
+    `ending` says how the command ended.
     """
     said = ending.stderr.strip().splitlines()
     if not said or not said[-1].startswith(_MARK):

@@ -68,11 +68,12 @@ ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
 @dataclass(kw_only=True)
 class Need:
-    """What a pod reported because the wanted agent bundle did not run there. `pythons` are (100 *
-    major + minor, path) of its Pythons, and `broken` the paths of Pythons that do not run.
-    `machine` and `system` are what uname says, and `home` is the agent's home directory. `free_kib`
-    is the free disk space for the agent in KiB, or None. `unwritable` is the error text if `home`
-    cannot be written, else None. `current` is the installed bundle (name, version, build) or None.
+    """What a pod has reported about itself because the wanted agent bundle did not run there.
+    `pythons` has a pair (100 * major + minor version, path) for each of its Pythons, and `broken`
+    the paths of Pythons that do not run. `machine` and `system` are the machine type and the system
+    as `uname` prints them, and `home` is the agent's home directory. `free_kib` is the free disk
+    space for the agent in KiB, or None if unknown. `unwritable` is the error text if `home` cannot
+    be written, else None. `current` is the installed bundle (name, version, build number), or None.
     """
 
     pythons: list[tuple[int, str]] = field(default_factory=list)
@@ -87,7 +88,7 @@ class Need:
     @property
     def python(self) -> str | None:
         """Return the path of the first Python on the pod that is new enough for the agent, or None
-        if it has none.
+        if the pod has none.
         """
         for version, path in self.pythons:
             if version >= _WANTED:
@@ -96,24 +97,26 @@ class Need:
 
 
 def script(token: str, name: str, mode: str, *arguments: str, ahead: bytes = b"") -> list[str]:
-    """Return the shell command, as a list of words, that attaches to the agent bundle `name` on a
-    pod or, if that does not run there, reports what the pod has. With the name ANY, any installed
-    bundle will do. `mode` is LOOK, which changes nothing on the pod, or the disk space in KiB that
-    an installation needs, as text. `token` begins the lines of output that are meant for the
-    console, and `arguments` are passed on to the agent.
+    """Return a shell command, as a list of words, that runs on a pod. It connects to the agent from
+    the bundle `name` or, if that does not run there, reports what the pod has. With the constant
+    ANY as the name, any installed bundle will do. `mode` is LOOK, which changes nothing on the pod,
+    or the disk space in KiB that an installation needs, as text. `token` is a text with which the
+    lines of output begin that are meant for the console, and `arguments` are passed on to the
+    agent.
 
-    `ahead` are the first bytes of the channel, at most ahead.LIMIT. A bundle that knows of such
-    bytes passes them on to the agent, and the line is then `ready ahead` in place of `ready`. They
-    stand in the script's text, because the bundle before accepts no further argument of `look`.
+    `ahead` are the first bytes for the agent, at most ahead.LIMIT of them. If the agent's version
+    can read such bytes, it gets them, and the printed line is `ready ahead` in place of `ready`.
+    They are part of the script's text, because older versions of the agent accept no further
+    argument.
     """
     first = f"{VARIABLE}={base64.b64encode(ahead).decode()}; export {VARIABLE}; "
     return ["sh", "-c", first + ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """Read what a pod reported when the command of `script` could not attach to an agent there, and
-    return it as a Need. `lines` are the command's output lines, without the token in front. Lines
-    that make no sense are skipped, because the pod is not trusted.
+    """Read what the command of `script` has printed if it could not connect to an agent on a pod,
+    and return it as a Need. `lines` are its lines of output, without the token at their beginning.
+    Lines that make no sense are skipped, because the pod is not trusted.
     """
     need = Need()
     for line in lines:
@@ -140,9 +143,9 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """Return the path of the Python on the pod with which to install `bundle`. `need` is what the
-    pod reported, and `label` names the pod in messages. Before anything is sent, raises NoPython,
-    NoSpace or DeployFailed if the report shows that the bundle cannot be installed.
+    """Return the path of the Python on the pod with which `bundle` can be installed. `need` is what
+    the pod has reported, and `label` names the pod in messages. Raises NoPython, NoSpace or
+    DeployFailed, before anything is sent, if the report shows that the bundle cannot be installed.
     """
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
@@ -182,13 +185,13 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
 
 
 def wanted_kib(bundle: Bundle) -> int:
-    """Return the disk space that installing the bundle needs on a pod, in KiB."""
+    """Return the disk space in KiB that the installation of the bundle needs on a pod."""
     return (len(bundle.data) + bundle.unpacked) // 1024 + 1
 
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
-    """Make the error for a disk that has only `free_kib` KiB free, which is too little for the
-    bundle. `label` names the pod in the message. The error is returned and not raised.
+    """Return the error for a disk with only `free_kib` KiB free, which is too little for the
+    bundle. It is returned and not raised. `label` names the pod in the message.
     """
     return NoSpace(
         f"The home directory of {label} has {free_kib} KiB free; the agent needs "

@@ -15,8 +15,9 @@ _SAID = 300
 
 @dataclass(frozen=True)
 class Ending:
-    """How a remote command ended: its exit status and the end of its stderr. `exit_status` is None
-    if a signal ended the command or its link was lost first; neither is a success.
+    """How a remote command has ended: its exit status, and the end of its stderr. `exit_status` is
+    None if a signal ended the command or if the connection was lost first. Neither counts as a
+    success.
     """
 
     exit_status: int | None
@@ -29,13 +30,13 @@ class Pipe(Duplex, Protocol):
     """
 
     async def ending(self) -> Ending:
-        """Wait for the end of the command and return how it ended. Call this only after `read` has
-        returned b"", when all output was read.
+        """Wait until the command has ended, and return how. Call this only after `read` has
+        returned b"", which means that all output was read.
         """
 
     async def leave(self) -> None:
-        """Close the pipe without waiting for the machine to agree, which takes a round trip. It is
-        for the last command of a connection.
+        """Close the pipe without waiting until the machine confirms it, which takes a round trip.
+        Use it for the last command of a connection.
         """
 
 
@@ -44,7 +45,7 @@ class Remote(Protocol):
 
     @property
     def label(self) -> str:
-        """Return the name of the machine in messages: "pod NAME" or "this machine"."""
+        """Return the name of the machine for messages: "pod NAME" or "this machine"."""
 
     async def start(self, argv: Sequence[str]) -> Pipe:
         """Start a command on the machine and return the pipe to it. Raises LinkError if it cannot
@@ -59,14 +60,16 @@ class Remote(Protocol):
         """
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write `data` to a new file `path` (absolute) on the machine, with mode 0600. Raises
-        NoSpace or DeployFailed; the caller then removes the unfinished file.
+        """Write `data` to a new file on the machine, with mode 0600. `path` is absolute. Raises
+        NoSpace if the disk is full, or DeployFailed for another error; the caller then removes the
+        unfinished file.
         """
 
 
 def printable(text: str) -> str:
-    """Make a text from a pod or a server fit for a message: one line of at most 300 characters,
-    without control characters that a terminal would act on.
+    """Return a text from a pod or a server in a form that fits into a message: one line of at most
+    300 characters, in which every character on which a terminal would act is replaced. If the text
+    is longer, it is cut and ends with "...".
     """
     clean = "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
@@ -76,8 +79,8 @@ def printable(text: str) -> str:
 
 
 def command(argv: Sequence[str]) -> str:
-    """Quote the words of a command for the remote login shell and return them as one command line.
-    All command lines for pods are made here.
+    """Return the words of a command as one command line, quoted for the login shell on a pod. All
+    command lines for pods are made by this function.
 
     The shell of the pod's user may be sh, zsh, fish or csh. Words are put in single quotes, which
     all of these read alike as long as a word contains no newline and no history mark.

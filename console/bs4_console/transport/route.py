@@ -22,12 +22,13 @@ _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 @dataclass(frozen=True, kw_only=True)
 class Hop:
     """One SSH server to log in to on the way to a pod: a jump host, if `jump` is True, or the pod
-    itself. `entry` is its name in the console's known_hosts, and `label` its name in messages.
+    itself. `entry` is its name in the console's file of trusted host keys, and `label` its name in
+    messages.
 
-    `host`, `port` and `user` come from the inventory or a ProxyJump. `address`, `at` and `login`
-    are the address, the port and the user that ssh config makes of these three. `identities` are
-    the paths of private key files. `required` is True if the person named these files for this pod,
-    so that each must be usable.
+    `host`, `port` and `user` come from the inventory of pods or from a ProxyJump setting.
+    `address`, `at` and `login` are the address, the port and the user that the SSH config file
+    makes of these three. `identities` are the paths of private key files. `required` is True if the
+    person named these files for this pod, so that each must be usable.
     """
 
     entry: str
@@ -50,10 +51,11 @@ class Hop:
 
 
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
-    """Return the SSH servers to log in to, in order: the jump hosts, then the pod itself.
+    """Return the SSH servers to log in to on the way to `pod`, in order: the jump hosts, then the
+    pod itself.
 
-    `config` replaces ~/.ssh/config. An SSH config may run programs (`Match exec`), so call this in
-    a thread. Raises UsageError if the config has a mistake.
+    `config` is the SSH config file to read in place of ~/.ssh/config. It may run programs (`Match
+    exec`), so call this in a thread. Raises UsageError if the config has a mistake.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()

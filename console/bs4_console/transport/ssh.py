@@ -53,8 +53,9 @@ class SshTransport:
     """The Transport (see pods/port.py) that reaches a pod over SSH. `hostkeys` are the trusted host
     keys, and `passphrases` asks a person for the passphrase of a key.
 
-    `config` replaces ~/.ssh/config, and `bundle` the agent bundle of this console. Several tasks
-    may use the transport at once. After a lost connection, `open` connects again.
+    `config` is an SSH config file that is read in place of ~/.ssh/config, and `bundle` returns the
+    agent bundle to install (by default this console's own). Several tasks may use the transport at
+    once. After a lost connection, `open` connects again.
     """
 
     def __init__(
@@ -76,15 +77,17 @@ class SshTransport:
 
     @property
     def label(self) -> str:
-        """Return the name of the machine in messages: "pod NAME"."""
+        """Return the name of the machine for messages: "pod NAME"."""
         return f"pod {self.pod.name}"
 
     async def open(
         self, progress: Callable[[str], None], *, deploy: bool = True, first: bytes = b""
     ) -> Duplex:
-        """Connect to the pod, install the agent there if needed, start its `attach` command, send
-        the agent the bytes `first`, and return the pipe to it. If `deploy` is False nothing is
-        installed, and NoAgent is raised if no agent runs there.
+        """Connect to the agent on the pod by starting its `attach` command over SSH, send it the
+        bytes `first`, and return the pipe to it. Install or update the agent first if needed;
+        `progress` is called with short phrases for a person. With `deploy` False nothing is
+        installed, and NoAgent is raised if no agent runs there. Raises a LinkError if there is no
+        connection.
         """
         progress("connecting")
         await self.connect()
@@ -93,9 +96,10 @@ class SshTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod to its end and return its exit status and output. Raises
-        Unreachable after `timeout` seconds; processes that the command started may then still run.
-        Raises LooksOnly or NoAgent if the pod lets the key of this login only look.
+        """Run a command on the pod to its end, with `stdin` as its input, and return its exit
+        status and output. Raises Unreachable after `timeout` seconds; processes that the command
+        has started may then still run. Raises LooksOnly or NoAgent if the key of this login may
+        only read on the pod.
         """
         pipe = await self.start(argv)
         try:
@@ -144,8 +148,9 @@ class SshTransport:
 
     async def upload(self, path: str, data: bytes) -> None:
         """Write `data` to a new file `path` on the pod over SFTP, with mode 0600. If the server has
-        no SFTP (minimal images, dropbear), `cat` on the pod writes it. The caller checks the file's
-        hash. Raises NoSpace, DeployFailed or ChannelLost.
+        no SFTP (minimal images, dropbear), the program `cat` on the pod writes it. The caller
+        checks the file's hash. Raises NoSpace if the disk is full, DeployFailed for another error
+        of the pod, or ChannelLost if the connection is lost.
         """
         connection = await self.connect()
         try:
@@ -182,8 +187,8 @@ class SshTransport:
             )
 
     async def connect(self) -> asyncssh.SSHClientConnection:
-        """Return the open connection to the pod, connecting first if there is none. Raises a
-        LinkError, or a UsageError for a wrong setting, that says why there is no connection.
+        """Return the open SSH connection to the pod. If there is none, connect first. Raises a
+        LinkError that says why there is no connection, or a UsageError for a wrong setting.
         """
         async with self._connecting:
             if self._connections and not self._connections[-1].is_closed():
@@ -310,8 +315,9 @@ class SshPipe:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to the command's input. If the command has ended the bytes are dropped without
-        an error; `ending` then shows why it ended. Raises ChannelLost if the connection is lost.
+        """Send bytes to the command's input. If the command has ended, the bytes are dropped
+        without an error; `ending` then returns how it has ended. Raises ChannelLost if the
+        connection is lost.
         """
         try:
             self._process.stdin.write(data)
@@ -321,8 +327,8 @@ class SshPipe:
                 raise faults.lost(self._label, error) from error
 
     async def finish(self, stdin: bytes = b"") -> Completed:
-        """Send `stdin` to the command, read its output, wait for its end, and return its exit
-        status and output.
+        """Send `stdin` to the command, read its output, wait until it has ended, and return its
+        exit status and output. Raises ChannelLost if the connection is lost.
         """
         await self.write(stdin)
         with contextlib.suppress(OSError):  # the command has ended already
@@ -355,7 +361,9 @@ class SshPipe:
                 await self._process.wait_closed()
 
     async def leave(self) -> None:
-        """Begin to close the SSH channel of the command, and wait for nothing."""
+        """Begin to close the SSH channel of the command, and return without waiting until it is
+        closed.
+        """
         self._drain.cancel()
         self._process.close()
 

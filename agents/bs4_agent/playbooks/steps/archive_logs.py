@@ -9,12 +9,12 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class ArchiveLogs(Stepping):
-    """The step that keeps a copy of the run's logs, because the trainer deletes them when it
-    starts. See `playbooks.pod_actions.Step` for the methods.
+    """The step of a playbook that keeps a copy of the run's logs, because the trainer deletes them
+    when it starts. See `playbooks.pod_actions.Step` for the methods.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned step. It is planned for every run."""
+        """Return the planned step. It is planned for every run, and `parameters` is not used."""
         return Planned(
             "archive_logs",
             f"Archive the logs of {context.run} (the trainer deletes them when it starts)",
@@ -25,8 +25,9 @@ class ArchiveLogs(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return False, so that the logs are always archived again: it is idempotent and cheap
-        (hard links), and the logs may have grown since.
+        """Return False always, so that the logs are archived again: they may have grown since the
+        last time. Archiving is cheap, because hard links are made, and it does no harm to repeat
+        it.
         """
         return False
 
@@ -37,5 +38,7 @@ class ArchiveLogs(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Archive the logs on the pod and return a sentence about the result."""
+        """Archive the logs on the pod and return a sentence about the result. `planned` is the step
+        and `targets` what `check` has returned; neither is needed, and `say` is not called.
+        """
         return context.pod_actions.archive_logs(context.run)

@@ -19,16 +19,18 @@ from bs4_agent.runs.model import Member
 
 class EndLeftovers:
     """Base class of steps that end processes which ended attempts have left behind. Each target of
-    the plan is the identity of one process, with the run (`dead_run`) that has left it behind.
+    such a step is the identity of one process, together with `dead_run`, the name of the run whose
+    attempt has left it behind.
     """
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if all planned processes have ended."""
+        """Return True if all processes that are targets of the step `planned` have ended."""
         return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the planned processes that are still alive. Raises PlanChanged if one of them does
-        not belong to an ended attempt of its `dead_run` any more.
+        """Return those targets of the step `planned` whose process is still alive. Raises
+        PlanChanged if one of these processes does not belong to an ended attempt of its `dead_run`
+        any more.
         """
         alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
         left: set[Identity] = set()
@@ -49,25 +51,27 @@ class EndLeftovers:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """End the processes in `targets` and return a sentence about the result. Raises StepFailed
-        if one survives SIGKILL.
+        """End the processes in `targets`, which `check` has returned, and return a sentence about
+        the result. `planned` is the step, and `say` is called with progress messages. Raises
+        StepFailed if a process survives SIGKILL.
         """
         return context.pod_actions.end([Identity.from_dict(dict(t)) for t in targets], say)
 
 
 class EndPortHolder(EndLeftovers):
-    """The step that frees this run's ports: it ends the processes of ended attempts that hold one
-    of them, with all other processes of these attempts.
+    """The step of a playbook that frees this run's ports. It ends the processes of ended attempts
+    that hold one of them, together with all other processes of these attempts.
 
-    A process is ended only if it descends from an attempt that this agent knows. Any other process
-    that listens on the port is named and left alone; then a person must end it or choose another
-    port.
+    A process is ended only if it descends from an attempt that this agent knows. If any other
+    process listens on a port, it is left alone, and the step cannot be planned; a person must end
+    that process or choose another port.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned step with the processes to end, or None if no other process holds a
-        port of this run. Raises NotApplicable if a port is held by a process that is not proved to
-        be left over from an ended attempt of a run of this agent.
+        port of this run. `parameters` is not used. Raises NotApplicable if a port is held by a
+        process of which it is not proved that an ended attempt of a run of this agent has left it
+        behind.
         """
         dead, ports, others = set(), set(), []
         for holder in context.pod_actions.port_holders(context.run):
@@ -93,17 +97,18 @@ class EndPortHolder(EndLeftovers):
 
 
 class EndProcesses(EndLeftovers):
-    """The step that frees GPU memory: it ends the processes of ended attempts that hold some, with
-    all other processes of these attempts (a router that stays alive would hold the port).
+    """The step of a playbook that frees GPU memory. It ends the processes of ended attempts that
+    hold some, together with all other processes of these attempts (a router that stays alive would
+    hold the port).
 
     A process is ended only if it descends from an attempt that this agent knows. Any other process
     that holds memory is named in the plan and left alone.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned step with the processes to end. Raises NotApplicable if no process
-        that holds GPU memory is proved to be left over from an ended attempt of a run of this
-        agent.
+        """Return the planned step with the processes to end. `parameters` is not used. Raises
+        NotApplicable if there is no process that holds GPU memory and of which it is proved that an
+        ended attempt of a run of this agent has left it behind.
         """
         dead, others = set(), []
         for holder in context.pod_actions.gpu_facts().holders:

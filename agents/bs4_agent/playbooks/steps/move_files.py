@@ -17,11 +17,13 @@ _LIMIT = 64
 
 
 class MoveFiles:
-    """The step of a playbook that moves certain files of a run to its trash. A person confirms not
-    the single files but the name of a rule that finds them (the selector), with a limit of their
-    number, because a dying run may still add files. The files are journalled before they move.
+    """The step of a playbook that moves certain files of a run to its trash, a directory in which
+    removed files are kept. A person confirms not the single files but the name of a rule that finds
+    them (the selector), with a limit of their number, because a dying run may still add files. The
+    files are listed in the journal before they move.
 
     The selectors are:
+
     * `corrupt-checkpoint`: the checkpoint from which the failed attempt was started and after which
       it has not finished a training step. It may look like the newest complete checkpoint, which
       nothing else may move. But the attempt has shown that it cannot be loaded. An older complete
@@ -30,19 +32,20 @@ class MoveFiles:
       checkpoint.
     * `partial-broadcast`: directories of weights for the inference server that lack the file
       STABLE, which the trainer writes last.
-    * `rejection-note`: configs/error.txt, in which the trainer of prime-rl's version of January
-      2026 says why it refuses a config. The file is evidence, and the next start deletes it if that
-      start succeeds.
-    * `stale-shm`: shared memory of the agent's user that no process has open. It is on another file
-      system, so the bytes are copied and compared before they are deleted.
+    * `rejection-note`: the file configs/error.txt, in which the trainer of prime-rl's version of
+      January 2026 says why it refuses a config. The file is evidence, and the next start deletes it
+      if that start succeeds.
+    * `stale-shm`: files in shared memory of the agent's user that no process has open. Shared
+      memory is another file system, so the bytes are copied and compared before they are deleted.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move, or None if the selector finds no file. In `parameters`, `select`
-        is the selector's name, `limit` the most files and directories to move (default 64), and
-        `bytes` the most bytes of all together (default: no limit). Raises NotApplicable if it is
-        not proved that the checkpoint is corrupt, and PlanChanged if the selector finds more than
-        these limits allow.
+        """Return the planned move, or None if the selector (the rule that finds the files) finds no
+        file. In `parameters`, `select` is the selector's name, `limit` the largest number of files
+        and directories to move (default 64), and `bytes` the largest size of all together (default:
+        no limit). Raises NotApplicable if `select` is `corrupt-checkpoint` and it is not proved
+        that the checkpoint is corrupt, and PlanChanged if the selector finds more than these limits
+        allow.
         """
         hashed: dict[str, Any] = {
             "select": parameters["select"],
@@ -65,12 +68,14 @@ class MoveFiles:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the selector of the planned step finds no file any more."""
+        """Return True if the selector of the step `planned` (the rule that finds the files) finds
+        no file any more.
+        """
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the files that the planned selector finds now. Raises PlanChanged if there are
-        more than the confirmed limits allow.
+        """Return the files that the selector of the step `planned` (the rule that finds the files)
+        finds now. Raises PlanChanged if there are more than the confirmed limits allow.
         """
         found = _find(context, planned.parameters)
         _within(found, planned.parameters)
@@ -83,7 +88,11 @@ class MoveFiles:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the files and return a sentence with their number."""
+        """Move the files in `targets`, which `check` has returned, to the run's trash, and return a
+        sentence with their number. `planned` is the step, and `say` is called with progress
+        messages. Raises StepFailed if the disk reports an error, and Refused if a safety rule
+        forbids a move.
+        """
         for target in targets:
             path = Path(target["path"])
             say(f"moved {path} to {_move(context, planned.parameters, path)}")

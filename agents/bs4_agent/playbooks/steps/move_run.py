@@ -14,8 +14,8 @@ from bs4_agent.trainers.base import RunLayout
 
 
 class MoveRun:
-    """The step that moves everything that a run has written into the run's trash, for a fresh
-    start.
+    """The step of a playbook that moves everything that a run has written into the run's trash (a
+    directory in which removed files are kept), for a fresh start.
 
     With the parameter `when: nothing-saved`, the step is planned only for a run that has no
     checkpoint at all and whose trainer refuses to start in a directory that is not empty. The
@@ -24,8 +24,8 @@ class MoveRun:
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned move of all directories that the run has written. Return None if
-        `parameters["when"]` is "nothing-saved" and this run has a checkpoint, or its trainer starts
-        in a directory that is not empty too.
+        `parameters["when"]` is "nothing-saved" and either the run has a checkpoint or its trainer
+        also starts in a directory that is not empty.
         """
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (
@@ -45,11 +45,11 @@ class MoveRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if all planned directories are gone."""
+        """Return True if all directories of the step `planned` are gone."""
         return not _existing(planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return those of the planned directories that still exist."""
+        """Return those directories of the step `planned` that still exist."""
         return targets_at(_existing(planned.parameters["roots"]))
 
     def act(
@@ -59,7 +59,11 @@ class MoveRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the directories and return a sentence with their number."""
+        """Move the directories in `targets`, which `check` has returned, to the run's trash, and
+        return a sentence with their number. `planned` is the step, and `say` is called with
+        progress messages. Raises StepFailed if the disk reports an error, and Refused if a safety
+        rule forbids a move.
+        """
         for target in targets:
             moved = context.pod_actions.trash(
                 context.run, Path(target["path"]), context.action, everything=True

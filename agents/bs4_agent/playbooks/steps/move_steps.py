@@ -20,15 +20,15 @@ _NOTHING = -1
 
 class MoveSteps:
     """The step of a playbook that moves away those directories `step_N` of a run (checkpoints,
-    weights, rollouts) with which the trainer would not resume at the right training step.
+    weights, rollouts) with which the trainer would not resume at the right training step. They go
+    to the run's trash, a directory in which removed files are kept.
 
-    A dying orchestrator may save once more while the run is stopped. So a person confirms not the
-    single directories but a rule that finds them (the selector: the directories in which to look,
-    the training step above which to move, and the most entries). The directories are journalled
-    before they move. Above that training step, everything moves. At or below it, two kinds move:
-    directories that the trainer itself empties when it starts, and weights for the inference server
-    of steps without a checkpoint, which the trainer deletes over time. All of them stay in the
-    run's trash.
+    A dying run may save once more while it is stopped. So a person confirms not the single
+    directories but a rule that finds them, the selector: the directories in which to look, the
+    training step above which to move, and the largest number of entries. The directories are listed
+    in the journal before they move. Everything above that training step moves. At or below it, two
+    kinds move: directories that the trainer itself empties when it starts, and weights for the
+    inference server of steps without a checkpoint, which the trainer deletes over time.
 
     If the run has saved nothing, everything moves. But if its trainer needs an empty directory for
     a new start, the playbook's step `move_run` does the work instead.
@@ -36,8 +36,8 @@ class MoveSteps:
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned move. Return None if the run has saved nothing and its trainer needs
-        an empty directory, because the playbook's step `move_run` does the work then. Raises
-        NotApplicable if the run has checkpoints but no complete one.
+        an empty directory, because the playbook's step `move_run` does the work then. `parameters`
+        is not used. Raises NotApplicable if the run has checkpoints but no complete one.
         """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
@@ -69,12 +69,15 @@ class MoveSteps:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the selector finds no directory any more."""
+        """Return True if the selector of the step `planned` (the rule that finds the directories)
+        finds none any more.
+        """
         return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the directories to move now. Raises PlanChanged if the newest complete checkpoint
-        is not the one of the plan any more, or if there are more directories than were confirmed.
+        """Return the directories that the selector of the step `planned` finds now, which are to be
+        moved. Raises PlanChanged if the newest complete checkpoint is not the one of the plan any
+        more, or if there are more directories than were confirmed.
         """
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
@@ -97,7 +100,11 @@ class MoveSteps:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the directories and return a sentence with their number."""
+        """Move the directories in `targets`, which `check` has returned, to the run's trash, and
+        return a sentence with their number. `planned` is the step, and `say` is called with
+        progress messages. Raises StepFailed if the disk reports an error, and Refused if a safety
+        rule forbids a move.
+        """
         for target in targets:
             moved = context.pod_actions.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
@@ -130,10 +137,10 @@ def _roots(layout: RunLayout) -> list[Path]:
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
     """Return the rule (the selector) that finds the directories which must be gone before a start
-    from training step `resume`: `above` (the training step above which everything goes), `roots`
-    (directories in which to look), `broadcasts` (that of the weights for the inference server) and
-    `wiped` (directories that go as a whole). `resume` is None for a new start, before which all
-    must be gone.
+    from training step `resume`, or before a new start if `resume` is None. It is a dictionary:
+    `above` (the training step above which every directory `step_N` goes), `roots` (the directories
+    in which to look for these), `broadcasts` (the directory of the weights for the inference
+    server) and `wiped` (directories that go as a whole).
     """
     return {
         "above": _NOTHING if resume is None else resume,
@@ -144,11 +151,11 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """Return the directories on the disk that the rule `selector` names now and that must be gone
-    before a start: `above` is the training step above which everything goes, `roots` are the
-    directories in which to look, `broadcasts` is that of the weights for the inference server, and
-    `wiped` are directories that go as a whole. `kept` has the training steps with a complete
-    checkpoint; their weights for the inference server stay.
+    """Return the directories on the disk that must be gone before a start by the rule `selector`,
+    which `selector_of` returns. Those are the directories `step_N` in its `roots` with a number
+    above `above`, the directories in `wiped` that are not empty, and the directories `step_N` in
+    `broadcasts` (weights for the inference server). `kept` has the training steps with a complete
+    checkpoint; the weights of these steps stay if they are not above `above`.
     """
     found = []
     for root in selector["roots"]:

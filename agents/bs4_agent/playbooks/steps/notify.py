@@ -9,19 +9,19 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class Notify(Stepping):
-    """The step that writes a note about the run into the journal. The note has the action's key, so
-    that it is written only once even if the agent dies in between. See `playbooks.pod_actions.Step`
-    for the methods.
+    """The step of a playbook that writes a note about the run into the journal. The note has the
+    action's key, so that it is written only once even if the agent dies in between. See
+    `playbooks.pod_actions.Step` for the methods.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned step. Its text is the parameter `text` of the playbook."""
+        """Return the planned step. The text of the note is `parameters["text"]`."""
         return Planned(
             "notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {}
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if this action has written the note already."""
+        """Return True if this action has already written the note of the step `planned`."""
         return context.pod_actions.noted(context.run, planned.parameters["text"], context.action)
 
     def act(
@@ -31,6 +31,8 @@ class Notify(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Write the note and return the word "noted"."""
+        """Write the note of the step `planned` into the journal, and return the word "noted".
+        `targets` is not used, and `say` is not called.
+        """
         context.pod_actions.note(context.run, planned.parameters["text"], context.action)
         return "noted"

@@ -16,20 +16,20 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """The step of a playbook that starts the next attempt. Its parameter `resume` says from which
-    checkpoint:
+    """The step of a playbook that starts the next attempt of the run. Its parameter `resume` says
+    from which checkpoint:
 
-    * "resumable": the newest complete one. Without one, the playbook does not apply.
+    * "resumable": the newest complete one. If there is none, the playbook does not apply.
     * "previous": the newest complete one below the training step from which the failed attempt was
       started.
-    * "same": the newest complete one. Without one, from where the failed attempt was started, which
-      must not have written a checkpoint.
-    * "none": from none, so the run starts afresh, after everything was moved to the trash.
+    * "same": the newest complete one. If there is none, the point from which the failed attempt was
+      started, which must not have written a checkpoint.
+    * "none": none, so the run starts afresh, after everything was moved to the trash.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
-        "none" and says from which checkpoint the attempt starts (see the class). Raises
+        """Return the planned launch. `parameters["resume"]` says from which checkpoint the attempt
+        starts: "resumable", "previous", "same" or "none", which the class describes. Raises
         NotApplicable if the run has no such checkpoint, or if another run that is alive holds a
         port or a GPU that this one needs.
         """
@@ -53,12 +53,15 @@ class Relaunch:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if this action has started an attempt already."""
+        """Return True if this action has started an attempt of the run already. `planned` is the
+        step.
+        """
         return context.pod_actions.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. Raises PlanChanged if the run is running again, and NotApplicable
-        if another run that is alive holds a port or a GPU that this one needs.
+        """Return an empty list, because the step has no targets. `planned` is the step. Raises
+        PlanChanged if the run is running again, and NotApplicable if another run that is alive
+        holds a port or a GPU that this one needs.
         """
         _refuse_what_another_run_holds(context)
         if living(context.facts()):
@@ -75,7 +78,10 @@ class Relaunch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Start the attempt and return a sentence with its number."""
+        """Start the attempt that the step `planned` describes, and return a sentence with its
+        number. `targets` is empty, and `say` is not called. Raises an AgentError if the attempt
+        cannot be started.
+        """
         spec = dataclasses.replace(
             context.facts().spec,
             resume=planned.parameters["resume"],
@@ -146,14 +152,15 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 
 class RelaunchCompanion:
-    """The step of a playbook that starts the run's separate inference server again, with the same
-    command as before. To the agent, the server is a run of its own. This step comes before the
-    start of the training run, which waits for the server.
+    """The step of a playbook that starts the run's inference server again, with the same command as
+    before, if that was started separately. For the agent, the server is a run of its own. This step
+    comes before the start of the training run, which waits for the server.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned launch, or None if the server is alive or the run has no separate
-        server. Raises NotApplicable if the run used a server that the agent has never seen.
+        """Return the planned launch of the separate inference server. Return None if the server is
+        alive or the run has no separate server. `parameters` is not used. Raises NotApplicable if
+        the run used a server that the agent has never seen.
         """
         server = context.pod_actions.companion(context.run)
         if server is None and not context.facts().ever("inference"):
@@ -183,12 +190,15 @@ class RelaunchCompanion:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if this action has already started an attempt of the server."""
+        """Return True if this action has already started an attempt of the inference server.
+        `planned` is the step.
+        """
         return context.pod_actions.launched(planned.parameters["run"], context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. Raises PlanChanged if the server is alive again, or has had another
-        attempt since the plan.
+        """Return an empty list, because the step has no targets. `planned` is the step. Raises
+        PlanChanged if the inference server is alive again, or has had another attempt since the
+        plan was made.
         """
         server = context.pod_actions.companion(context.run)
         if (
@@ -209,8 +219,10 @@ class RelaunchCompanion:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """End the processes that are left of the server, start it, and return a sentence with the
-        number of its attempt.
+        """End the processes that the inference server has left behind, start the server as the step
+        `planned` describes, and return a sentence with the number of its attempt. `targets` is
+        empty, and `say` is called with progress messages. Raises an AgentError if the server cannot
+        be started.
         """
         name = planned.parameters["run"]
         if living(context.pod_actions.run_facts(name)):

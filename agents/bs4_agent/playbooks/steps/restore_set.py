@@ -12,15 +12,17 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
 
 
 class RestoreSet:
-    """The step of a playbook that restores a checkpoint from the object store. A person confirms
-    the hash of the checkpoint's manifest, which names every file with its size and hash. Nothing is
-    restored for a run that has a complete checkpoint on its own disk.
+    """The step of a playbook that restores a checkpoint from the object store to which the run's
+    checkpoints are copied. A person confirms the hash of the checkpoint's manifest, which is the
+    list of its files with their sizes and hashes. Nothing is restored for a run that has a complete
+    checkpoint on its own disk.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned restore of the newest checkpoint in the run's store, or None if the
-        pod has a complete checkpoint of the run. `parameters` is not used. Raises NotApplicable if
-        the run has no known store, or if its store has no complete checkpoint.
+        """Return the planned restore of the newest checkpoint in the run's object store, or None if
+        the pod has a complete checkpoint of the run. `parameters` is not used. Raises NotApplicable
+        if no object store of the run is known or it has no complete checkpoint, and StepFailed if
+        it does not answer.
         """
         if any(c.complete for c in context.facts().checkpoints):
             return None
@@ -43,11 +45,13 @@ class RestoreSet:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the planned checkpoint is complete on the pod."""
+        """Return True if the checkpoint of the step `planned` is complete on the pod."""
         return context.pod_actions.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return an empty list. Raises PlanChanged if the run is running again."""
+        """Return an empty list, because the step has no targets. `planned` is the step. Raises
+        PlanChanged if the run is running again.
+        """
         if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing was restored. Make a new "
@@ -62,7 +66,8 @@ class RestoreSet:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Restore the checkpoint and return a sentence about the result. Raises an AgentError if
-        that fails, for example because the disk has too little space.
+        """Restore the checkpoint of the step `planned` and return a sentence about the result.
+        `targets` is empty, and `say` is called with progress messages. Raises an AgentError if that
+        fails, for example because the disk has too little space.
         """
         return context.pod_actions.restore(context.run, planned.parameters, context.action, say)

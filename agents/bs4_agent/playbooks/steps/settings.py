@@ -17,11 +17,11 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
 class EditConfig:
-    """The step that sets or removes keys in the run's config file.
+    """The step of a playbook that sets or removes keys in the run's config file.
 
-    A person confirms it with the digest of the file, so a config that somebody has changed since is
-    left alone. The parameter `for` has the ids of the trainers that have these keys; for a run of
-    another trainer, the step is not planned.
+    A person confirms the step together with the digest (SHA-256) of the file, so a config that
+    somebody has changed since is left alone. The parameter `for` has the ids of the trainers that
+    have these keys; for a run of another trainer, the step is not planned.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
@@ -65,12 +65,12 @@ class EditConfig:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the config has the planned values already."""
+        """Return True if the config file has the values of the step `planned` already."""
         return not _changes(planned)[1]
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return one target: the config file with its digest. Raises PlanChanged if the file has
-        changed since the plan.
+        """Return one target: the config file of the step `planned` with its digest (SHA-256).
+        Raises PlanChanged if the file has changed since the plan was made.
         """
         (target,) = planned.targets
         if configfile.fingerprint(configfile.read(Path(target["path"]))) != target["sha256"]:
@@ -86,8 +86,10 @@ class EditConfig:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Change the config file and return a sentence with the number of changed keys. The file's
-        old content is saved in the run's trash.
+        """Change the config file as the step `planned` says, and return a sentence with the number
+        of changed keys. The file's old content is saved in the run's trash, a directory in which
+        removed files are kept. `targets` is not used, and `say` is called with a progress message.
+        Raises StepFailed if the file system reports an error.
         """
         path = Path(planned.parameters["path"])
         new, changes = _changes(planned)
@@ -126,17 +128,17 @@ _ENOUGH = 4096
 
 
 class SetLimit(Stepping):
-    """The step that orders a higher limit of open files for the run.
+    """The step of a playbook that sets a higher limit of open files for the run.
 
-    The order is stored with the run on the pod and applied at every later start, also by a new
-    agent. The limit is at most the pod's hard limit, which a tenant cannot raise.
+    The limit is stored with the run on the pod and applied at every later start, also by a new
+    agent. It is at most the pod's hard limit, which a process cannot raise.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
         """Return the planned limit, or None if the run's next attempt would have at least this
-        limit already. `parameters["nofile"]` is the wanted number of open files; the pod's hard
-        limit is planned if it is lower. Raises NotApplicable if that is below 4096, which is too
-        low to help.
+        limit already. `parameters["nofile"]` is the wanted number of open files; if the pod's hard
+        limit is lower, that one is planned. Raises NotApplicable if the hard limit is below 4096,
+        which is too low to help.
         """
         soft, hard = context.pod_actions.nofile(context.run), context.pod_actions.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)
@@ -158,7 +160,9 @@ class SetLimit(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the run's next attempt would start with at least the planned limit."""
+        """Return True if the run's next attempt would start with at least the limit of the step
+        `planned`.
+        """
         return context.pod_actions.nofile(context.run) >= int(planned.parameters["nofile"])
 
     def act(
@@ -168,8 +172,8 @@ class SetLimit(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Save the order on the pod and return a sentence about it. It takes effect at the next
-        start.
+        """Save the limit of the step `planned` for every later start of the run, and return a
+        sentence about it. `targets` is not used, and `say` is not called.
         """
         context.pod_actions.set_nofile(context.run, planned.parameters["nofile"])
         return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

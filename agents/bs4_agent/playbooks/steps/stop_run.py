@@ -13,14 +13,16 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_proc
 
 
 class StopRun:
-    """The step that stops a run. A person confirms "this attempt of this run, and every process
-    that descends from it". The plan shows the processes that are alive, but its hash does not cover
-    them: prime-rl restarts the workers of its environments by itself, and that must not make the
-    plan invalid.
+    """The step of a playbook that stops a run. A person confirms "this attempt of this run, and
+    every process that descends from it". The plan shows the processes that are alive, but its hash
+    does not cover them: prime-rl restarts some of its worker processes by itself, and that must not
+    make the plan invalid.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned stop, with the processes that are alive now."""
+        """Return the planned stop, with the processes of the run that are alive now. `parameters`
+        is not used.
+        """
         facts = context.facts()
         members = living(facts)
         title, command = f"{context.run} is already stopped", ""
@@ -38,12 +40,13 @@ class StopRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if no process of the run is alive."""
+        """Return True if no process of the run is alive. `planned` is the step."""
         return not living(context.facts())
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the processes of the run that are alive. Raises PlanChanged if the run is in
-        another attempt, or has far more processes than were shown.
+        """Return the processes of the run that are alive, as the targets of the step `planned`.
+        Raises PlanChanged if the run is in another attempt than in the plan, or has far more
+        processes than the plan showed.
         """
         facts = context.facts()
         if facts.attempt != planned.parameters["attempt"]:
@@ -69,7 +72,8 @@ class StopRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Stop the run and return a sentence about the result. Raises StepFailed if a process or
-        its GPU memory remains.
+        """Stop the run and return a sentence about the result. `planned` is the step, `targets` is
+        not used, and `say` is called with progress messages. Raises StepFailed if a process
+        remains, or GPU memory that it held.
         """
         return context.pod_actions.stop(context.run, say)

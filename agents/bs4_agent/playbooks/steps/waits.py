@@ -22,10 +22,12 @@ _POLL_S = 0.5
 
 
 class WaitGpuFree(Stepping):
-    """The step that waits, at most 60 seconds, until all GPUs that no living run uses are free."""
+    """The step of a playbook that waits, for at most 60 seconds, until all GPUs that no living run
+    uses are free.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned wait. `parameters["below_mb"]` is the memory in MB (default 1000)
+        """Return the planned wait. `parameters["below_mb"]` is the used memory in MB (default 1000)
         below which a GPU counts as free.
         """
         limit = int(parameters.get("below_mb", 1000))
@@ -39,8 +41,9 @@ class WaitGpuFree(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the pod has no GPU. Return True also if no process of an ended attempt
-        uses a GPU, and every GPU without a living run uses less memory than the planned limit.
+        """Return True if nothing has to be waited for. That is so if the pod has no GPU. It is also
+        so if no process of an ended attempt uses a GPU, and every GPU without a living run uses
+        less memory than the limit of the step `planned`.
         """
         gpus = context.pod_actions.gpu_facts()
         if gpus.state != "ok":
@@ -60,8 +63,9 @@ class WaitGpuFree(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Poll the GPUs until they are free, and return a sentence about it. Raises StepFailed if
-        they are not free within 60 seconds.
+        """Poll the GPUs until they are free, and return a sentence about it. `planned` is the step,
+        `targets` is not used, and `say` is not called. Raises StepFailed if they are not free
+        within 60 seconds.
         """
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
@@ -85,15 +89,16 @@ _NEXT = {
 
 
 class WaitUntil(Stepping):
-    """The step that waits until its parameter `condition` holds. `disk-free`: less than `percent`
-    percent of the file system with the run's output is used. `port-free`: no process listens on a
-    port of the run. `server-ready`: the run's inference server answers GET /health with 200.
+    """The step of a playbook that waits until the condition holds that its parameter `condition`
+    names. `disk-free`: less than `percent` percent of the file system with the run's output is
+    used. `port-free`: no process listens on a port of the run. `server-ready`: the run's inference
+    server answers GET /health with HTTP status 200.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
         """Return the planned wait. In `parameters`, `condition` is "disk-free", "port-free" or
-        "server-ready", `within` is the longest wait (seconds, or a text like the default "5m"), and
-        `percent` (default 85) is the limit for "disk-free".
+        "server-ready"; `within` is the longest wait, as a number of seconds or a text such as "5m",
+        the default; and `percent` (default 85) is the limit for "disk-free".
         """
         hashed = {
             "condition": parameters["condition"],
@@ -110,7 +115,7 @@ class WaitUntil(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the planned condition holds at this moment."""
+        """Return True if the condition of the step `planned` holds at this moment."""
         return _holds(context, planned.parameters)
 
     def act(
@@ -120,8 +125,9 @@ class WaitUntil(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Poll until the condition holds, and return a sentence about it. Raises StepFailed if it
-        does not hold within the planned number of seconds.
+        """Poll until the condition of the step `planned` holds, and return a sentence about it.
+        `targets` is not used, and `say` is not called. Raises StepFailed if the condition does not
+        hold within the planned number of seconds.
         """
         deadline = time.monotonic() + planned.parameters["within"]
         while time.monotonic() < deadline:
@@ -172,15 +178,15 @@ def seconds(text: Any) -> float:
 
 
 class Probe(Stepping):
-    """The step that checks that a component of the run answers. The only component is `server`: GET
-    /health of the run's inference server. The check is always made anew, because an earlier answer
-    proves nothing about the present.
+    """The step of a playbook that checks that a component of the run answers. The only component is
+    `server`: GET /health of the run's inference server must answer with HTTP status 200. The check
+    is always made anew, because an earlier answer proves nothing about the present.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned probe; every run gets it. In `parameters`, `what` is the component to
-        check ("server"), and `within` the longest time to poll (seconds, or a text like the default
-        "60s").
+        """Return the planned check; every run gets it. In `parameters`, `what` is the component to
+        check ("server"), and `within` is the longest time to poll it, as a number of seconds or a
+        text such as "60s", the default.
         """
         return Planned(
             "probe",
@@ -192,7 +198,7 @@ class Probe(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return False, so that the probe is always made anew."""
+        """Return False always, so that the check is made anew. `planned` is the step."""
         return False
 
     def act(
@@ -202,8 +208,9 @@ class Probe(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Poll the server until it answers, and return "it answers". Raises StepFailed if it does
-        not answer within the planned number of seconds.
+        """Poll the server until it answers, and return "it answers". `planned` is the step,
+        `targets` is not used, and `say` is not called. Raises StepFailed if the server does not
+        answer within the planned number of seconds.
         """
         deadline = time.monotonic() + planned.parameters["within"]
         while not context.pod_actions.server_answers(context.run):

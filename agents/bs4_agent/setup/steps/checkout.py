@@ -24,11 +24,13 @@ _SSH = "git@github.com:"
 
 
 class Checkout(Stepping):
-    """The step that clones prime-rl, or switches an existing clone to the recipe's revision."""
+    """The step of a set-up that clones prime-rl, or switches an existing clone to the recipe's
+    revision.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step: clone, switch to the revision, or nothing to do. Raises
-        NotApplicable if the directory has files of a person's own work.
+        """Return a list with one planned step: to clone, to switch to the revision, or to do
+        nothing. Raises NotApplicable if the directory has files of a person's own work.
         """
         recipe, place = context.recipe, context.place
         way, now = _way(context)
@@ -59,14 +61,15 @@ class Checkout(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the directory is a clone at the recipe's revision, or an image's prime-rl
-        without .git.
+        """Return True if nothing has to be done: the directory is a clone at the recipe's revision,
+        or has prime-rl as it comes with an image, which is not a clone.
         """
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets of the plan. Raises PlanChanged if the directory has changed since the
-        plan was made, for example so that it would have to be cloned instead of switched.
+        """Return the targets of the step `planned`, as they are in the plan. Raises PlanChanged if
+        the directory has changed since the plan was made, for example so that it would have to be
+        cloned instead of switched.
         """
         try:
             way, now = _way(context)
@@ -86,9 +89,10 @@ class Checkout(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Clone prime-rl or switch the clone to the revision, with its submodules, and return a
-        sentence about its state. Raises StepFailed if git fails or the directory is at another
-        revision afterwards.
+        """Clone prime-rl or switch the clone to the revision of the step `planned`, with its
+        submodules, and return a sentence about its state. `targets` is the result of `check`, and
+        `say` is called with progress messages. Raises StepFailed if git fails or the directory is
+        at another revision afterwards.
         """
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory
@@ -130,8 +134,9 @@ class Checkout(Stepping):
 
 
 def in_image(context: SetupContext) -> str | None:
-    """Return the trainer that is installed in the recipe's directory, if it came without .git, as
-    images have it, and with its own `.venv`. Return None for a checkout of git and for all else.
+    """Return the id of the trainer that is installed in the recipe's directory, if it came with the
+    pod's image: without .git, and with its own `.venv`. Return None if the directory is a git
+    checkout, or if no trainer is there.
     """
     directory = context.recipe.directory
     programs = directory / ".venv" / "bin"

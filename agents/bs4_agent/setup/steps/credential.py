@@ -22,13 +22,15 @@ _KEY_ID = re.compile(r"[0-9a-f]{25}|[0-9a-f]{12}")
 
 
 class Credential(Stepping):
-    """The step that stores one secret that was sent with the confirmation, and makes its file
-    private if other users can read it. If no secret was sent or stored, the planned step only says
-    that runs do without it.
+    """The step of a set-up that stores one secret that a person has sent with the confirmation, and
+    makes its file private if other users can read it. If no secret was sent or stored, the planned
+    step only says that runs do without it.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step for each kind of credential: Hugging Face, W&B and B2."""
+        """Return one planned step for each kind of credential: Hugging Face, W&B and
+        Backblaze B2.
+        """
         return [self._one(context, name) for name in credentials.NAMES]
 
     def _one(self, context: SetupContext, name: str) -> Planned:
@@ -57,8 +59,8 @@ class Credential(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the credential's file is private and, if a secret was sent with the
-        confirmation, has that secret.
+        """Return True if the file of the credential of the step `planned` is private and, if a
+        secret was sent with the confirmation, has that secret.
         """
         name = planned.parameters["name"]
         if not credentials.private(Path(planned.targets[0]["file"])):
@@ -75,8 +77,9 @@ class Credential(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Store the secret if the plan has one, make its file private, and return a text that says
-        where the file is. Raises StepFailed if the planned secret was not sent.
+        """Store the secret if one was sent, make its file private, and return a text that says
+        where the file is. `planned` is the step, `targets` has the file, and `say` is not called.
+        Raises StepFailed if the plan needs a secret that was not sent.
         """
         name, path = planned.parameters["name"], Path(targets[0]["file"])
         if planned.parameters["given"]:

@@ -17,13 +17,13 @@ from bs4_agent.setup.recipe import Environment, environment
 
 
 class Environments(Stepping):
-    """The step that installs the recipe's training environments into the `.venv` of the prime-rl
-    checkout.
+    """The step of a set-up that installs the recipe's training environments into the `.venv` of the
+    prime-rl checkout.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step for each training environment in the recipe; empty if there are
-        none.
+        """Return one planned step for each training environment in the recipe. The list is empty if
+        there are none.
         """
         found = []
         for wanted in context.recipe.environments:
@@ -44,7 +44,9 @@ class Environments(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the `.venv` can import the training environment in the wanted version."""
+        """Return True if the training environment of the step `planned` can be imported from the
+        `.venv` of the prime-rl checkout, in the wanted version.
+        """
         return _loads(context, environment(planned.parameters["source"]))[0]
 
     def act(
@@ -54,8 +56,9 @@ class Environments(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Install the training environment into the `.venv` and return a sentence with its version.
-        Raises StepFailed if it cannot be imported afterwards.
+        """Install the training environment of the step `planned` into the `.venv` of the prime-rl
+        checkout, and return a sentence with its version. `targets` is not used, and `say` is called
+        with progress messages. Raises StepFailed if it cannot be imported afterwards.
         """
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
         context.run(

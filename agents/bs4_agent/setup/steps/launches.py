@@ -18,10 +18,12 @@ from bs4_agent.setup.place import Say, SetupContext
 
 
 class Limits(Stepping):
-    """The step that orders a limit of open files for all later launches on the pod."""
+    """The step of a set-up that sets the limit of open files for all later launches on the pod."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows the limit that launches have at present."""
+        """Return a list with one planned step, which also shows the limit that launches have at
+        present.
+        """
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
         now = "no order; the login's own limit"
         if _ordered(context):
@@ -40,7 +42,9 @@ class Limits(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if a limit at least as high as the planned one is ordered already."""
+        """Return True if a limit at least as high as that of the step `planned` is set for later
+        launches already.
+        """
         return _ordered(context) >= int(planned.parameters["nofile"])
 
     def act(
@@ -50,7 +54,10 @@ class Limits(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Save the ordered limit in the agent's home and return a sentence about it."""
+        """Save the limit of the step `planned`, in a file in the agent's home directory, for all
+        later launches, and return a sentence about it. `targets` is not used, and `say` is not
+        called.
+        """
         path = context.place.home.limits
         write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
         return "ordered for every later launch"
@@ -62,12 +69,14 @@ def _ordered(context: SetupContext) -> int:
 
 
 class Variables(Stepping):
-    """The step that writes the recipe's environment variables to the file that launches in the
-    checkout's directory read.
+    """The step of a set-up that writes the recipe's environment variables to a file in the agent's
+    home directory. Launches in the directory of the prime-rl checkout get these variables.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows what is in the file at present."""
+        """Return a list with one planned step, which also shows what the file of environment
+        variables says at present.
+        """
         path = context.place.home.variables(context.recipe.directory)
         text = "".join(
             f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items())
@@ -89,7 +98,9 @@ class Variables(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the variables' file has exactly the planned text."""
+        """Return True if the file of environment variables has exactly the text of the step
+        `planned`.
+        """
         return _is(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -101,7 +112,10 @@ class Variables(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Write the variables' file, readable by its owner only, and return the word "written"."""
+        """Write the environment variables of the step `planned` to their file in the agent's home
+        directory, readable by its owner only, and return the word "written". `targets` is not used,
+        and `say` is not called.
+        """
         write_private(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -118,13 +132,15 @@ _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
 
 
 class Profile(Stepping):
-    """The step that writes a block (between two comment lines by which it is found again) with uv's
-    directory, the limit of open files and the variables into the start-up files of the user's
-    shell.
+    """The step of a set-up that writes a block of lines into the start-up files of the user's
+    shell. The block sets the PATH with uv's directory, the limit of open files and the environment
+    variables. It stands between two comment lines by which it is found again.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows which start-up files lack the block now."""
+        """Return a list with one planned step, which also shows which start-up files lack the block
+        now.
+        """
         files = _files(context)
         names = [context.place.shown(path) for path in files]
         lacking = []
@@ -146,7 +162,9 @@ class Profile(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if every planned file has exactly the planned block."""
+        """Return True if every start-up file that the step `planned` names has exactly the planned
+        block.
+        """
         return all(
             _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
         )
@@ -158,7 +176,9 @@ class Profile(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Write the block into every planned file and return the word "written"."""
+        """Write the block of the step `planned` into every start-up file in `targets`, and return
+        the word "written". `say` is not called.
+        """
         for target in targets:
             _write(Path(target["file"]), planned.parameters["block"])
         return "written"

@@ -27,10 +27,12 @@ _PACKAGES = ("git", "curl", "ca-certificates")
 
 
 class Tools(Stepping):
-    """The step that installs git and curl with apt-get."""
+    """The step of a set-up that installs git and curl with apt-get."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows which of the programs are missing now."""
+        """Return a list with one planned step, which also shows which of the programs are missing
+        now.
+        """
         missing = _missing(context)
         now = "git and curl are there"
         if missing:
@@ -52,8 +54,8 @@ class Tools(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if git is installed, and curl too (which only uv's installation needs) unless
-        uv is installed already.
+        """Return True if git is installed, and either curl or uv is. curl is only needed to install
+        uv. `planned` is the step.
         """
         return not _missing(context)
 
@@ -64,8 +66,10 @@ class Tools(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Install the packages and return the word "installed". Raises StepFailed if the pod has no
-        apt-get, the agent cannot become root, or a program is still missing afterwards.
+        """Install the programs that are missing, and return the word "installed". `planned` is the
+        step, `targets` is not used, and `say` is called with progress messages. Raises StepFailed
+        if the pod has no apt-get, the agent cannot become root, or a program is still missing
+        afterwards.
         """
         if context.place.which("apt-get") is None or context.place.sudo() is None:
             raise StepFailed(
@@ -107,13 +111,13 @@ def _install(context: SetupContext) -> list[str]:
 
 
 class Uv(Stepping):
-    """The step that installs the program uv if the pod has none. Nothing of what was fetched runs
-    before its SHA-256 is the one of the recipe.
+    """The step of a set-up that installs the program uv if the pod has none. Nothing that was
+    fetched is run before it is found to have the SHA-256 that the recipe names.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows the version of uv that is installed now. The
-        parameters are empty if the recipe has no archive for this machine type.
+        """Return a list with one planned step, which also shows the version of uv that is installed
+        now. The step's parameters are empty if the recipe has no archive for this machine type.
         """
         version = _version(context)
         now = version or "there is no uv"
@@ -132,7 +136,7 @@ class Uv(Stepping):
         return [Planned("uv", "Install uv", command, parameters, [], shown)]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if uv is installed and answers `uv --version`."""
+        """Return True if uv is installed and answers `uv --version`. `planned` is the step."""
         return bool(_version(context))
 
     def act(
@@ -142,8 +146,9 @@ class Uv(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Fetch the archive, compare its SHA-256, put its program uv in place, and return the
-        version of uv. Raises StepFailed if no archive is pinned for this machine type, the
+        """Fetch the archive that the step `planned` names, compare its SHA-256, install the program
+        uv from it, and return the version of uv. `targets` is not used, and `say` is called with
+        progress messages. Raises StepFailed if the recipe has no archive for this machine type, the
         SHA-256 is another one, or uv cannot be run afterwards.
         """
         if "sha256" not in planned.parameters:

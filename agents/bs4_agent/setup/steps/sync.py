@@ -20,12 +20,12 @@ _STAMP = ".bs4-synced"
 
 
 class Sync(Stepping):
-    """The step that installs prime-rl's dependencies into the `.venv` of its checkout with `uv
-    sync`.
+    """The step of a set-up that installs prime-rl's dependencies into the `.venv` of its checkout
+    with `uv sync`.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step, which also shows what is in `.venv` at present."""
+        """Return a list with one planned step, which also shows what is in `.venv` at present."""
         directory = context.place.shown(context.recipe.directory)
         now = "is not there"
         if in_image(context):
@@ -46,8 +46,9 @@ class Sync(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the last `uv sync` was complete and for the same lock file, project file
-        and arguments, or if the environment is an image's.
+        """Return True if the last `uv sync` was complete and was made with the present lock file
+        and project file and the recipe's arguments. `planned` is the step. Return True also if
+        prime-rl came with the pod's image, because its environment is then complete.
         """
         return _synced(context)
 
@@ -58,8 +59,9 @@ class Sync(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Run `uv sync` and return a sentence about the result. Raises StepFailed if it fails, or
-        if the `.venv` has no `python` or no `rl` program afterwards.
+        """Run `uv sync` as the step `planned` says, and return a sentence about the result.
+        `targets` is not used, and `say` is called with progress messages. Raises StepFailed if it
+        fails, or if the `.venv` has no `python` or no `rl` program afterwards.
         """
         directory = context.recipe.directory
         uv = context.place.which("uv")

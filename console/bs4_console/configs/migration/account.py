@@ -29,10 +29,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one value of the old config in a migration. `to` is its path in the new
-    config, or None if it was dropped, for the reason `why`. `same` is True if the value itself did
-    not change. `refuses` is True if the new config means something else because the value is not in
-    it.
+    """What becomes of one value of the old config in a migration to another version of prime-rl.
+    `to` is its path in the new config, or None if it was dropped, for the reason `why`. `same` is
+    True if the value itself did not change. `refuses` is True if the new config means something
+    else because the value is not in it.
     """
 
     to: Path | None
@@ -43,9 +43,9 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One line of a migration's report: the path of a key in the old config (a tuple of keys and
-    list indices), and a sentence about it for a person. `refuses` is True if, because of this key,
-    the new config must not be used.
+    """One line of the report of a migration of a config: the path of a key in the old config (a
+    tuple of keys and list indices), and a sentence about it for a person. `refuses` is True if,
+    because of this key, the new config must not be used.
     """
 
     path: Path
@@ -83,7 +83,7 @@ class Account:
         self.notes: list[Named] = []
 
     def get(self, path: Path) -> Any:
-        """Return the value of the old config at a path, even if it was converted or dropped
+        """Return the value of the old config at a path, even if it was taken over or dropped
         already. Return None if the old config does not have it.
         """
         return below(self.source, path)
@@ -99,9 +99,9 @@ class Account:
         return found
 
     def peek(self, path: Path, kind: str) -> Any:
-        """Return a value of the old config, converted to `kind` as the trainers do it ("boolean",
-        "number", "table", ...). Return None if there is no such value or it cannot be converted.
-        Nothing is decided about the value.
+        """Return the value of the old config at `path`, converted to `kind` ("boolean", "number",
+        "table", ...) in the way in which the trainers convert values. Return None if there is no
+        such value or it cannot be converted. The value is neither taken over nor dropped by this.
         """
         value = self.get(path)
         fits = isinstance(value, dict)
@@ -111,9 +111,11 @@ class Account:
 
     def read(self, path: Path, kind: str) -> Any:
         """Return a value of the old config that is to be converted, as `kind` ("boolean", "number",
-        "table", ...). Return None if it is missing or was treated already.
+        "table", ...). Return None if there is no such value, or if it was taken over or dropped
+        before.
 
-        A value of another kind is dropped, and the new config is then marked as not usable.
+        A value of another kind is dropped, None is returned, and the new config is marked as not
+        usable.
         """
         if not self.open(path):
             return None
@@ -127,11 +129,11 @@ class Account:
         return None
 
     def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
-        """Return the tables in the list at a path of the old config, or None if there is no such
+        """Return the tables in the list at `path` of the old config, or None if there is no such
         list.
 
-        If the value there is something else, it is dropped, and the new config is then marked as
-        not usable.
+        If the value there is something else, it is dropped, None is returned, and the new config is
+        marked as not usable.
         """
         value = self.get(path)
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
@@ -143,8 +145,8 @@ class Account:
 
     def invert(self, table: Path, keys: Mapping[str, str]) -> None:
         """Take over switches whose new key means the opposite of the old one: true is written as
-        false, and false as true. Both keys are in the table at `table`. `keys` maps each old key to
-        its new key.
+        false, and false as true. `table` is the path of the table in which both keys are. `keys`
+        maps each old key to its new key.
         """
         for old, new in keys.items():
             value = self.read((*table, old), "boolean")
@@ -152,16 +154,16 @@ class Account:
                 self.settle((*table, old), (*table, new), not value)
 
     def keep_default(self, table: Path, key: str, default: float) -> None:
-        """Write the default value `default`, which a key has in the old version of prime-rl, into
-        the new config, because the new version has another default. This is done only if the old
-        config has the table `table` and does not set `key` in it.
+        """Write `default`, the default value of a key in the old version of prime-rl, into the new
+        config, because the new version has another default. This is done only if the old config has
+        the table `table` and does not set `key` in it.
         """
         if self.peek(table, "table") is not None and self.get((*table, key)) is None:
             self.put((*table, key), default)
 
     def put(self, path: Path, value: Any) -> bool:
-        """Write a value into the new config. Return True if it is there now. Return False, and
-        write nothing, if another value has that place already.
+        """Write a value into the new config at `path`. Return True if it is there now. If another
+        value has that place already, write nothing and return False.
         """
         table: Any = self.out
         for part, following in itertools.pairwise(path):
@@ -181,7 +183,7 @@ class Account:
         return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
-        """Write `value`, the converted form of the old values at and below `path`, into the new
+        """Write `value`, which was made from the old values at and below `path`, into the new
         config at `to`. If another value has that place already, the old values are dropped, and the
         new config is marked as not usable.
         """
@@ -191,7 +193,9 @@ class Account:
             self._taken(path, to)
 
     def move(self, path: Path, to: Path) -> None:
-        """Take over the old values at and below `path` unchanged, to `to` in the new config."""
+        """Take over the old values at and below `path` unchanged, and write them to the path `to`
+        in the new config.
+        """
         for atom in self._atoms(path):
             place = (*to, *atom[len(path) :])
             if not self.put(place, self.get(atom)):
@@ -201,8 +205,8 @@ class Account:
                 self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
 
     def drop(self, path: Path, why: str, refuses: bool = False) -> None:
-        """Leave the old values at and below a path out of the new config. `why` is the reason for
-        the report. With `refuses`, the new config is marked as not usable.
+        """Leave the old values at and below a path out of the new config. `why` is the reason,
+        which the migration's report names. With `refuses`, the new config is marked as not usable.
         """
         self._end(path, Fate(None, why=why, refuses=refuses))
 
@@ -213,8 +217,9 @@ class Account:
         self.notes.append(Named(path, why))
 
     def keep(self, path: Path) -> bool:
-        """Take over an old value at the same path. Return False, and do nothing, if the schema of
-        the new version of prime-rl does not have that key.
+        """Take over the old value at `path` unchanged, to the same path in the new config, and
+        return True. If the schema of the new version of prime-rl does not have that key, do nothing
+        and return False.
         """
         known = self._knows(path)
         if known:
@@ -228,15 +233,15 @@ class Account:
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
-        """Write an empty table into the new config at `to` if the old config has a table at `path`,
-        and if a table at `to` switches a feature on merely by being there. Else do nothing.
+        """Write an empty table into the new config at `to`, if the old config has a table at `path`
+        and a table at `to` switches a feature on merely by being there. Do nothing otherwise.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})
 
     def tables(self) -> list[Path]:
-        """Return the paths of the old config's tables and lists, the outer ones first. Those inside
-        lists are left out.
+        """Return the paths of the tables and lists in the old config, the outer ones before the
+        inner ones. Those inside lists are left out.
         """
         found = []
         for path in self.under:
@@ -245,9 +250,9 @@ class Account:
         return sorted(found, key=len)
 
     def named(self) -> list[Named]:
-        """Return the lines of the report: the remarks, the values that were dropped, and every
-        value that was forgotten or did not arrive in the new config. A value of the last kind makes
-        the new config not usable.
+        """Return the lines of the migration's report: the remarks, the values that were dropped,
+        and every value that was forgotten or is missing in the new config. A value of the last kind
+        makes the new config not usable.
         """
         found = list(self.notes)
         for leaf, value in self.leaves.items():
@@ -297,7 +302,7 @@ class Account:
         return False
 
     def is_own(self, path: Path) -> bool:
-        """Return True if the schema does not prescribe the keys of the table at `path` in the new
-        config, because the user chooses them (as in `headers`).
+        """Return True if the user chooses the keys of the table at `path` in the new config, as in
+        a table `headers`, so that the schema does not prescribe them.
         """
         return names_of(path) not in tables(self.new, self.component)

@@ -12,10 +12,10 @@ WHOLE = ("wandb", "prime_monitor")
 
 
 def rename(account: Account, forward: bool) -> None:
-    """Move those values of the old config whose key has another name in the other version of
-    prime-rl, if the value is written alike in both versions. `account` is the migration, which has
-    both configs. `forward` is True for a migration from prime-rl of January 2026 to the current
-    one, and False for the other direction.
+    """Take over those values of the old config whose key has another name in the other version of
+    prime-rl and whose value stays the same. `account` is the migration, which has both configs.
+    `forward` is True for a migration from prime-rl of January 2026 to the current one, and False
+    for the other direction.
     """
     for item in sorted(RENAMES, key=_depth, reverse=True):
         source, target = _ends(item, forward)
@@ -32,8 +32,8 @@ def rename(account: Account, forward: bool) -> None:
 
 def rest(account: Account, forward: bool | None, why: str) -> None:
     """Finish the migration `account`: take over the remaining values of the old config whose key is
-    the same in both versions of prime-rl, and drop the others. The reason of a drop is the key's
-    own, if one is known, else `why`.
+    the same in both versions of prime-rl, and drop the others. The reason for dropping one is
+    `why`, unless a reason of its own is known for its key.
 
     `forward` is True for a migration from prime-rl of January 2026 to the current one, False for
     the other direction, and None for a config in which no key has another name. A table that

@@ -50,9 +50,10 @@ def to_current(account: Account) -> None:
 
 
 def default_renderer(model: str) -> dict[str, Any]:
-    """Return the table [renderer] of a config, for a model for which prime-rl has no renderer (the
-    code that turns messages into tokens). The table names the model's chat template and the tool
-    parser of the model's family.
+    """Return the table [renderer] of a config for the model `model`, for which prime-rl has no
+    renderer (the code that turns messages into tokens). The table tells prime-rl to use the model's
+    own chat template, and which parser for tool calls to use if one is known for the model's
+    family.
     """
     renderer = {"name": "default"}
     if PARSERS.get(family(model), ())[:1] == ("hermes",):
