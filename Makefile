@@ -76,7 +76,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy console/bs4_console console/bs4_practice tools benchmarks
-	$(BIN)/mypy --python-version 3.10 agents/bs4_agent
+	$(BIN)/mypy --python-version 3.10 agents/bs4_agent agents/bs4_common
 	$(BIN)/lint-imports
 	$(BIN)/bs4-console playbook lint
 	$(BIN)/python tools/house.py --check

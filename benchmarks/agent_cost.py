@@ -37,12 +37,12 @@ def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
     """The measured process: nothing but what a daemon would hold for telemetry."""
     import threading
 
-    from bs4_agent.identity import Identity, own_pidns
     from bs4_agent.scope import Scope
     from bs4_agent.telemetry.background import GuardedGpus
     from bs4_agent.telemetry.gpus import open_gpus
     from bs4_agent.telemetry.processes import ProcessTable
     from bs4_agent.telemetry.sampler import RunMembers, Sampler
+    from bs4_common.identity import Identity, own_pidns
 
     scope = Scope(os.getuid(), own_pidns(), None, Path(dev))
     members = [

@@ -36,8 +36,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bs4_agent.clock import boot_id
 from bs4_agent.paths import Home
+from bs4_common.clock import boot_id
 from bs4_console.errors import ConsoleError
 from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.channel import Channel

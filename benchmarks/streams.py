@@ -40,9 +40,9 @@ from bs4_agent.channel.endpoint import connect
 from bs4_agent.channel.server import Server
 from bs4_agent.lifecycle.handover import Build, write_record
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.streams.logs import LogStream
+from bs4_common.wire import Decoder, Frame, encode
 from bs4_console.logs.feed import LogFeed
 from bs4_console.logs.store import LogStore
 from bs4_console.pods.channel import Channel

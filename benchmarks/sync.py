@@ -35,7 +35,7 @@ from bs4_agent.checkpoints.remote.process import command  # noqa: E402
 from bs4_agent.paths import Home  # noqa: E402
 from bs4_agent.runs.records import spec_as_dict  # noqa: E402
 from bs4_agent.setup.credentials import store as store_credential  # noqa: E402
-from bs4_agent.trainers.base import LaunchSpec  # noqa: E402
+from bs4_common.trainers.base import LaunchSpec  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "sync.json"
 BUCKET, BUDGET = "bench-bucket", 0.9

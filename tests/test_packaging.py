@@ -136,6 +136,7 @@ def test_the_wheel_carries_the_data_and_nothing_of_the_checkout(wheel: Path) -> 
     assert {name.split("/")[0] for name in names} == {
         "bs4_console",
         "bs4_agent",
+        "bs4_common",
         "bs4_practice",
         "-".join(wheel.name.split("-")[:2]) + ".dist-info",
     }
@@ -144,6 +145,7 @@ def test_the_wheel_carries_the_data_and_nothing_of_the_checkout(wheel: Path) -> 
         ROOT / "console" / "bs4_console",
         ROOT / "console" / "bs4_practice",
         ROOT / "agents" / "bs4_agent",
+        ROOT / "agents" / "bs4_common",
     ):
         sources = {
             str(path.relative_to(package.parent))

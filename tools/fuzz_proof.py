@@ -31,7 +31,7 @@ SEED = 1
 _RECORDS = "console/bs4_console/pods/gate/records.py"
 _MIRROR = "console/bs4_console/pods/mirror.py"
 _REPORTS = "console/bs4_console/pods/reports.py"
-_JSON = "agents/bs4_agent/foreign_json.py"
+_JSON = "agents/bs4_common/foreign_json.py"
 
 
 class PlaceMoved(Exception):
@@ -80,7 +80,7 @@ DEFECTS = (
         "records",
         (
             Change(
-                "agents/bs4_agent/ledger.py",
+                "agents/bs4_common/ledger.py",
                 "        if not 0 <= index < ACTION_STEPS_MOST:",
                 "        if index < 0:",
             ),
@@ -213,7 +213,7 @@ def environment(root: Path) -> Mapping[str, str]:
 
 def check_place(root: Path) -> None:
     """Raise PlaceMoved if the code of the copy is not what Python would import."""
-    script = "import bs4_agent, bs4_console; print(bs4_agent.__file__, bs4_console.__file__)"
+    script = "import bs4_common, bs4_console; print(bs4_common.__file__, bs4_console.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=root,

@@ -20,10 +20,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Finding
-from bs4_agent.playbooks.compiled import Library, Playbook
+from bs4_common.failures import offline
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import Finding
 from bs4_console.failures.playbooks import compile_all
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "incidents"

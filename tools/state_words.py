@@ -55,7 +55,7 @@ def main() -> int:
         place = f"{unknown.path.relative_to(ROOT)}:{unknown.line}"
         print(
             f'{place}: no type knows the word "{unknown.word}" that `{unknown.name}` is compared '
-            "with. Correct it, or add it to its Literal (agents/bs4_agent/states.py).",
+            "with. Correct it, or add it to its Literal (agents/bs4_common/states.py).",
             file=sys.stderr,
         )
     return 1 if found else 0

@@ -52,8 +52,8 @@ def _version() -> int:
     """
     import json
 
-    from bs4_agent import PROTOCOLS
     from bs4_agent.lifecycle.handover import Build
+    from bs4_common.wire import PROTOCOLS
 
     own = Build.own()
     python = ".".join(map(str, sys.version_info[:3]))

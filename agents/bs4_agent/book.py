@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bs4_agent.journal import Journal
-from bs4_agent.ledger import NOT_FOLDED, Ledger
+from bs4_common.journal import Journal
+from bs4_common.ledger import NOT_FOLDED, Ledger
 
 #: Characters of a sentence about a record that was left out.
 _SENTENCE = 200

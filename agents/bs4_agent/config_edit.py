@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.trainers.settings import BadConfig, parse_document
+from bs4_common.trainers.settings import BadConfig, parse_document
 
 if TYPE_CHECKING:
     import tomlkit

@@ -14,16 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent import PROTOCOLS, __version__
+from bs4_agent import __version__
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
-from bs4_agent.clock import boot_id
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.detect.engine import Engine
-from bs4_agent.errors import AgentError, Busy, SpoolFull
 from bs4_agent.heap import no_library_search, one_arena
-from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import daemon_command
 from bs4_agent.lifecycle.home_watch import HomeWatch
@@ -31,7 +27,6 @@ from bs4_agent.observe.kernel_feed import KernelFeed
 from bs4_agent.observe.wandb_feed import WandbFeed
 from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.runs.adopt import learn_secrets
 from bs4_agent.runs.follower import RunFollower
@@ -39,16 +34,22 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup_log import open_setup_log
 from bs4_agent.streams import files
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
-from bs4_agent.withheld import Withheld
 from bs4_agent.workers import spawn
+from bs4_common.clock import boot_id
+from bs4_common.errors import AgentError, Busy, SpoolFull
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
+from bs4_common.journal import Journal
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.wire import PROTOCOLS
+from bs4_common.withheld import Withheld
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.retention import Retention
@@ -89,7 +90,7 @@ class Daemon:
         self.streams.add("telemetry", telemetry)
         self.streams.add("journal", journal)
         self.secrets = HeldSecrets(home)
-        self.book = Book(Journal(journal, Withheld(home.withheld, self.secrets)))
+        self.book = Book(Journal(journal, Withheld(home.withheld, self.secrets.redacted_values)))
         self.table = ProcessTable(scope)
         self.gpus = GuardedGpus(open_gpus(scope))
         self.runs = Runs(
@@ -303,7 +304,7 @@ class Daemon:
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
         """Answer a query about checkpoints."""
-        from bs4_agent.checkpoints.report import answer
+        from bs4_agent.checkpoints.answers import answer
 
         return answer(self.pod, op, arguments)
 

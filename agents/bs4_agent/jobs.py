@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import Busy, NotApplicable, StepFailed
-from bs4_agent.identity import Identity
 from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
 from bs4_agent.playbooks import words
-from bs4_agent.runs.files import read_json, read_passing, write_json
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import KEPT, numbers, output
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.tree.changes import remove
-from bs4_agent.tree.descriptors import real
+from bs4_common.descriptors import real
+from bs4_common.errors import Busy, NotApplicable, StepFailed
+from bs4_common.files import read_json, read_passing, write_json
+from bs4_common.identity import Identity
+from bs4_common.streams.logs import LogStream
 
 _LOOK_S = 0.1
 #: Seconds between two progress messages of a command; each is a record of the journal.
@@ -194,7 +194,7 @@ def last_words(path: Path, lines: int) -> str:
     """Return the last `lines` non-empty lines of a log, joined to one line of at most 300
     characters, without terminal control sequences. Return "" if the log is empty.
     """
-    from bs4_agent.trainers.lines import strip_ansi
+    from bs4_common.trainers.lines import strip_ansi
 
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))

@@ -6,22 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.ids import ulid
-
-_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
-
-
-def safe_name(name: str) -> str:
-    """Return `name`, that of a run, unchanged if it can be used as a file name on every system.
-    Raises BadRequest otherwise.
-    """
-    if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
-        raise BadRequest(
-            f"{name!r} cannot name a run; use letters, digits, '.', '_' and '-', starting "
-            "with a letter or digit."
-        )
-    return name
+from bs4_common.ids import safe_name, ulid
 
 
 @dataclass(frozen=True)

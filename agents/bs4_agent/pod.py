@@ -13,30 +13,19 @@ from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import intent
-from bs4_agent.checkpoints.inventory import inventory
-from bs4_agent.clock import boot_id
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.collect import Collector
-from bs4_agent.detect.environment import ConsoleFacts
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
-from bs4_agent.detect.phases import start_up
-from bs4_agent.detect.prober import Prober, Watched
-from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
-from bs4_agent.identity import Identity
 from bs4_agent.launch import plan
 from bs4_agent.launch.environment import inherited
 from bs4_agent.launch.gpus import device_ids, lived_beside
 from bs4_agent.launch.start import composed, launch
 from bs4_agent.lifecycle import earlier_boots
+from bs4_agent.observe.collect import Collector
+from bs4_agent.observe.prober import Prober, Watched
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.preflight import planned
 from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follower import RunFollower
-from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
@@ -46,7 +35,18 @@ from bs4_agent.telemetry.load import GpuLoad
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_agent.telemetry.sampler import RunMembers
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.inventory import inventory
+from bs4_common.clock import boot_id
+from bs4_common.credentials.forms import shown_command
+from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
+from bs4_common.failures.environment import ConsoleFacts
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, RunFacts
+from bs4_common.failures.phases import start_up
+from bs4_common.failures.stepfiles import step_files
+from bs4_common.files import read_json, write_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Member, Run
+from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring

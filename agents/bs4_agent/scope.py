@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.identity import Identity, own_pidns
+from bs4_common.identity import Identity, own_pidns
 
 
 @dataclass(frozen=True)

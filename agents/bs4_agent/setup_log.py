@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
+from bs4_common.streams.logs import LogStream
 
 NAME = "setup"
 #: Commands whose output can still be read; a set-up runs about ten.

@@ -31,9 +31,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bs4_agent.clock import stamp
-from bs4_agent.identity import Identity
-from bs4_agent.runs.files import write_json
+from bs4_common.clock import stamp
+from bs4_common.files import write_json
+from bs4_common.identity import Identity
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -242,7 +242,7 @@ class EndlessAnswer(ProtocolMismatch):
 
 class RemoteError(ConsoleError):
     """Raised when the pod's agent answered with an error. `type` is the agent's short name for it
-    (see bs4_agent.errors), such as "bad-cursor".
+    (see bs4_common.errors), such as "bad-cursor".
     """
 
     def __init__(self, type_: str, message: str) -> None:

@@ -9,13 +9,10 @@ import functools
 import json
 import re
 import tomllib
-import urllib.error
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bs4_agent.probes.service_script import KeepTokenAtHome
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
 
@@ -235,6 +232,8 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
     For a model in configs/models.toml, the hub id of that entry is used. If the hub does not
     answer, the result is a warning and not an error, because the model may be fine.
     """
+    import httpx  # which few commands need
+
     model = get(name)
     hub_id = model.hub if model else name
     base, quoted = base.rstrip("/"), urllib.parse.quote(hub_id)
@@ -247,19 +246,18 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
             *gate,
             *senses(hub_id, config),
         ]
-    except urllib.error.HTTPError as error:
-        return refused(hub_id, error.code, address)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        why = getattr(error, "reason", error)
+    except httpx.HTTPStatusError as error:
+        return refused(hub_id, error.response.status_code, address)
+    except httpx.HTTPError as error:
         return [
             Remark(
                 "hub",
                 "warning",
-                f"The hub did not answer: {why}.",
+                f"The hub did not answer: {error}.",
                 "Look at the network of this machine, then ask again.",
             )
         ]
-    except ValueError:
+    except (httpx.InvalidURL, ValueError):
         return [
             Remark(
                 "hub",
@@ -339,12 +337,22 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
 
 
 def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
+    import httpx
+
     headers = {"User-Agent": "bs4-console"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    opener = urllib.request.build_opener(KeepTokenAtHome)
-    with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
-        data = json.loads(answer.read(_CONFIG_BYTES))
+    found = bytearray()
+    # httpx sends no token on to another host.
+    with httpx.stream(
+        "GET", address, headers=headers, timeout=timeout, follow_redirects=True
+    ) as answer:
+        answer.raise_for_status()
+        for block in answer.iter_bytes():
+            found += block
+            if len(found) > _CONFIG_BYTES:
+                raise ValueError("no config.json is so large")
+    data = json.loads(found)
     if not isinstance(data, dict):
         raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
     return data

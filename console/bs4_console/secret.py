@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.credentials import redaction
-from bs4_agent.credentials.forms import is_secret
-from bs4_agent.credentials.known import KnownValues
-from bs4_agent.credentials.redaction import LOOK_BACK_BYTES as LOOK_BACK_BYTES
-from bs4_agent.credentials.redaction import Redactor
+from bs4_common.credentials import redaction
+from bs4_common.credentials.forms import is_secret
+from bs4_common.credentials.known import KnownValues
+from bs4_common.credentials.redaction import LOOK_BACK_BYTES as LOOK_BACK_BYTES
+from bs4_common.credentials.redaction import Redactor
 
 #: The values that this process was given and that must not leave it.
 _REGISTRY = KnownValues("a key of this console")

@@ -6,10 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side
-from bs4_agent.identity import Identity
-from bs4_agent.runs.model import Member
-from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
+from bs4_common.failures.facts import Facts, LogEvent, RunFacts, Side
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
+from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 NOW = 1000.0
 WALL = 1_790_000_000.0

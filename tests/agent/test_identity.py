@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from bs4_agent.identity import Identity, stat_fields
+from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import until
 
 

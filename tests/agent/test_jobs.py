@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import Busy, NotApplicable, StepFailed
-from bs4_agent.identity import Identity
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json
 from bs4_agent.runs.records import shim_holds
 from bs4_agent.setup_log import numbers, open_setup_log
+from bs4_common.errors import Busy, NotApplicable, StepFailed
+from bs4_common.files import read_json
+from bs4_common.identity import Identity
 from tests.agent.setup.places import KEY
 
 OTHER = "01J00000000000000000000001"

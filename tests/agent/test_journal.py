@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import SpoolFull
-from bs4_agent.journal import GENESIS, Journal
-from bs4_agent.streams.segments import SegmentStream, segments
+from bs4_common.errors import SpoolFull
+from bs4_common.journal import GENESIS, Journal
+from bs4_common.streams.segments import SegmentStream, segments
 
 
 def open_journal(directory: Path) -> Journal:

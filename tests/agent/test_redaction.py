@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools.score import DEFAULT
 
-from bs4_agent.credentials.forms import forms
-from bs4_agent.credentials.redaction import (
+from bs4_common.credentials.forms import forms
+from bs4_common.credentials.redaction import (
     _ANCHORS_OF,
     Redactor,
     redacted,

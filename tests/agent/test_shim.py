@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.runs.reaper import encode
+from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.conftest import no_process_left, other_disk  # noqa: F401
 from tests.agent.runs.practice import (
     AGENTS,
@@ -225,8 +225,8 @@ def test_a_shim_that_dies_before_the_start_starts_nothing(attempt: Path) -> None
     """
     prepare(attempt, shell("echo started"))
     dying = (
-        "import os, sys; sys.path.insert(0, sys.argv[1]); from bs4_agent import shim; from "
-        "bs4_agent.runs import files"
+        "import os, sys; sys.path.insert(0, sys.argv[1]); from bs4_agent import shim; "
+        "from bs4_common import files"
     )
     killed = (
         "shim.write_json = lambda *a, **k: (files.write_json(*a, **k), os.kill(os.getpid(), 9)); "

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.errors import ProtocolError
-from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode, encode_head
+from bs4_common.errors import ProtocolError
+from bs4_common.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode, encode_head
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.segments import parse
+from bs4_common.streams.segments import parse
 from bs4_practice import tree, witness
 from tests.e2e import journals
 from tests.support.namespaced import NamespacedPod

@@ -11,8 +11,8 @@ import shutil
 import signal
 from pathlib import Path
 
-from bs4_agent.journal import Journal
-from bs4_agent.streams.segments import SegmentStream, segments
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream, segments
 from bs4_practice import tree
 from tests.chaos.world import Kind, NotMet, World
 

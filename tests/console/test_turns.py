@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bs4_agent.streams.cursor import Chunk
+from bs4_common.streams.cursor import Chunk
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PIECE_BYTES, STEP_READS, PodReader, pieces
 from bs4_console.pods.state import PodState

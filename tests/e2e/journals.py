@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.journal import Journal
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 
 Record = dict[str, Any]
 _CAP = 64 * 1024 * 1024

@@ -12,15 +12,15 @@ from typing import Any
 
 import b2sdk
 
-from bs4_agent.checkpoints.inventory import newest_resumable
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup import credentials
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.inventory import newest_resumable
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.launch import guide
 from bs4_practice.b2.server import B2Server
 from bs4_practice.person import edit_config

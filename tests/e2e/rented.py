@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.errors import NotThere
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.errors import NotThere
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import bare, faults, tree, witness, workspace
 from bs4_practice.b2.server import B2Server
 from bs4_practice.cloud import Cloud, PracticePods, Rented, running

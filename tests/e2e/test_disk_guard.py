@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.holds import hold, holder
-from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
+from bs4_common.errors import Busy
 from bs4_console.checkpoints import listing
 from bs4_practice import disks, faults
 from bs4_practice.b2.faults import Fault

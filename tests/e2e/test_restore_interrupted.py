@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import tree
 from bs4_practice.b2.faults import Fault
 from bs4_practice.b2.server import B2Server

@@ -29,7 +29,7 @@ FOUND = 77
 #: Seconds of wall time after which libFuzzer gives an input up that Python cannot interrupt.
 _STUCK_S = 60
 #: The packages whose code guides the search.
-_GUIDES = ["bs4_agent", "bs4_console"]
+_GUIDES = ["bs4_agent", "bs4_common", "bs4_console"]
 #: Inputs that hypothesis makes before the time is looked at.
 _BATCH = 200
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: The limit of bs4_agent/foreign_json.py, and some room for the objects around a value.
+#: The limit of bs4_common/foreign_json.py, and some room for the objects around a value.
 LEVELS_MOST = 80
 
 

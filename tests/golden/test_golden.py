@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.journal import Journal
-from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream, parse
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.journal import Journal
+from bs4_common.ledger import Ledger
+from bs4_common.streams.segments import SegmentStream, parse
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods.gate import records
 from bs4_console.pods.inventory import Inventory

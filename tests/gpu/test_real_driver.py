@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.identity import Identity
 
 pytestmark = [
     pytest.mark.gpu,

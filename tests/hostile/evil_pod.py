@@ -18,7 +18,7 @@ from typing import Any
 
 import asyncssh
 
-from bs4_agent.wire import Decoder, encode
+from bs4_common.wire import Decoder, encode
 from tests.console.cli.conftest import Console
 from tests.support import keys
 

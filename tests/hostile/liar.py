@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.wire import Decoder, encode
+from bs4_common.wire import Decoder, encode
 
 #: Bytes of the largest piece of a stream in one answer.
 PIECE = 200_000

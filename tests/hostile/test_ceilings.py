@@ -18,13 +18,15 @@ from typing import Any
 
 import pytest
 
-from bs4_agent import daemon, wire
+from bs4_agent import daemon
 from bs4_agent.channel import connection, server
 from bs4_agent.runs import steplog
-from bs4_agent.streams import query, registry, segments
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.trainers import lines as trainer_lines
-from bs4_agent.wire import encode
+from bs4_agent.streams import registry
+from bs4_common import wire
+from bs4_common.streams import query, segments
+from bs4_common.streams.cursor import Chunk
+from bs4_common.trainers import lines as trainer_lines
+from bs4_common.wire import encode
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, EndlessAnswer, UsageError
 from bs4_console.logs.pages import LogPages

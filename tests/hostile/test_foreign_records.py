@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.journal import Journal
 from bs4_agent.runs.event_log import EventLog
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 from tests.chaos.records import RECORDS
 from tests.hostile.test_odd_rows import step_log
 

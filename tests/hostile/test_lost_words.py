@@ -17,15 +17,15 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints.sync import Syncs
 from bs4_agent.checkpoints.sync_order import SyncOrder, order_fields
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.errors import Refused
-from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.withheld import Withheld
+from bs4_common.errors import Refused
+from bs4_common.failures.compiled import Library
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.withheld import Withheld
 from tests.agent.setup.places import RECIPE
 
 SECRET = "hf_cAnAry" + "a1B2c3D4e5" * 3
@@ -39,7 +39,9 @@ class Life:
     def __init__(self, home: Home, journal_bytes: int = 1 << 22) -> None:
         self.home = home
         self.stream = SegmentStream(home.state / "journal", journal_bytes, journal_bytes // 4)
-        self.book = Book(Journal(self.stream, Withheld(home.withheld, HeldSecrets(home))))
+        self.book = Book(
+            Journal(self.stream, Withheld(home.withheld, HeldSecrets(home).redacted_values))
+        )
         scope = Scope.from_environment()
         runs = Runs(home, scope, self.book, ProcessTable(scope))
         pod: Any = SimpleNamespace(runs=runs, book=self.book, hard_nofile=lambda: 1024)

@@ -15,8 +15,8 @@ import pytest
 
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import RecordNotJson, SegmentStream
-from bs4_agent.trainers import registry
+from bs4_common.streams.segments import RecordNotJson, SegmentStream
+from bs4_common.trainers import registry
 from tests.support.interpreters import find
 from tests.support.pod import NotHere
 
@@ -140,10 +140,10 @@ def test_a_record_that_can_never_be_written_is_dropped_and_said(tmp_path: Path) 
 SMALL_STACK = """
 import sys, threading
 sys.path.insert(0, {agents!r})
-from bs4_agent import foreign_json
-from bs4_agent.streams.segments import parse
-from bs4_agent.trainers import headers, registry
-from bs4_agent.trainers.steps import StepReader
+from bs4_common import foreign_json
+from bs4_common.streams.segments import parse
+from bs4_common.trainers import headers, registry
+from bs4_common.trainers.steps import StepReader
 deep = b"[" * {levels} + b"]" * {levels}
 head = b'{{"timestamp": "2026-01-01T00:00:00", "level": "INFO", "message": "x", "extra": '
 line = head + deep + b"}}\\n"

@@ -17,10 +17,10 @@ import pytest
 
 from bs4_agent import pod
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import PlanChanged, PlanExpired, Refused
-from bs4_agent.ids import ulid
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.paths import Home
+from bs4_common.errors import PlanChanged, PlanExpired, Refused
+from bs4_common.ids import ulid
 from tests.agent.actions.cases import CASES, Case, begin_attempt, stop_all
 from tests.agent.actions.stopping import RUN, StoppingAgent
 from tests.agent.runs.conftest import no_process_left

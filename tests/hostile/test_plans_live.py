@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.ids import ulid
+from bs4_common.ids import ulid
 from bs4_console.errors import RemoteError
 from bs4_console.launch import guide, stopping
 from bs4_console.launch.guide import LaunchRequest

@@ -22,16 +22,16 @@ import pytest
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.removal import free
-from bs4_agent.checkpoints.sets import step_sets
 from bs4_agent.checkpoints.sync_set import local_set
-from bs4_agent.errors import AgentError, Refused, StepFailed
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.tree.changes import entries, remove, rename
-from bs4_agent.tree.descriptors import _has_others, at, open_directory, open_file
+from bs4_common.checkpoints.sets import step_sets
+from bs4_common.descriptors import _has_others, at, open_directory, open_file
+from bs4_common.errors import AgentError, Refused, StepFailed
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints.trees import old_run, old_step
 from tests.agent.runs.practice import Pod, PracticeTrainer
 

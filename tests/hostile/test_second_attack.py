@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent import foreign_json
 from bs4_agent.checkpoints.removal import free
-from bs4_agent.detect.facts import LogEvent
-from bs4_agent.errors import BadRequest, KeyReused, Refused
-from bs4_agent.ids import is_key, ulid
-from bs4_agent.ledger import Ledger
 from bs4_agent.runs import trash
-from bs4_agent.runs.runlog import RunLog
-from bs4_agent.streams.segments import segments
-from bs4_agent.trainers.base import Event
+from bs4_common import foreign_json
+from bs4_common.errors import BadRequest, KeyReused, Refused
+from bs4_common.failures.facts import LogEvent
+from bs4_common.ids import is_key, ulid
+from bs4_common.ledger import Ledger
+from bs4_common.runs.runlog import RunLog
+from bs4_common.streams.segments import segments
+from bs4_common.trainers.base import Event
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods import mirror, reports
 from bs4_console.pods.gate import records

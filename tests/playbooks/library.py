@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Facts
-from bs4_agent.detect.matcher import Rules
-from bs4_agent.playbooks.compiled import Library, Playbook
-from bs4_agent.trainers import lines, registry
+from bs4_common.failures import offline
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import Facts
+from bs4_common.failures.matcher import Rules
+from bs4_common.trainers import lines, registry
 from bs4_console.assets import find
 from bs4_console.failures.playbooks import compile_all, lint
 from tests.playbooks import facts as facts_package

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.playbooks.compiled import Playbook
+from bs4_common.failures.compiled import Playbook
 from tests.playbooks.facts.case import FactsCase
 from tests.playbooks.library import (
     LogCase,

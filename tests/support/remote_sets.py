@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from bs4_agent.checkpoints import launch_record
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.checkpoints.remote.manifest import File, Manifest
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.manifest import File, Manifest
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.store import Store
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 
 def put_step(

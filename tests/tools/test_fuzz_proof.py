@@ -28,7 +28,7 @@ def test_each_defect_has_its_place(defect, tree):
 
 
 def test_a_place_that_has_moved_is_said(tree):
-    moved = Defect("x", "frames", (Change("agents/bs4_agent/wire.py", "no such text", ""),))
+    moved = Defect("x", "frames", (Change("agents/bs4_common/wire.py", "no such text", ""),))
     with pytest.raises(PlaceMoved, match="does not hold 'no such text' exactly once"):
         fuzz_proof.put_back(moved, tree)
 

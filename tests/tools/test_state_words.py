@@ -49,8 +49,8 @@ def test_the_code_has_none() -> None:
 
 
 def test_one_changed_word_of_a_detector_is_found(tmp_path: Path) -> None:
-    known = state_words.ROOT / "agents/bs4_agent/states.py"
-    detector = state_words.ROOT / "agents/bs4_agent/detect/detectors/desync.py"
+    known = state_words.ROOT / "agents/bs4_common/states.py"
+    detector = state_words.ROOT / "agents/bs4_common/failures/detectors/desync.py"
     changed = tmp_path / "desync.py"
     changed.write_text(detector.read_text().replace('"lost"', '"losst"'))
     assert [unknown.word for unknown in state_words.check([known, changed])] == ["losst"]

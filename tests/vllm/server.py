@@ -16,21 +16,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.detectors.inference import inference_silent
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Finding, ServerProbe
-from bs4_agent.identity import Identity
 from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.probes import vllm as probes
-from bs4_agent.runs.model import Member
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.failures import offline
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.detectors.inference import inference_silent
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import Finding, ServerProbe
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import ListJournal, until

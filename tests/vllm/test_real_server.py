@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect.facts import ServerProbe
-from bs4_agent.detect.prober import Prober, Watched
+from bs4_agent.observe.prober import Prober, Watched
 from bs4_agent.probes import vllm as probes
 from bs4_agent.runs.stop import StopRun
+from bs4_common.failures.facts import ServerProbe
 from tests.agent.runs.practice import until
 from tests.support.processes import end_marked, marked
 from tests.vllm import figures as pages

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch import validation
-from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
+from bs4_common.errors import BadRequest, Refused
+from bs4_common.ledger import ActionView
 
 
 class Attempts:

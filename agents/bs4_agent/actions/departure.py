@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import AgentError, Busy
+from bs4_common.errors import AgentError, Busy
 
 #: Seconds that a newer agent waits for the end of the step that is under way. After that, it is
 #: refused.

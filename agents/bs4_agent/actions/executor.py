@@ -17,8 +17,8 @@ from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
 from bs4_agent.book import Book
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import (
+from bs4_common.clock import boot_id
+from bs4_common.errors import (
     AgentError,
     Busy,
     Cancelled,
@@ -29,9 +29,9 @@ from bs4_agent.errors import (
     StepFailed,
     UnknownRun,
 )
-from bs4_agent.ids import ulid
-from bs4_agent.ledger import NOT_FOLDED, ActionView, PlanView
-from bs4_agent.playbooks.compiled import digest
+from bs4_common.failures.compiled import digest
+from bs4_common.ids import ulid
+from bs4_common.ledger import NOT_FOLDED, ActionView, PlanView
 
 if TYPE_CHECKING:
     from bs4_agent.playbooks.pod_actions import Planned

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.errors import BadRequest
-from bs4_agent.ledger import PlanView
 from bs4_agent.playbooks.pod_actions import Planned
+from bs4_common.errors import BadRequest
+from bs4_common.ledger import PlanView
 
 
 class Plan(Protocol):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.kind import Kind
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.setup_log import open_setup_log
-from bs4_agent.streams.logs import LogStream
+from bs4_common.failures.compiled import Library
+from bs4_common.streams.logs import LogStream
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring

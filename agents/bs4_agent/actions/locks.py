@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 from bs4_agent.actions.safe_points import SafePoints, Turn
-from bs4_agent.errors import Busy
-from bs4_agent.ledger import ActionView, Ledger
+from bs4_common.errors import Busy
+from bs4_common.ledger import ActionView, Ledger
 
 #: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0

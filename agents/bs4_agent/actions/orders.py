@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import BadRequest, Refused
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
+from bs4_common.errors import BadRequest, Refused
+from bs4_common.failures.compiled import Library
 
 MODES = ("observe", "ask", "auto")
 
@@ -55,7 +55,7 @@ class Orders:
         such run, or BadRequest if `body` is malformed; `checkpoints.orders.order_fields` describes
         its other fields.
         """
-        from bs4_agent.checkpoints import orders  # the idle daemon has no order
+        from bs4_common.checkpoints import orders  # the idle daemon has no order
 
         run, fields = self._run(body), orders.order_fields(body)
         self._executor.accept(key, body, who, run)

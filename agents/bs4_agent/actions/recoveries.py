@@ -7,11 +7,11 @@ import time
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.kind import Kind
 from bs4_agent.actions.stops import stopped_since
-from bs4_agent.errors import AgentError, PlanChanged, Refused
-from bs4_agent.ids import ulid
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.pod import Pod
+from bs4_common.errors import AgentError, PlanChanged, Refused
+from bs4_common.failures.compiled import Library
+from bs4_common.ids import ulid
 
 #: Seconds for which a recovery waits for an action on its run that an earlier life of the agent had
 #: begun.

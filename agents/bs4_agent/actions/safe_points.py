@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bs4_agent.errors import Cancelled
+from bs4_common.errors import Cancelled
 
 
 class SafePoints:

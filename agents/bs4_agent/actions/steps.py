@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol
 
 from bs4_agent.actions.kind import Kind, P, Underway
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.errors import AgentError, Cancelled, PlanChanged, SpoolFull, StepFailed
-from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks.pod_actions import Planned
+from bs4_common.errors import AgentError, Cancelled, PlanChanged, SpoolFull, StepFailed
+from bs4_common.ledger import ActionView
 
 
 class Recorder(Protocol):

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.errors import Busy, Cancelled, PlanChanged
-from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.pod import Pod
+from bs4_common.errors import Busy, Cancelled, PlanChanged
+from bs4_common.ledger import ActionView, Ledger
 
 #: Seconds that a stop waits for the end of the step that another action is in.
 STEP_S = 30.0

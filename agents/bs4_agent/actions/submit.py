@@ -17,12 +17,12 @@ from bs4_agent.actions.recoveries import Recoveries
 from bs4_agent.actions.steps import told
 from bs4_agent.actions.stops import Stops
 from bs4_agent.book import Book
-from bs4_agent.errors import AgentError, BadRequest, KeyReused, Refused
-from bs4_agent.ids import is_key
-from bs4_agent.ledger import ActionView
-from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.errors import AgentError, BadRequest, KeyReused, Refused
+from bs4_common.failures.compiled import Library, digest
+from bs4_common.ids import is_key
+from bs4_common.ledger import ActionView
+from bs4_common.streams.segments import SegmentStream
 
 #: A function that gets the key, body, person and payload under the executor's lock. It refuses, or
 #: journals `accepted` and starts the work.

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent import PROTOCOLS
-from bs4_agent.clock import stamp
-from bs4_agent.errors import AgentError, BadRequest, ProtocolError, ProtocolVersion, Refused
-from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.registry import WAIT_LIMIT_S, Streams
-from bs4_agent.wire import PAYLOAD_LIMIT, Decoder, Frame, encode, encode_head
 from bs4_agent.workers import Workers
+from bs4_common.clock import stamp
+from bs4_common.errors import AgentError, BadRequest, ProtocolError, ProtocolVersion, Refused
+from bs4_common.streams.cursor import Chunk
+from bs4_common.wire import PAYLOAD_LIMIT, PROTOCOLS, Decoder, Frame, encode, encode_head
 
 #: Reads of one connection that may wait at the same time, and queries that may run.
 WAITING_READS = 16

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from bs4_agent.errors import AgentError
+from bs4_common.errors import AgentError
 
 _UCRED = struct.Struct("3i")
 

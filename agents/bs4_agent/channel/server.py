@@ -11,8 +11,8 @@ from pathlib import Path
 from bs4_agent.channel.connection import Connection, Hello, Submit, TooManyConsoles
 from bs4_agent.channel.endpoint import listen, peer_uid
 from bs4_agent.streams.registry import Streams
-from bs4_agent.wire import encode
 from bs4_agent.workers import spawn
+from bs4_common.wire import encode
 
 #: Consoles at the same time. Each may occupy 21 threads and some 5 MB while it does not read its
 #: answers.

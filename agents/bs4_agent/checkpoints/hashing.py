@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.errors import StepFailed
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.tree.descriptors import open_file
+from bs4_common.descriptors import open_file
+from bs4_common.errors import StepFailed
+from bs4_common.files import read_json, write_json
 
 _BLOCK = 1 << 20
 #: Two threads keep up with the link of any pod (each does more than 500 MB/s), and leave the cores

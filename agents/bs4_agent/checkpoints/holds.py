@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
+from bs4_common.errors import Busy
 
 _WHO_MOST = 200
 #: Seconds that a hold waits for the guard, which takes the lock for an instant to check and for

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from bs4_agent.actions.steps import Recorder
-from bs4_agent.clock import stamp
-from bs4_agent.errors import AgentError
-from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_passing, write_json
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
+from bs4_common.clock import stamp
+from bs4_common.errors import AgentError
+from bs4_common.files import read_passing, write_json
+from bs4_common.ledger import Ledger
+from bs4_common.runs.model import Run
 
 #: Seconds for scanning the files; if a network disk does not answer in time, `local_step` stays
 #: unknown.
@@ -88,7 +88,7 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
     seconds.
     """
     # Only an agent that leaves checks the content.
-    from bs4_agent.checkpoints.sets import (
+    from bs4_common.checkpoints.sets import (
         complete_sets,
         step_sets,
         verify,

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import nearest
-from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.containers import processes as containers
-from bs4_agent.errors import Refused, StepFailed
-from bs4_agent.ids import is_key
 from bs4_agent.paths import storage
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
-from bs4_agent.tree.descriptors import open_directory
+from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.sets import StepSet
+from bs4_common.descriptors import open_directory
+from bs4_common.errors import Refused, StepFailed
+from bs4_common.ids import is_key
+from bs4_common.runs.model import Run
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")

@@ -21,20 +21,21 @@ from pathlib import Path
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.checkpoints import best, removal
-from bs4_agent.checkpoints.forecast import Forecast, forecast
+from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.holds import alone, holder
-from bs4_agent.checkpoints.inventory import texts
-from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
-from bs4_agent.detect.detectors.reporting import size
-from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_agent.pod import Pod
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
-from bs4_agent.telemetry.host import disk_usage
+from bs4_common.checkpoints import best
+from bs4_common.checkpoints.forecast import Forecast, forecast
+from bs4_common.checkpoints.inventory import texts
+from bs4_common.checkpoints.orders import Order
+from bs4_common.checkpoints.report import shape
+from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
+from bs4_common.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
+from bs4_common.failures.detectors.reporting import size
+from bs4_common.files import disk_usage
+from bs4_common.runs.model import Run
 
 #: Seconds between two scans of a run that trains, and of a run that does not.
 LOOK_S, RESTING_S = 5.0, 60.0

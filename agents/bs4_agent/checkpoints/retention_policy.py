@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.checkpoints.best import best_first
-from bs4_agent.checkpoints.orders import LEAST, Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
+from bs4_common.checkpoints.best import best_first
+from bs4_common.checkpoints.orders import LEAST, Order
+from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,20 @@ from typing import Any
 import psutil
 
 from bs4_agent.book import Book
-from bs4_agent.checkpoints import launch_record
-from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
-from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.detect.environment import ConsoleFacts
-from bs4_agent.errors import AgentError, Refused, SpoolFull
-from bs4_agent.foreign_json import loads
 from bs4_agent.pod import Pod
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
-from bs4_agent.tree.descriptors import real
 from bs4_agent.workers import spawn
+from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
+from bs4_common.checkpoints.sync_view import SyncView
+from bs4_common.descriptors import real
+from bs4_common.errors import AgentError, Refused, SpoolFull
+from bs4_common.failures.environment import ConsoleFacts
+from bs4_common.foreign_json import loads
+from bs4_common.runs.model import Attempt, Run
 
 #: Seconds between two scans for a new checkpoint. A scan costs as much as the disk guard's.
 LOOK_S = 5.0

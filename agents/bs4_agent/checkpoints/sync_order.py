@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.checkpoints.remote.layout import Place
-from bs4_agent.errors import BadRequest
-from bs4_agent.withheld import refuse_lost
+from bs4_common.checkpoints.remote.layout import Place
+from bs4_common.errors import BadRequest
+from bs4_common.withheld import refuse_lost
 
 _MIB = 1024 * 1024
 

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.checkpoints import tracking
-from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
-from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.checkpoints.sets import StepSet, resolved_configs
-from bs4_agent.detect.wandb_files import address
-from bs4_agent.errors import Refused
 from bs4_agent.runs.places import refuse_foreign_way
-from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 from bs4_agent.tree.changes import entries
-from bs4_agent.tree.descriptors import real
+from bs4_common.checkpoints import tracking
+from bs4_common.checkpoints.launch_record import ConfigFiles, config_files
+from bs4_common.checkpoints.remote.layout import checked
+from bs4_common.checkpoints.sets import StepSet, resolved_configs
+from bs4_common.descriptors import real
+from bs4_common.errors import Refused
+from bs4_common.failures.wandb_files import address
+from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 #: Parts that no generation needs, and that are as large as all others together; copied only on
 #: request.

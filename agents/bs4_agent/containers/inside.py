@@ -18,16 +18,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bs4_agent.clock import stamp
 from bs4_agent.containers import processes
-from bs4_agent.errors import LaunchFailed, StepFailed
-from bs4_agent.identity import Identity
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import INSIDE as NOTE
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.clock import stamp
+from bs4_common.errors import LaunchFailed, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt
+from bs4_common.trainers.base import LaunchSpec
 
 #: The variable that names the attempt for which a process in a container was started.
 MARK = "BS4_ATTEMPT"

@@ -24,7 +24,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bs4_agent.runs.files import read_json, write_json
+from bs4_common.files import read_json, write_json
 
 FILE, STATE = "container.log", "container-log.json"
 #: Seconds between two questions, because a client costs 15 ms of a core. Docker reads its log from

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4_agent.errors import AgentError
-from bs4_agent.identity import Identity
+from bs4_common.errors import AgentError
+from bs4_common.identity import Identity
 
 #: Stands for a container whose name is unknown. A run in it is watched and stopped, but not started
 #: again.

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.forms import is_secret
-from bs4_agent.credentials.known import KnownValues
-from bs4_agent.credentials.redaction import (
+from bs4_agent.paths import Home
+from bs4_agent.setup.credentials import place
+from bs4_common.credentials.forms import is_secret
+from bs4_common.credentials.known import KnownValues
+from bs4_common.credentials.redaction import (
     Redactor,
     redacted_bytes,
     redacted_values,
     secrets_among,
 )
-from bs4_agent.foreign_json import ForeignJsonError, loads
-from bs4_agent.paths import Home
-from bs4_agent.setup.credentials import place
+from bs4_common.foreign_json import ForeignJsonError, loads
 
 #: Bytes of a file with credentials that are read. Such files have a few hundred.
 _READ_BYTES = 1 << 16

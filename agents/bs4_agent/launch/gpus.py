@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.detect.detectors.reporting import number
-from bs4_agent.detect.facts import RunFacts
-from bs4_agent.runs.model import Attempt, Run
+from bs4_common.failures.detectors.reporting import number
+from bs4_common.failures.facts import RunFacts
+from bs4_common.runs.model import Attempt, Run
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import newest_resumable, size_of
-from bs4_agent.digest import sha256
-from bs4_agent.errors import BadRequest, Refused, RunExists
-from bs4_agent.foreign_json import loads
 from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
-from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.steps import move_run, move_steps
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import overlapping, refuse_beside, same_run
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers import settings, verl_settings
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
-from bs4_agent.trainers.settings import Settings
-from bs4_agent.trainers.verl import VERL
+from bs4_common.checkpoints.inventory import newest_resumable, size_of
+from bs4_common.digest import sha256
+from bs4_common.errors import BadRequest, Refused, RunExists
+from bs4_common.failures.compiled import digest
+from bs4_common.foreign_json import loads
+from bs4_common.runs.model import Run
+from bs4_common.trainers import settings, verl_settings
+from bs4_common.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.trainers.settings import Settings
+from bs4_common.trainers.verl import VERL
 
 #: The name in place of a playbook's id in records of plans.
 NAME = "launch"

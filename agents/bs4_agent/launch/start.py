@@ -13,20 +13,20 @@ from pathlib import Path
 
 import bs4_agent
 from bs4_agent.containers import inside
-from bs4_agent.credentials.redaction import holds_marker
-from bs4_agent.errors import LaunchFailed, RunExists
 from bs4_agent.launch import validation
 from bs4_agent.launch.environment import inherited
-from bs4_agent.paths import safe_name
 from bs4_agent.runs.archive import archive_logs
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
-from bs4_agent.trainers import settings
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.credentials.redaction import holds_marker
+from bs4_common.errors import LaunchFailed, RunExists
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import safe_name
+from bs4_common.runs.model import Attempt
+from bs4_common.trainers import settings
+from bs4_common.trainers.base import LaunchSpec
 
 #: Seconds from the shim's start to the launcher's exec: 0.1 s here. A pod's cold network disk may
 #: take several.

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import BadRequest, Refused
-from bs4_agent.paths import safe_name
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.errors import BadRequest, Refused
+from bs4_common.ids import safe_name
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LaunchSpec
 
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

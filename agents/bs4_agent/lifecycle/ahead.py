@@ -11,13 +11,8 @@ import base64
 import binascii
 import os
 
-from bs4_agent.errors import ProtocolError
-
-#: The environment variable, which holds the bytes in base64.
-VARIABLE = "BS4_AHEAD"
-#: The most bytes. A greeting and the first questions are some 500 bytes; more would make a long
-#: command line.
-LIMIT = 4096
+from bs4_common.errors import ProtocolError
+from bs4_common.wire import AHEAD_LIMIT, AHEAD_VARIABLE
 
 
 def take() -> bytes:
@@ -26,16 +21,16 @@ def take() -> bytes:
     process that this one starts inherits it. Raises ProtocolError if there are too many bytes or
     the variable is no base64.
     """
-    text = os.environ.pop(VARIABLE, "")
+    text = os.environ.pop(AHEAD_VARIABLE, "")
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise ProtocolError(
-            f"{VARIABLE} holds no base64; only the command of a bs4-console sets it."
+            f"{AHEAD_VARIABLE} holds no base64; only the command of a bs4-console sets it."
         ) from None
-    if len(data) > LIMIT:
+    if len(data) > AHEAD_LIMIT:
         raise ProtocolError(
-            f"{VARIABLE} holds {len(data)} bytes, and {LIMIT} are the most; only the command of a "
-            "bs4-console sets it."
+            f"{AHEAD_VARIABLE} holds {len(data)} bytes, and {AHEAD_LIMIT} are the most; only the "
+            "command of a bs4-console sets it."
         )
     return data

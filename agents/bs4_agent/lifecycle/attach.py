@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bs4_agent.channel.endpoint import connect
-from bs4_agent.errors import AgentError, Busy
-from bs4_agent.identity import Identity
 from bs4_agent.lifecycle import ahead
 from bs4_agent.lifecycle.handover import Build, ask_to_leave, read_record, replaces
 from bs4_agent.paths import Home
 from bs4_agent.workers import spawn
+from bs4_common.errors import AgentError, Busy
+from bs4_common.identity import Identity
 
 USAGE, NO_AGENT = 2, 3
 

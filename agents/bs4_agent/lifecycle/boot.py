@@ -12,13 +12,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import AgentError
 from bs4_agent.lifecycle.attach import started
 from bs4_agent.lifecycle.handover import read_record
 from bs4_agent.paths import Home
 from bs4_agent.runs.ending import wait_gone
-from bs4_agent.runs.files import write_json
+from bs4_common.clock import stamp
+from bs4_common.errors import AgentError
+from bs4_common.files import write_json
 
 USAGE, FAILED = 2, 3
 #: The record of when a hook last started the agent, and which hook, so that a person sees that it

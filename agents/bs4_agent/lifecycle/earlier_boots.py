@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import stamp
-from bs4_agent.identity import Identity
-from bs4_agent.runs.files import write_json
-from bs4_agent.runs.model import Attempt
 from bs4_agent.scope import Scope
+from bs4_common.clock import stamp
+from bs4_common.files import write_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt
 
 #: A file in the directory of an attempt that is known to have ended with the pod.
 MARK = "ended_with_pod.json"

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent import PROTOCOLS, __version__
+from bs4_agent import __version__
 from bs4_agent.channel.endpoint import connect
-from bs4_agent.clock import stamp
-from bs4_agent.errors import AgentError, Busy, ProtocolError
-from bs4_agent.identity import Identity
-from bs4_agent.ids import ulid
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.clock import stamp
+from bs4_common.errors import AgentError, Busy, ProtocolError
+from bs4_common.files import read_json, write_json
+from bs4_common.identity import Identity
+from bs4_common.ids import ulid
+from bs4_common.wire import PROTOCOLS, Decoder, Frame, encode
 
 #: Seconds. An agent that is asked to leave waits up to 60 s for a safe point
 #: (departure.BOUNDARY_S), then closes its files.

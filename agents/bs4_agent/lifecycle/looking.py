@@ -17,11 +17,11 @@ import sys
 from collections.abc import Callable, Sequence
 
 from bs4_agent.channel.connection import HELLO_S, RECEIVE_BYTES
-from bs4_agent.errors import AgentError, ProtocolError, ProtocolVersion
 from bs4_agent.lifecycle import sftp_refusal
 from bs4_agent.lifecycle.attach import NO_AGENT, USAGE, bridge, live
 from bs4_agent.paths import Home
-from bs4_agent.wire import Frame, encode, first_frame
+from bs4_common.errors import AgentError, ProtocolError, ProtocolVersion
+from bs4_common.wire import Frame, encode, first_frame
 
 REFUSED = 4
 #: Begins each sentence that a console shows as it is (transport/looking.py).

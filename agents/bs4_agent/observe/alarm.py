@@ -8,7 +8,7 @@ import os
 import select
 from collections.abc import Collection
 
-from bs4_agent.identity import Identity
+from bs4_common.identity import Identity
 
 #: Descriptors at most. Of a run's processes, only those with a component of their own are watched
 #: this way. The scans of all processes see the rest.

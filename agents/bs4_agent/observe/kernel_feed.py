@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.environment_probes import oom_kills
-from bs4_agent.identity import own_pidns
+from bs4_agent.observe.surroundings import oom_kills
 from bs4_agent.runs.followed_run import OnLine
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
-from bs4_agent.trainers.base import LogLine
-from bs4_agent.trainers.lines import parse
+from bs4_common.identity import own_pidns
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.trainers.base import LogLine
+from bs4_common.trainers.lines import parse
 
 #: The inode of the machine's first pid namespace (PROC_PID_INIT_INO). A pid in the kernel log is a
 #: number of that namespace.

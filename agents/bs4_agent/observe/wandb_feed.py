@@ -17,15 +17,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bs4_agent.book import Book
-from bs4_agent.detect import wandb_files
-from bs4_agent.detect.environment import Tracked
-from bs4_agent.detect.environment_probes import wandb_roots
-from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed_run import OnLine
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers.base import LogSource
+from bs4_common.errors import AgentError, SpoolFull
+from bs4_common.failures import wandb_files
+from bs4_common.failures.environment import Tracked
+from bs4_common.failures.environment_probes import wandb_roots
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.trainers.base import LogSource
 
 #: Seconds between two polls. Nothing that W&B writes is urgent.
 EVERY_S = 5.0

@@ -11,12 +11,12 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.detect.engine import Engine, transition_fields
-from bs4_agent.detect.facts import Finding
-from bs4_agent.identity import Identity
 from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
-from bs4_agent.trainers.base import LogLine
+from bs4_common.failures.engine import Engine, transition_fields
+from bs4_common.failures.facts import Finding
+from bs4_common.identity import Identity
+from bs4_common.trainers.base import LogLine
 
 #: Seconds between two scans while nothing happens. A process that ends, a line that fires a
 #: signature, and a hold time that ends each bring the next scan forward, so none of them waits for

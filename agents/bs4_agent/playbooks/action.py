@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_agent.actions.kind import Kind, Outcome, Underway
-from bs4_agent.errors import Refused
-from bs4_agent.ledger import Ledger, PlanView
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.plan import Plan, make
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
 from bs4_agent.pod import Pod
+from bs4_common.errors import Refused
+from bs4_common.failures.compiled import Library
+from bs4_common.ledger import Ledger, PlanView
 
 #: Recoveries of a run without a new step after which no more are tried. The same fix does not work
 #: the third time.

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.digest import sha256
-from bs4_agent.errors import NotApplicable, Refused, StepFailed
 from bs4_agent.tree.copies import copy
-from bs4_agent.tree.descriptors import at, open_directory, open_file, real
+from bs4_common.descriptors import at, open_directory, open_file, real
+from bs4_common.digest import sha256
+from bs4_common.errors import NotApplicable, Refused, StepFailed
 
 
 def read(path: Path) -> bytes:

@@ -8,10 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps
-from bs4_agent.detect.facts import RunFacts
-from bs4_agent.errors import NotApplicable
-from bs4_agent.playbooks.compiled import Playbook, digest
 from bs4_agent.playbooks.pod_actions import (
     Context,
     Planned,
@@ -21,6 +17,10 @@ from bs4_agent.playbooks.pod_actions import (
     steps_from_dicts,
 )
 from bs4_agent.playbooks.steps import STEPS
+from bs4_common.checkpoints.inventory import complete_steps
+from bs4_common.errors import NotApplicable
+from bs4_common.failures.compiled import Playbook, digest
+from bs4_common.failures.facts import RunFacts
 
 #: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60

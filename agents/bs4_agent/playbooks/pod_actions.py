@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts
-from bs4_agent.identity import Identity
 from bs4_agent.playbooks.ports import PortHolder
-from bs4_agent.runs.model import Member
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.credentials.forms import shown_command
+from bs4_common.failures.facts import GpuFacts, Holder, RunFacts
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
+from bs4_common.trainers.base import LaunchSpec
 
 
 class PodActions(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.identity import Identity
+from bs4_common.credentials.forms import shown_command
+from bs4_common.identity import Identity
 
 _LISTEN = "0A"
 

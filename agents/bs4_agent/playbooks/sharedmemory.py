@@ -8,9 +8,9 @@ import os
 import stat
 from pathlib import Path
 
-from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.tree.copies import copy
-from bs4_agent.tree.descriptors import open_directory, open_file, real
+from bs4_common.descriptors import open_directory, open_file, real
+from bs4_common.errors import Refused, StepFailed
 
 
 def stale(root: Path) -> list[Path]:

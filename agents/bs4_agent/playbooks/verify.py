@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.detect.facts import LogEvent, RunFacts
 from bs4_agent.playbooks.pod_actions import PodActions
 from bs4_agent.playbooks.steps.waits import used_percent
+from bs4_common.failures.facts import LogEvent, RunFacts
 
 #: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
 from bs4_agent.probes.asking import Ask
-from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
-from bs4_agent.trainers import verl_needs, verl_settings
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.errors import AgentError
+from bs4_common.files import disk_usage
+from bs4_common.trainers import verl_needs, verl_settings
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import UNKNOWN_CONFIG
 
 #: The modules to import for verl; flash-attn is checked too if it is installed.
 MODULES = ["verl"]

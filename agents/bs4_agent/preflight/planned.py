@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import inventory
-from bs4_agent.detect import environment_probes
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.environment import DatasetCache, Disk, RunEnvironment
-from bs4_agent.detect.facts import Facts, RunFacts
-from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.playbooks.compiled import Playbook
-from bs4_agent.telemetry.host import disk_usage
-from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.observe import surroundings
+from bs4_common.checkpoints.inventory import inventory
+from bs4_common.failures import environment_probes
+from bs4_common.failures.compiled import Playbook
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.environment import DatasetCache, Disk, RunEnvironment
+from bs4_common.failures.facts import Facts, RunFacts
+from bs4_common.failures.stepfiles import step_files
+from bs4_common.files import disk_usage
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 #: Detectors whose facts exist before a launch. The others need logs, steps or living processes of
 #: the run.
@@ -82,7 +83,7 @@ def run_facts(
             environments=environment_probes.environment_versions(spec, config),
             caches=_caches(environment),
             adapters=adapters,
-            lineage=None if config is None else environment_probes.names(config),
+            lineage=None if config is None else surroundings.names(config),
             lineage_before=lineage_before,
         ),
     )
@@ -140,6 +141,6 @@ def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:
     keeps them.
     """
     home = environment.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
-    return environment_probes.dataset_caches_in(
+    return surroundings.dataset_caches_in(
         Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets")
     )

@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import newest_resumable
 from bs4_agent.containers.inside import Box
-from bs4_agent.credentials.exposed import exposed_in
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect import environment_probes
-from bs4_agent.detect.detectors.reporting import number
-from bs4_agent.detect.facts import RunFacts
-from bs4_agent.errors import AgentError
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch.gpus import gpu_ids, serves_itself
 from bs4_agent.launch.validation import spec_of
-from bs4_agent.playbooks.compiled import Library
+from bs4_agent.observe import surroundings
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import planned
 from bs4_agent.runs.records import attempt_numbers
-from bs4_agent.telemetry.host import disk_usage
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.checkpoints.inventory import newest_resumable
+from bs4_common.credentials.exposed import exposed_in
+from bs4_common.credentials.forms import shown_command
+from bs4_common.errors import AgentError
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.detectors.reporting import number
+from bs4_common.failures.facts import RunFacts
+from bs4_common.files import disk_usage
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LaunchSpec
 
 #: The path of shared memory; a container has its own.
 _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
@@ -99,9 +99,7 @@ def at_run(
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
     attempts = pod.runs.attempt_directory(spec.run, number).parent
-    run = planned.run_facts(
-        spec, trainer, environment, environment_probes.names_before(attempts, number)
-    )
+    run = planned.run_facts(spec, trainer, environment, surroundings.names_before(attempts, number))
     config = dict(run.config or {})
     shown, command = None, ""
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.launch.environment import inherited
-from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, pod_probe, schema, source, stack
 from bs4_agent.probes import classes, services
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import BadConfig, load_toml
-from bs4_agent.trainers.verl import VERL
+from bs4_common.errors import AgentError, BadRequest
+from bs4_common.failures.compiled import Library, digest
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import BadConfig, load_toml
+from bs4_common.trainers.verl import VERL
 
 #: Seconds for which one answer waits for the parts that are still under way.
 SLICE_S = 2.0

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.preflight import stack
 from bs4_agent.probes import classes
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import AgentError, BadRequest
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 #: Importing the classes of 2026-01 imports torch, which takes up to a minute on a cold network
 #: disk.

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bs4_agent.errors import BadRequest, Refused
-from bs4_agent.tree.descriptors import open_file
+from bs4_common.descriptors import open_file
+from bs4_common.errors import BadRequest, Refused
 
 #: Files in one question, and characters of a name. A console asks for 60 files.
 _NAMES_MOST, _NAME_MOST = 100, 200

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.digest import sha256
 from bs4_agent.preflight.commit import checked_out
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
+from bs4_common.digest import sha256
 
 #: Seconds for which the result of an import is believed: it can change although nothing was
 #: installed (an editable checkout was changed).

@@ -69,8 +69,8 @@ def probe(
     import subprocess
     import tempfile
 
-    from bs4_agent.errors import StepFailed
     from bs4_agent.probes.asking import here
+    from bs4_common.errors import StepFailed
 
     if component not in CLASSES.get(trainer, ((), {}))[1]:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}

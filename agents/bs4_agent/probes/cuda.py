@@ -36,8 +36,8 @@ def probe(
     """
     import subprocess
 
-    from bs4_agent.errors import StepFailed
     from bs4_agent.probes.asking import here
+    from bs4_common.errors import StepFailed
 
     try:
         done = (ask or here)(python, __file__, timeout=timeout, more=environment or {})

@@ -40,8 +40,8 @@ def probe(
     """
     import subprocess
 
-    from bs4_agent.errors import StepFailed
     from bs4_agent.probes.asking import here
+    from bs4_common.errors import StepFailed
 
     # No GPU is touched: a context on one would take memory from whoever trains there.
     environment = {**(more or {}), "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}

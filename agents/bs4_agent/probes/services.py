@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes.asking import Ask
+from bs4_common.errors import StepFailed
 
 _SCRIPT = Path(__file__).with_name("service_script.py")
 

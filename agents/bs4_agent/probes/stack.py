@@ -39,8 +39,8 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
     """
     import subprocess
 
-    from bs4_agent.errors import StepFailed
     from bs4_agent.probes.asking import here
+    from bs4_common.errors import StepFailed
 
     try:
         done = (ask or here)(python, __file__, timeout=timeout, more={})

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bs4_agent.errors import AgentError, Refused
-from bs4_agent.foreign_json import loads
 from bs4_agent.probes.exchange import NoHttp, exchange, request
+from bs4_common.errors import AgentError, Refused
+from bs4_common.foreign_json import loads
 
 #: The metrics that are read and how they are combined over engines. Of a share (0..1) the largest
 #: counts, because one full engine is enough to make requests wait.

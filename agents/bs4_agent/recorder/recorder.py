@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.digest import sha256
 from bs4_agent.pod import Pod
 from bs4_agent.recorder.report import write
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.whole import WholeFile
+from bs4_common.digest import sha256
+from bs4_common.streams.whole import WholeFile
 
 #: Seconds between a crash and its report: the incidents of a crash follow within this time.
 SETTLE_S = 3.0

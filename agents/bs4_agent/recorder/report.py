@@ -28,16 +28,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps, inventory
-from bs4_agent.credentials.redaction import LOOK_BACK_BYTES
 from bs4_agent.pod import Pod
-from bs4_agent.runs.files import read_json
-from bs4_agent.streams.lines import line_start
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream, record_time
-from bs4_agent.streams.stream import Piece
 from bs4_agent.telemetry.kernel import KernelLog
+from bs4_common.checkpoints.inventory import complete_steps, inventory
+from bs4_common.credentials.redaction import LOOK_BACK_BYTES
+from bs4_common.files import read_json
+from bs4_common.streams.lines import line_start
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream, record_time
+from bs4_common.streams.stream import Piece
 
 SCHEMA = "bs4.report/1"
 #: The most bytes of each log, and of the journal and the steps. Their ends matter most.

@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from bs4_agent.clock import stamp
 from bs4_agent.containers import inside, processes
-from bs4_agent.errors import NotApplicable, RunExists
-from bs4_agent.identity import Identity
 from bs4_agent.launch.start import make_attempt
-from bs4_agent.paths import safe_name
-from bs4_agent.runs.files import write_json
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import same_run
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
-from bs4_agent.trainers import registry, verl_processes
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.clock import stamp
+from bs4_common.errors import NotApplicable, RunExists
+from bs4_common.files import write_json
+from bs4_common.identity import Identity
+from bs4_common.ids import safe_name
+from bs4_common.runs.model import Run
+from bs4_common.trainers import registry, verl_processes
+from bs4_common.trainers.base import LaunchSpec
 
 _KEPT = (
     "CUDA_",

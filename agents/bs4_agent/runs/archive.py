@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.paths import storage
 from bs4_agent.runs.places import log_directories
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.tree.changes import entries
 from bs4_agent.tree.copies import copy, digest, digest_in
-from bs4_agent.tree.descriptors import at, open_directory, open_file, real
+from bs4_common.descriptors import at, open_directory, open_file, real
+from bs4_common.errors import StepFailed
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 #: torchrun writes two files per rank and restart, verifiers one per environment; more than this is
 #: not a directory of logs.

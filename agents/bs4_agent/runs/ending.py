@@ -12,13 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from bs4_agent.identity import Identity, stat_fields
-
-#: Seconds to wait after SIGTERM. vLLM and torchrun need up to 5 s to end their children.
-TERM_S = 10.0
-#: Seconds to wait after SIGKILL, for the kernel only. A process in uninterruptible sleep (a hung
-#: driver, NFS) may never end.
-KILL_S = 10.0
+from bs4_common.identity import Identity, stat_fields
+from bs4_common.runs.model import KILL_S, TERM_S
 
 Say = Callable[[str], None]
 

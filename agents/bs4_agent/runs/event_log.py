@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from bs4_agent.errors import SpoolFull
-from bs4_agent.runs.files import read_json, write_json
+from bs4_common.errors import SpoolFull
+from bs4_common.files import read_json, write_json
 
 
 class JournalLike(Protocol):

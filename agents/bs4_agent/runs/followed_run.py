@@ -10,19 +10,19 @@ from typing import Any
 
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
-from bs4_agent.detect.facts import LogEvent
-from bs4_agent.identity import Identity
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import read_passing, write_json
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.runs.runlog import RunLog, monotonic_of, short
 from bs4_agent.runs.steplog import StepLog
-from bs4_agent.streams.cursor import START, Chunk, Cursor
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.trainers.base import Event, LogLine, LogSource
-from bs4_agent.trainers.lines import Clock
+from bs4_common.failures.facts import LogEvent
+from bs4_common.files import read_passing, write_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.runs.runlog import RunLog, monotonic_of, short
+from bs4_common.streams.cursor import START, Chunk, Cursor
+from bs4_common.streams.logs import LogStream
+from bs4_common.trainers.base import Event, LogLine, LogSource
+from bs4_common.trainers.lines import Clock
 
 _CHUNK = 256 * 1024
 #: Seconds between two searches for logs. Environments and attempt directories appear within seconds

@@ -9,11 +9,11 @@ import time
 import traceback
 from collections.abc import Callable
 
-from bs4_agent.errors import SpoolFull
 from bs4_agent.runs.followed_run import FollowedRun, OnLine
 from bs4_agent.runs.registry import Runs
-from bs4_agent.runs.runlog import RunLog
 from bs4_agent.streams.registry import Streams
+from bs4_common.errors import SpoolFull
+from bs4_common.runs.runlog import RunLog
 
 #: Seconds that one poll may take. With the pause of 0.5 s after it, a flood of lines costs a sixth
 #: of a core at most, and the rest is read later.

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import stamp
-from bs4_agent.credentials.exposed import Exposed, exposures
-from bs4_agent.identity import Identity, stat_fields
-from bs4_agent.runs.files import read_passing, write_json
-from bs4_agent.runs.model import Member
 from bs4_agent.telemetry.processes import Proc, Snapshot
+from bs4_common.clock import stamp
+from bs4_common.credentials.exposed import Exposed, exposures
+from bs4_common.files import read_passing, write_json
+from bs4_common.identity import Identity, stat_fields
+from bs4_common.runs.model import Member
 
 #: Ended members kept for each attempt, newest last, to know if there ever was an engine.
 #: Environments that fork by the thousand must not fill memory.

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.clock import stamp
-from bs4_agent.runs.files import read_json
-from bs4_agent.runs.model import Attempt, End, Member
-from bs4_agent.states import RunState
-from bs4_agent.trainers.base import Event, LaunchSpec, LogSource, Trainer
-from bs4_agent.trainers.grammar import finished_sides
+from bs4_common.clock import stamp
+from bs4_common.files import read_json
+from bs4_common.runs.model import Attempt, End, Member
+from bs4_common.states import RunState
+from bs4_common.trainers.base import Event, LaunchSpec, LogSource, Trainer
+from bs4_common.trainers.grammar import finished_sides
 
 #: Training goes on while one of these components lives, with or without its launcher.
 TRAINING = frozenset({"launcher", "trainer", "rank"})

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bs4_agent.errors import Refused
-from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
-from bs4_agent.tree.descriptors import open_directory
+from bs4_common.descriptors import open_directory
+from bs4_common.errors import Refused
+from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
 
 if TYPE_CHECKING:
     from bs4_agent.runs.registry import Runs

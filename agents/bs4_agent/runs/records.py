@@ -11,11 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.identity import Identity
-from bs4_agent.runs.files import read_json
-from bs4_agent.runs.model import Attempt, End, Exit
-from bs4_agent.states import RunState
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.files import read_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, End, Exit
+from bs4_common.states import RunState
+from bs4_common.trainers.base import LaunchSpec
 
 
 def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:

@@ -11,17 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import stamp
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
-from bs4_agent.identity import Identity
-from bs4_agent.paths import Home, safe_name
+from bs4_agent.paths import Home
 from bs4_agent.runs.event_log import EventLog, JournalLike
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
-from bs4_agent.runs.model import Attempt, End, Exit, Member, Run
 from bs4_agent.runs.outcome import compose_end, judge
 from bs4_agent.runs.records import (
     attempt_numbers,
@@ -33,9 +28,15 @@ from bs4_agent.runs.records import (
 )
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers import registry as registered_trainers
-from bs4_agent.trainers.base import LaunchSpec, Trainer
-from bs4_agent.trainers.settings import BadConfig
+from bs4_common.clock import stamp
+from bs4_common.errors import AgentError, SpoolFull, UnknownRun
+from bs4_common.files import read_json, write_json
+from bs4_common.identity import Identity
+from bs4_common.ids import safe_name
+from bs4_common.runs.model import Attempt, End, Exit, Member, Run
+from bs4_common.trainers import registry as registered_trainers
+from bs4_common.trainers.base import LaunchSpec, Trainer
+from bs4_common.trainers.settings import BadConfig
 
 #: Seconds after a launcher's end until its children count as left over. They follow it within
 #: seconds, or not at all.

@@ -8,13 +8,13 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import SpoolFull
-from bs4_agent.runs.model import Attempt
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import RecordNotJson, RecordTooLarge, SegmentStream, parse
-from bs4_agent.trainers.base import Trainer
-from bs4_agent.trainers.steps import StepReader
+from bs4_common.clock import stamp
+from bs4_common.errors import SpoolFull
+from bs4_common.runs.model import Attempt
+from bs4_common.streams.segments import RecordNotJson, RecordTooLarge, SegmentStream, parse
+from bs4_common.trainers.base import Trainer
+from bs4_common.trainers.steps import StepReader
 
 #: Bytes of the stream. At 350 bytes a record, that is 45,000 steps of both sides.
 _CAP = 32 << 20

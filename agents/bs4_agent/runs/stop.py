@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import boot_id, stamp
-from bs4_agent.errors import StepFailed
-from bs4_agent.identity import Identity
 from bs4_agent.runs import ending
 from bs4_agent.runs.ending import Say, Sent
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Attempt, Member
 from bs4_agent.runs.registry import Runs
+from bs4_common.clock import boot_id, stamp
+from bs4_common.errors import StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.identity import Identity
+from bs4_common.runs.model import KILL_S, TERM_S, Attempt, Member
 
 #: Seconds to wait after the launcher's end for children that it signalled and did not wait for.
 _AFTER_LAUNCHER_S = 5.0
@@ -135,8 +135,8 @@ class StopRun:
         signals = policy.signals if targets else ()
         return [
             *(StopStep(name, targets, seconds) for name, seconds in signals),
-            StopStep("SIGTERM", living, ending.TERM_S),
-            StopStep("SIGKILL", living, ending.KILL_S),
+            StopStep("SIGTERM", living, TERM_S),
+            StopStep("SIGKILL", living, KILL_S),
         ]
 
     def done(self) -> bool:

@@ -7,12 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import Refused, StepFailed
-from bs4_agent.ids import is_key, ulid
 from bs4_agent.paths import storage
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import (
     log_directories,
     own_directories,
@@ -21,7 +16,12 @@ from bs4_agent.runs.places import (
 )
 from bs4_agent.runs.registry import Runs
 from bs4_agent.tree.changes import rename
-from bs4_agent.tree.descriptors import at, open_directory, open_file
+from bs4_common.clock import stamp
+from bs4_common.descriptors import at, open_directory, open_file
+from bs4_common.errors import Refused, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import is_key, ulid
+from bs4_common.runs.model import Run
 
 
 def trash(

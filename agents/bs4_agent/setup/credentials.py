@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.foreign_json import loads
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json, sync_directory
+from bs4_common.errors import BadRequest
+from bs4_common.files import read_json, sync_directory
+from bs4_common.foreign_json import loads
 
 #: The fields of each credential, by its name.
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -154,16 +153,6 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
     if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
     return None
-
-
-def private(path: Path) -> bool:
-    """Return True if only the owner can read the file at `path`. A file that does not exist counts
-    as private.
-    """
-    try:
-        return not stat.S_IMODE(path.stat().st_mode) & 0o077
-    except FileNotFoundError:
-        return True
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:

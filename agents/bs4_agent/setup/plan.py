@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.errors import NotApplicable
-from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import CREDENTIALS, Recipe, read
 from bs4_agent.setup.steps import STEPS
-from bs4_agent.withheld import refuse_lost
+from bs4_common.errors import NotApplicable
+from bs4_common.failures.compiled import digest
+from bs4_common.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "setup"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.setup.credentials import NAMES
+from bs4_common.errors import BadRequest
 
 #: Trainers with an environment that a set-up can make; verl comes in an image.
 _SET_UP = ("prime-rl-2026-01", "prime-rl")

@@ -5,37 +5,24 @@ while it is read. Files with secrets are refused.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 
-from bs4_agent.errors import BadRequest, Refused, UnknownStream
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
+from bs4_common.credentials.file_names import (
+    HEAD_BYTES,
+    SECRET_DIRECTORIES,
+    SECRET_NAMES,
+    private_key,
+)
+from bs4_common.errors import BadRequest, Refused, UnknownStream
+from bs4_common.streams.logs import LogStream
 
 #: The beginning of such a stream's name. The path follows, which begins with `/` or `~/`:
 #: file//var/log/syslog, file/~/prime-rl/outputs/notes.txt.
 PREFIX = "file/"
 #: Directories whose files are not stored data, or do something when they are read.
 _SYSTEM = ("/proc", "/sys", "/dev")
-#: Directories whose files are keys and passwords, wherever they lie.
-_SECRET_DIRECTORIES = frozenset(
-    {".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store"}
-)
-#: Names that tools give to files with a password, a key or a token in them (netrc, ssh, git,
-#: Hugging Face, pip, npm, Kaggle, b2, sudo).
-_SECRET_NAMES = re.compile(
-    r"\.?_?netrc|\.?token|stored_tokens|.*[._-]tokens?|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|"
-    r"ssh_host_.*_key|authorized_keys|\.git-credentials"
-    r"|\.?credentials?(\..*)?|.*\.(pem|key|p12|pfx|jks|kdbx|keytab)|\.env(\..*)?|\.?pypirc|"
-    r"\.npmrc|kaggle\.json|.*b2_account_info"
-    r"|g?shadow-?|sudoers|hosts\.yml|\.htpasswd|\.pgpass|\.my\.cnf|.*secrets?(\..*)?|.*api[_-]?"
-    r"keys?(\..*)?|.*passwords?(\..*)?",
-    re.IGNORECASE,
-)
-_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
-#: Bytes at a file's start that are searched for a private key.
-HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
@@ -122,20 +109,6 @@ def secret(home: Home, real: str) -> bool:
     *directories, name = real.split("/")
     return (
         inside
-        or not _SECRET_DIRECTORIES.isdisjoint(directories)
-        or _SECRET_NAMES.fullmatch(name) is not None
+        or not SECRET_DIRECTORIES.isdisjoint(directories)
+        or SECRET_NAMES.fullmatch(name) is not None
     )
-
-
-def secret_name(name: str) -> bool:
-    """Return True if a file or directory with this name, which is no path, usually holds
-    credentials, such as `.env`, `id_ed25519`, `server.pem` or the directory `.ssh`.
-    """
-    return name in _SECRET_DIRECTORIES or _SECRET_NAMES.fullmatch(name) is not None
-
-
-def private_key(head: bytes) -> bool:
-    """Return True if a file that begins with `head` is a private key. `head` must have its first
-    HEAD_BYTES bytes, or all of them.
-    """
-    return _PRIVATE_KEY.search(head) is not None

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.paths import Home
 from bs4_agent.streams import files
+from bs4_common.errors import BadRequest, Refused
 
 #: The most names of one answer, and their bytes. A frame's header has room for twice as much, even
 #: after escaping.

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.errors import BadRequest, UnknownStream
-from bs4_agent.streams.cursor import Chunk, Cursor
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.streams.query import Queries
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.streams.whole import WholeFile
-from bs4_agent.wire import PAYLOAD_LIMIT
+from bs4_common.errors import BadRequest, UnknownStream
+from bs4_common.streams.cursor import Chunk, Cursor
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.query import Queries
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.streams.whole import WholeFile
+from bs4_common.wire import PAYLOAD_LIMIT
 
 #: Seconds that a read waits at most before it returns an empty chunk.
 WAIT_LIMIT_S = 30.0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bs4_agent.identity import Identity
     from bs4_agent.telemetry.processes import Proc
+    from bs4_common.identity import Identity
 
 # A scan of one process costs 4 µs for each open file, and vLLM ranks have hundreds. 24 of them with
 # 200 files each take 20 ms, which every 5 s would be all of the agent's budget. So a known holder

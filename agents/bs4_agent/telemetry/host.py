@@ -12,6 +12,7 @@ import psutil
 
 from bs4_agent.telemetry.background import Background
 from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_common.files import disk_usage, unknown_disk
 
 # The kernel's shared memory mount is measured; nothing is written.
 _SHM = Path("/dev/shm")  # noqa: S108
@@ -107,7 +108,7 @@ class HostSampler:
         if disks is None or age is None:
             return []
         if age > _DISKS_STALE_S:
-            return [_unknown_disk(disk["path"]) for disk in disks]
+            return [unknown_disk(disk["path"]) for disk in disks]
         return disks
 
 
@@ -142,33 +143,3 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
                 found.setdefault(-len(found) - 1, path)
                 break
     return list(found.values())
-
-
-def disk_usage(path: Path) -> dict[str, Any]:
-    """Return `{"path", "used", "total", "free", "read_only"}` for the filesystem on which `path` is
-    or would be. Sizes are in bytes. All but the path are None if the filesystem reports an error.
-
-    `free` is how much an ordinary user may still write, so used + free is less than total if blocks
-    are reserved for root.
-    """
-    for place in (path, *path.parents):
-        try:
-            status = os.statvfs(place)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            break
-        size = status.f_frsize
-        return {
-            "path": str(path),
-            "used": (status.f_blocks - status.f_bfree) * size,
-            "total": status.f_blocks * size,
-            "free": status.f_bavail * size,
-            "read_only": bool(status.f_flag & os.ST_RDONLY),
-        }
-    return _unknown_disk(str(path))
-
-
-def _unknown_disk(path: str) -> dict[str, Any]:
-    """Return a disk with null numbers."""
-    return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
-from bs4_agent.identity import Identity
 from bs4_agent.telemetry.processes import Snapshot
+from bs4_common.identity import Identity
 
 #: A function that returns the run and the component of a process, or None if it belongs to no known
 #: run.

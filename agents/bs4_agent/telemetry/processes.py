@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4_agent.clock import boot_id
 from bs4_agent.containers import processes
-from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.holders import DeviceHolders
+from bs4_common.clock import boot_id
+from bs4_common.identity import Identity
 
 _HZ = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import SpoolFull
-from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.host import HostSampler
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
+from bs4_common.clock import stamp
+from bs4_common.errors import SpoolFull
+from bs4_common.identity import Identity
 
 _INTERVAL_S = 1.0
 # Processes are scanned at every third tick. A cold pass over 60 of them is 1.6 ms, twice the rest

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.tree.descriptors import Branch, open_directory
+from bs4_common.descriptors import Branch, open_directory
 
 #: How often an entry is tried again because it has become another kind of file.
 _SWAPPED_MOST = 100

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from bs4_agent.checkpoints.best import best_first, worth
-from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.report import report
-from bs4_agent.detect.detectors.reporting import size as bytes_text
-from bs4_agent.detect.offline import guess_trainer, spec_of
-from bs4_agent.trainers import registry
+from bs4_common.checkpoints.best import best_first, worth
+from bs4_common.checkpoints.orders import Order
+from bs4_common.checkpoints.report import report
+from bs4_common.failures.detectors.reporting import size as bytes_text
+from bs4_common.failures.offline import guess_trainer, spec_of
+from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState, RunState
@@ -37,7 +37,7 @@ class Asks(Protocol):
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
     """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
     checkpoints, the training step from which it can be resumed, and the forecast of when the disk
-    is full (see bs4_agent.checkpoints.report). The agent sends a long report in pages, which are
+    is full (see bs4_common.checkpoints.report). The agent sends a long report in pages, which are
     put together; after `ceilings.PAGES` pages the rest is left out.
     """
     found = await asks.query("checkpoints", "list", run=run)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.trainers import registry
+from bs4_common.trainers import registry
 from bs4_console.errors import NotApplicableError, RefusedError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.checkpoints.remote import legacy_layout, prune, steps
-from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.checkpoints.remote.legacy_layout import SeedStep
-from bs4_agent.checkpoints.remote.prune import Pruning
-from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
-from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.errors import AgentError, BadRequest, PlanChanged
-from bs4_agent.setup.credentials import private
+from bs4_common.checkpoints.remote import legacy_layout, prune, steps
+from bs4_common.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.legacy_layout import SeedStep
+from bs4_common.checkpoints.remote.prune import Pruning
+from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep
+from bs4_common.checkpoints.sync_view import SyncView
+from bs4_common.errors import AgentError, BadRequest, PlanChanged
+from bs4_common.files import private
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.errors import (
     UNREACHABLE,
@@ -34,7 +34,7 @@ from bs4_console.pods.state import PodState
 from bs4_console.setup.credentials import Credentials
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.remote.b2 import B2Store
+    from bs4_common.checkpoints.remote.b2 import B2Store
 
 __all__ = [
     "Place",
@@ -118,7 +118,7 @@ def open_store(place: Place, given: Credentials | None = None) -> B2Store:
     b2sdk is not installed, and StoreFailed if the store refuses the key or cannot be reached.
     """
     try:
-        from bs4_agent.checkpoints.remote import b2
+        from bs4_common.checkpoints.remote import b2
     except ImportError as error:
         raise UsageError(
             "This console has no b2sdk.", "Install it with `pip install 'bs4-console[b2]'`."

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.foreign_json import ForeignJsonError, loads
-from bs4_agent.streams.segments import RECORD_LIMIT
+from bs4_common.foreign_json import ForeignJsonError, loads
+from bs4_common.streams.segments import RECORD_LIMIT
 from bs4_console import ceilings
 from bs4_console.checks.chain import Anchor, ChainCheck, Checked, Where
 from bs4_console.errors import ConsoleError

@@ -1,9 +1,9 @@
 """Check the hash chain of a journal line by line, wherever its lines come from.
 
 Each record carries `seq`, which counts from 1, and `prev`, the SHA-256 of the line before it
-(bs4_agent.journal). A change of a line therefore shows at the line after it. What no chain shows: a
-change of the newest line that leaves it a record, newest lines that are missing, and a journal that
-was written anew from its beginning. Those show only against a copy, see `Anchor`.
+(bs4_common.journal). A change of a line therefore shows at the line after it. What no chain shows:
+a change of the newest line that leaves it a record, newest lines that are missing, and a journal
+that was written anew from its beginning. Those show only against a copy, see `Anchor`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bs4_agent.foreign_json import integer
-from bs4_agent.journal import GENESIS, digest
-from bs4_agent.streams.segments import parse
+from bs4_common.foreign_json import integer
+from bs4_common.journal import GENESIS, digest
+from bs4_common.streams.segments import parse
 
 Status = Literal["whole", "broken", "unknown"]
 Where = Literal["kept", "live", "directory"]

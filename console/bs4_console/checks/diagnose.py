@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.engine import Engine, Transition, transition_fields
-from bs4_agent.detect.facts import RunFacts
-from bs4_agent.detect.matcher import Rules
-from bs4_agent.detect.offline import Loose
-from bs4_agent.ledger import IncidentView
-from bs4_agent.playbooks.compiled import Library
+from bs4_common.failures import offline
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine, Transition, transition_fields
+from bs4_common.failures.facts import RunFacts
+from bs4_common.failures.matcher import Rules
+from bs4_common.failures.offline import Loose
+from bs4_common.ledger import IncidentView
 from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import compile_all
 from bs4_console.logs.sources import SOURCES, by_content, by_name

@@ -21,8 +21,8 @@ from bs4_console.pods.observer import FRESH_S, Observation, ago
 from bs4_console.pods.state import PodState, RunState
 
 if TYPE_CHECKING:
-    from bs4_agent.detect.engine import Engine
-    from bs4_agent.detect.facts import Facts
+    from bs4_common.failures.engine import Engine
+    from bs4_common.failures.facts import Facts
     from bs4_console.checks.wandb import WandbApi
 
 #: Seconds between two polls of a console that stays open.
@@ -165,7 +165,7 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 def _engine() -> Engine:
     """Return a new engine with the console's W&B playbooks."""
-    from bs4_agent.detect.engine import Engine
+    from bs4_common.failures.engine import Engine
 
     return Engine(_playbooks(), live=False)
 
@@ -173,7 +173,7 @@ def _engine() -> Engine:
 @functools.cache
 def _playbooks() -> list[Any]:
     """Return the W&B playbooks that are evaluated on the console."""
-    from bs4_agent.playbooks.compiled import Library
+    from bs4_common.failures.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
     known = Library(compile_all())
@@ -186,10 +186,10 @@ def _playbooks() -> list[Any]:
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     """Return the facts that the engine needs: the observed runs and W&B's rows."""
-    from bs4_agent.detect.environment import ConsoleFacts
-    from bs4_agent.detect.facts import Facts, RunFacts, Side
-    from bs4_agent.states import SeenState
-    from bs4_agent.trainers.base import LaunchSpec, RunLayout
+    from bs4_common.failures.environment import ConsoleFacts
+    from bs4_common.failures.facts import Facts, RunFacts, Side
+    from bs4_common.states import SeenState
+    from bs4_common.trainers.base import LaunchSpec, RunLayout
 
     def run_facts(run: RunState) -> RunFacts:
         view = run.view

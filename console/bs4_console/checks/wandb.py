@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from bs4_agent.foreign_json import finite
+from bs4_common.foreign_json import finite
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.observer import Observation, SightState
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
-from bs4_agent.trainers.settings import Arguments, parse_arguments
+from bs4_common.trainers.settings import Arguments, parse_arguments
 from bs4_console.configs.document import BadToml, parse, read_text
 from bs4_console.configs.explain import explain
 from bs4_console.configs.findings import Finding, at, path_of

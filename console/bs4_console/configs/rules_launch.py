@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import inventory
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+from bs4_common.checkpoints.inventory import inventory
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LaunchSpec
 from bs4_console.configs.catalog import all_of, finding
 from bs4_console.configs.document import BadToml, parse, read_text
 from bs4_console.configs.findings import Edit, Finding, Path, below, path_of

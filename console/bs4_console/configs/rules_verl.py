@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from bs4_agent.trainers import verl_settings
+from bs4_common.trainers import verl_settings
 from bs4_console.configs.catalog import finding
 from bs4_console.configs.document import BadToml, broken, parse, read_text
 from bs4_console.configs.families import known_bad, reads_pictures

@@ -16,7 +16,7 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as sre_parse  # type: ignore[attr-defined]
 from typing import Any
 
-from bs4_agent.detect.signatures import FLAGS, LINE_CAP
+from bs4_common.failures.signatures import FLAGS, LINE_CAP
 
 #: The number of ways that one line may cost. A way takes about 5 ns, so the worst line takes about
 #: 0.15 s.

@@ -14,9 +14,9 @@ from typing import Any
 import jsonschema
 import yaml
 
-from bs4_agent.detect import detectors, signatures
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.playbooks.compiled import canonical
+from bs4_common.failures import detectors, signatures
+from bs4_common.failures.compiled import canonical
+from bs4_common.failures.detectors import DETECTORS
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
 from bs4_console.failures import completeness, nested_yaml, patterns

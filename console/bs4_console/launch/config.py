@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from bs4_agent.trainers.verl_settings import component_of
+from bs4_common.trainers.verl_settings import component_of
 from bs4_console.errors import RemoteError, UsageError
 from bs4_console.launch.guide import HOMES, TRAINERS, LaunchRequest, asked_again
 from bs4_console.pods.session import PodSession

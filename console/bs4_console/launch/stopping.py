@@ -67,9 +67,9 @@ def steps(run: RunState) -> list[StopStep]:
     living = processes(run)
     if not living:
         return []
-    from bs4_agent.errors import BadRequest
-    from bs4_agent.runs.ending import KILL_S, TERM_S
-    from bs4_agent.trainers import registry
+    from bs4_common.errors import BadRequest
+    from bs4_common.runs.model import KILL_S, TERM_S
+    from bs4_common.trainers import registry
 
     found: list[StopStep] = []
     try:

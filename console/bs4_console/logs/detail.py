@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_common.foreign_json import ForeignJsonError, loads
 from bs4_console.logs.private_keys import shown_line
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import clock_of, level_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bs4_agent.credentials import redaction
+from bs4_common.credentials import redaction
 from bs4_console.logs.store import MARK, LogStore
 
 #: Lines to each side of a line that are looked at. The largest keys have some 200.

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.trainers import headers, registry
-from bs4_agent.trainers.base import Trainer
+from bs4_common.trainers import headers, registry
+from bs4_common.trainers.base import Trainer
 
 SOURCES = (
     "trainer",

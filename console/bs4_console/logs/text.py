@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_common.foreign_json import ForeignJsonError, loads
 from bs4_console.printable import without_unseen
 from bs4_console.secret import redacted
 

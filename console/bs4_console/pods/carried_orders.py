@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.checkpoints.launch_record import without_keys
+from bs4_common.checkpoints.launch_record import without_keys
 from bs4_console.errors import RemoteError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent import PROTOCOLS
-from bs4_agent.errors import ProtocolError
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.errors import ProtocolError
+from bs4_common.streams.cursor import Chunk
+from bs4_common.wire import PROTOCOLS, Decoder, Frame, encode
 from bs4_console import ceilings
 from bs4_console.errors import (
     ChannelLost,

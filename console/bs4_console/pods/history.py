@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.segments import parse, record_time
+from bs4_common.streams.segments import parse, record_time
 from bs4_console.pods.links import KEPT_S, Links
 from bs4_console.pods.state import STALE_S
 

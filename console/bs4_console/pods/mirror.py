@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from bs4_agent.streams.segments import parse
+from bs4_common.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.pods.range_set import RangeSet
 

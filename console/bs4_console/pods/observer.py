@@ -26,7 +26,7 @@ from bs4_console.errors import (
 )
 
 if TYPE_CHECKING:
-    from bs4_agent.playbooks.compiled import Playbook
+    from bs4_common.failures.compiled import Playbook
 
 #: running: it was seen to live at `seen_t`. stopped: it still exists and does not run. gone: its
 #: owner says that it no longer exists. unknown: the poll failed, was refused, or the answer says
@@ -171,7 +171,7 @@ def link_incidents(
 @functools.cache
 def _known() -> dict[str, Playbook]:
     # Imported late: a check of pods that answer needs no playbook, and starts sooner without them.
-    from bs4_agent.playbooks.compiled import Library
+    from bs4_common.failures.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
     found = {}

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bs4_agent.ledger import ActionView, Ledger, StepView
-from bs4_agent.states import StepState
+from bs4_common.ledger import ActionView, Ledger, StepView
+from bs4_common.states import StepState
 
 #: By title of a set-up's step, the credential that lies on the pod once the step has begun. The
 #: agent gives these titles (agents/bs4_agent/setup/steps/credential.py).

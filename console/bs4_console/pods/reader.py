@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from bs4_agent.ids import ulid
-from bs4_agent.ledger import NOT_FOLDED
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.streams.segments import parse
+from bs4_common.ids import ulid
+from bs4_common.ledger import NOT_FOLDED
+from bs4_common.streams.cursor import Chunk
+from bs4_common.streams.segments import parse
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel

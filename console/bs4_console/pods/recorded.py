@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from bs4_agent.errors import AgentError, BadCursor, UnknownStream
-from bs4_agent.streams.cursor import END, START, Chunk, Cursor
-from bs4_agent.streams.query import Queries
-from bs4_agent.streams.segments import record_time
-from bs4_agent.streams.stream import Piece
+from bs4_common.errors import AgentError, BadCursor, UnknownStream
+from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.query import Queries
+from bs4_common.streams.segments import record_time
+from bs4_common.streams.stream import Piece
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.mirror import Mirror
@@ -31,7 +31,7 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 class MirroredStream:
     """One stream of a mirror on this machine, for example a log, with the methods of an agent's own
-    stream (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
+    stream (bs4_common.streams.stream.Stream), so that the agent's query code works on it.
 
     It needs a stream that was saved whole, with each generation in one file. No data is ever added.
     """

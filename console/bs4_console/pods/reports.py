@@ -19,11 +19,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
-from bs4_agent.errors import BadCursor
-from bs4_agent.foreign_json import loads
-from bs4_agent.ledger import NOT_FOLDED, IncidentView, Ledger
-from bs4_agent.streams.cursor import START, Cursor
-from bs4_agent.streams.segments import parse
+from bs4_common.errors import BadCursor
+from bs4_common.foreign_json import loads
+from bs4_common.ledger import NOT_FOLDED, IncidentView, Ledger
+from bs4_common.streams.cursor import START, Cursor
+from bs4_common.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.errors import RemoteError, UsageError
 from bs4_console.pods import mirror

@@ -11,8 +11,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from bs4_agent.ids import ulid
-from bs4_agent.streams.cursor import Chunk
+from bs4_common.ids import ulid
+from bs4_common.streams.cursor import Chunk
 from bs4_console import __version__, ceilings
 from bs4_console.errors import (
     ChannelLost,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
-from bs4_agent.trainers.steps import EVAL
+from bs4_common.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
+from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
 from bs4_console.pods.gate.records import RecordRefused

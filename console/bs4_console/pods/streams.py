@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.errors import AgentError
-from bs4_agent.streams.cursor import Cursor
+from bs4_common.errors import AgentError
+from bs4_common.streams.cursor import Cursor
 from bs4_console import ceilings
 from bs4_console.errors import ProtocolMismatch, UsageError
 from bs4_console.pods.channel import Channel

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from bs4_agent.ids import ulid
+from bs4_common.ids import ulid
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import Machine, Offer, Want, label_of

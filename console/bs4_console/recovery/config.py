@@ -19,8 +19,8 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from bs4_agent.checkpoints.remote.layout import Layout, Place
-from bs4_agent.errors import BadRequest
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.errors import BadRequest
 from bs4_console import locations
 from bs4_console.errors import UsageError
 from bs4_console.providers.base import Want

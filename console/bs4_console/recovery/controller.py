@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
-from bs4_agent.errors import AgentError
-from bs4_agent.ids import ulid
+from bs4_common.errors import AgentError
+from bs4_common.ids import ulid
 from bs4_console.checkpoints.sync import StoreFailed
 from bs4_console.errors import FINDING, REFUSED, UNREACHABLE, RefusedError
 from bs4_console.pods import liveness

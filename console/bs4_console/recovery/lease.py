@@ -23,9 +23,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.store import Entry, Store
+from bs4_common.checkpoints.remote.errors import NotThere, StoreAuth, StoreDamaged
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.store import Entry, Store
 from bs4_console.errors import RefusedError
 
 #: Seconds. Another controller can follow a dead one after TTL_S at the latest. One create call and

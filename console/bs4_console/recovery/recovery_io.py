@@ -14,11 +14,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from bs4_agent.checkpoints.remote.errors import StoreError
-from bs4_agent.checkpoints.remote.layout import Place
-from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.restoring import source
-from bs4_agent.ids import made_t
+from bs4_common.checkpoints.remote import source
+from bs4_common.checkpoints.remote.errors import StoreError
+from bs4_common.checkpoints.remote.layout import Place
+from bs4_common.checkpoints.remote.store import Store
+from bs4_common.ids import made_t
 from bs4_console.checkpoints import listing
 from bs4_console.errors import (
     ConsoleError,

@@ -15,11 +15,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.store import Entry, Store
-from bs4_agent.journal import Journal
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.store import Entry, Store
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 from bs4_console.errors import ConsoleError
 from bs4_console.locations import private
 

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.credentials.forms import is_secret
-from bs4_agent.credentials.redaction import marker
+from bs4_common.credentials.forms import is_secret
+from bs4_common.credentials.redaction import marker
 from bs4_console import files
 from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
 from bs4_console.configs.history import History

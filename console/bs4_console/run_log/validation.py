@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
 
-from bs4_agent.trainers.steps import EVAL
+from bs4_common.trainers.steps import EVAL
 
 
 @dataclass(kw_only=True)

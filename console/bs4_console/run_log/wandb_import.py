@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.ledger import RunView
+from bs4_common.ledger import RunView
 from bs4_console.errors import NotApplicableError
 from bs4_console.pods.paths import ask_paths
 from bs4_console.pods.session import PodSession

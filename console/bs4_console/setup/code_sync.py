@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from bs4_agent.streams.files import HEAD_BYTES, private_key, secret_name
+from bs4_common.credentials.file_names import HEAD_BYTES, private_key, secret_name
 from bs4_console.assets import find
 from bs4_console.errors import ConsoleError, UsageError
 from bs4_console.pods import shell

@@ -229,7 +229,7 @@ def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
     """
     slimmed = dict(members)
     for path, data in members.items():
-        if path.startswith("bs4_agent/") and path.endswith(".py"):
+        if path.startswith(("bs4_agent/", "bs4_common/")) and path.endswith(".py"):
             slimmed[path] = without_docstrings(data)
     return slimmed
 
@@ -311,10 +311,9 @@ def build_number(root: Path) -> int:
 
 
 def _sources(root: Path) -> list[Path]:
-    agent = root / "agents" / "bs4_agent"
     return sorted(
         path
-        for path in agent.rglob("*")
+        for path in (root / "agents").glob("bs4_*/**/*")
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from bs4_agent.lifecycle import ahead
+from bs4_common.wire import AHEAD_LIMIT
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoAgent, NoSpace
 from bs4_console.pods.port import Duplex
 from bs4_console.transport import looking
@@ -90,7 +90,7 @@ async def _begin(remote: Remote, first: bytes, name: str, mode: str, *arguments:
     """
     token = _token()
     early = first
-    if len(first) > ahead.LIMIT:
+    if len(first) > AHEAD_LIMIT:
         early = b""
     pipe = await remote.start(script(token, name, mode, *arguments, ahead=early))
     preamble = await _Preamble(

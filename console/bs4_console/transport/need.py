@@ -8,7 +8,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bs4_agent.lifecycle.ahead import VARIABLE
+from bs4_common.wire import AHEAD_VARIABLE
 from bs4_console.errors import DeployFailed, NoPython, NoSpace
 from bs4_console.transport.bundle import MACHINES, PYTHON_MIN, PYTHON_MIN_TEXT, Bundle
 
@@ -59,7 +59,7 @@ if [ -n "$g" ]; then umask 077;
 e=$( { LC_ALL=C mkdir -p "$B/agent" && [ -w "$B/agent" ]; } 2>&1)
 || echo "$t unwritable $e"; fi;
 echo "$t home $B"; echo "$t end"
-""".replace("AHEAD", VARIABLE)
+""".replace("AHEAD", AHEAD_VARIABLE)
     .replace("WANTED", str(_WANTED))
     .replace("MACHINES", "|".join(f"Linux-{machine}" for machine in MACHINES))
 )
@@ -104,12 +104,12 @@ def script(token: str, name: str, mode: str, *arguments: str, ahead: bytes = b""
     lines of output begin that are meant for the console, and `arguments` are passed on to the
     agent.
 
-    `ahead` are the first bytes for the agent, at most ahead.LIMIT of them. If the agent's version
+    `ahead` are the first bytes for the agent, at most AHEAD_LIMIT of them. If the agent's version
     can read such bytes, it gets them, and the printed line is `ready ahead` in place of `ready`.
     They are part of the script's text, because older versions of the agent accept no further
     argument.
     """
-    first = f"{VARIABLE}={base64.b64encode(ahead).decode()}; export {VARIABLE}; "
+    first = f"{AHEAD_VARIABLE}={base64.b64encode(ahead).decode()}; export {AHEAD_VARIABLE}; "
     return ["sh", "-c", first + ATTACH, "bs4", token, name, mode, *arguments]
 
 

@@ -15,12 +15,12 @@ import pytest
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.ids import ulid
-from bs4_agent.ledger import PlanView
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.setup.steps import STEPS
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.ids import ulid
+from bs4_common.ledger import PlanView
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.actions.stopping import HANGS, RELAUNCHES, RUN, StoppingAgent
 from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.merging.merge_pod import MergePod

@@ -12,23 +12,23 @@ from typing import Any
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
 from bs4_agent.launch import validation
-from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.withheld import Withheld
+from bs4_common.failures.compiled import Library
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.ledger import ActionView
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.withheld import Withheld
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.runs.practice import PracticeTrainer, until
 
@@ -66,7 +66,9 @@ class StoppingAgent:
         table = ProcessTable(scope)
         self.stream = SegmentStream(self.home.state / "journal", 1 << 22)
         self.secrets = HeldSecrets(self.home)
-        self.book = Book(Journal(self.stream, Withheld(self.home.withheld, self.secrets)))
+        self.book = Book(
+            Journal(self.stream, Withheld(self.home.withheld, self.secrets.redacted_values))
+        )
         trainer: Any = PracticeTrainer(program, signals=signals)
         self.runs = Runs(
             self.home,

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.errors import Busy, PlanChanged, Refused
-from bs4_agent.ids import ulid
-from bs4_agent.ledger import ActionView
 from bs4_agent.playbooks import verify
+from bs4_common.errors import Busy, PlanChanged, Refused
+from bs4_common.ids import ulid
+from bs4_common.ledger import ActionView
 from tests.agent.actions.cases import (
     Case,
     MergeCase,

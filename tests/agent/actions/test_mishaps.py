@@ -15,9 +15,9 @@ import pytest
 
 from bs4_agent.actions import executor as module
 from bs4_agent.actions.departure import Departure
-from bs4_agent.errors import AgentError, Busy, SpoolFull, StepFailed
-from bs4_agent.ids import ulid
-from bs4_agent.streams.segments import segments
+from bs4_common.errors import AgentError, Busy, SpoolFull, StepFailed
+from bs4_common.ids import ulid
+from bs4_common.streams.segments import segments
 from tests.agent.actions.toy import FILES, KIND, ToyAgent, life
 from tests.agent.runs.practice import until
 

@@ -10,9 +10,9 @@ import pytest
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.locks import _busy
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import Refused
-from bs4_agent.ledger import ActionView, PlanView
+from bs4_common.clock import boot_id
+from bs4_common.errors import Refused
+from bs4_common.ledger import ActionView, PlanView
 
 ACCEPTED = 1_700_000_000.0
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.actions import stops as module
-from bs4_agent.errors import Busy
-from bs4_agent.ids import ulid
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import Busy
+from bs4_common.ids import ulid
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
 

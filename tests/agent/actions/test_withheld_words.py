@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import LaunchFailed
-from bs4_agent.ids import ulid
-from bs4_agent.runs.files import read_json
-from bs4_agent.withheld import Withheld
+from bs4_common.errors import LaunchFailed
+from bs4_common.files import read_json
+from bs4_common.ids import ulid
+from bs4_common.withheld import Withheld
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
 
@@ -120,7 +120,7 @@ def test_a_secret_that_is_named_like_the_run_hides_no_record(agent: StoppingAgen
         "run": "math-7b-26",
         "body": {"words": ["--a.token", "math-7b-26"]},
     }
-    shown = Withheld(agent.home.withheld, agent.secrets).shown(named)
+    shown = Withheld(agent.home.withheld, agent.secrets.redacted_values).shown(named)
     assert (shown["run"], shown["event"]) == ("math-7b-26", "accepted")
     assert "math-7b-26" not in str(shown["body"])
     body = {**agent.launch_body(), "overrides": ["--b.token=attempt-started"]}

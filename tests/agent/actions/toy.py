@@ -19,15 +19,15 @@ from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.credentials.held import HeldSecrets
-from bs4_agent.errors import SpoolFull, UnknownRun
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
-from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.playbooks.pod_actions import Planned, steps_as_dicts, steps_from_dicts
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.withheld import Withheld
+from bs4_common.errors import SpoolFull, UnknownRun
+from bs4_common.failures.compiled import Library, digest
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.ledger import ActionView
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.withheld import Withheld
 from tests.agent.runs.practice import until
 
 #: The toy takes the place of merges, which hold a name of their own.
@@ -141,7 +141,9 @@ class ToyAgent:
             return written(line, sync=sync)
 
         patch.setattr(self.stream, "append_line", append_line)
-        self.journal = Journal(self.stream, Withheld(home.withheld, HeldSecrets(home)))
+        self.journal = Journal(
+            self.stream, Withheld(home.withheld, HeldSecrets(home).redacted_values)
+        )
         self.book = Book(self.journal)
         runs: Any = SimpleNamespace(home=home, agent_restart=None, get=self._unknown)
         pod: Any = SimpleNamespace(runs=runs, book=self.book)

@@ -18,11 +18,11 @@ import pytest
 from bs4_agent.channel.connection import WAITING_READS
 from bs4_agent.channel.endpoint import SocketInUse, connect
 from bs4_agent.channel.server import CONNECTIONS, LOOKING, Server
-from bs4_agent.errors import Busy, KeyReused
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.wire import HEADER_LIMIT, encode
+from bs4_common.errors import Busy, KeyReused
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.wire import HEADER_LIMIT, encode
 from tests.agent.streams.tiny import Client, until
 
 

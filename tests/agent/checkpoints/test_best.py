@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.best import best_first, values_of, worth
+from bs4_common.checkpoints.best import best_first, values_of, worth
 
 
 def write(directory: Path, *records: dict[str, Any]) -> Path:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.content import wanting
-from bs4_agent.checkpoints.inventory import inventory
+from bs4_common.checkpoints.content import wanting
+from bs4_common.checkpoints.inventory import inventory
 from tests.agent.checkpoints.trees import (
     NEW,
     OLD,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.forecast import Forecast, Limits, forecast
-from bs4_agent.checkpoints.sets import Part, StepSet
+from bs4_common.checkpoints.forecast import Forecast, Limits, forecast
+from bs4_common.checkpoints.sets import Part, StepSet
 
 T0 = 1_800_000_000.0
 GB = 10**9

@@ -11,8 +11,8 @@ import pytest
 
 from bs4_agent.checkpoints import holds
 from bs4_agent.checkpoints.holds import alone, hold, holder
-from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
+from bs4_common.errors import Busy
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints import inventory as module
-from bs4_agent.checkpoints.inventory import (
+from bs4_common.checkpoints import inventory as module
+from bs4_common.checkpoints.inventory import (
     inventory,
     newest_resumable,
     scan,
     size_of,
     step_directories,
 )
-from bs4_agent.trainers.base import Checkpoint
+from bs4_common.trainers.base import Checkpoint
 from tests.agent.checkpoints.trees import (
     NEW,
     OLD,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints import launch_record
-from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
-from bs4_agent.checkpoints.remote.manifest import File, Manifest
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints import launch_record
+from bs4_common.checkpoints.launch_record import ConfigFiles, config_files
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_common.checkpoints.remote.manifest import File, Manifest
+from bs4_common.trainers.base import LaunchSpec
 
 KEY = "hf_" + "a" * 34
 SHA1 = "0" * 40

@@ -14,8 +14,8 @@ import pytest
 
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.place import Placement
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
 from tests.support.remote_sets import put_step

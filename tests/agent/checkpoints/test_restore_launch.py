@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.launch.plan import make
-from bs4_agent.trainers import settings
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.trainers import settings
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees
 from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod
 from tests.support.remote_sets import put_step

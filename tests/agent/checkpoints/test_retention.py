@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from bs4_agent import ledger
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints import retention as guard_module
 from bs4_agent.checkpoints.holds import hold
-from bs4_agent.checkpoints.sets import step_sets
-from bs4_agent.errors import BadRequest, Refused, StepFailed
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
-from bs4_agent.runs.model import Attempt
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from bs4_common import ledger
+from bs4_common.checkpoints.sets import step_sets
+from bs4_common.errors import BadRequest, Refused, StepFailed
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.runs.model import Attempt
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import UNKNOWN_CONFIG
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.trees import (
     age,

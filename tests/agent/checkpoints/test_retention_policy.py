@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.orders import Order, order_fields
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
-from bs4_agent.checkpoints.sets import Part, StepSet
-from bs4_agent.errors import BadRequest
+from bs4_common.checkpoints.orders import Order, order_fields
+from bs4_common.checkpoints.sets import Part, StepSet
+from bs4_common.errors import BadRequest
 
 ALONE = OwnCleaning(None)
 

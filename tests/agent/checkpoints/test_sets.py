@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bs4_agent.checkpoints.sets import complete_sets, step_sets, verify
+from bs4_common.checkpoints.sets import complete_sets, step_sets, verify
 from tests.agent.checkpoints.trees import (
     NEW,
     OLD,

@@ -8,8 +8,8 @@ import dataclasses
 from pathlib import Path
 
 from bs4_agent.checkpoints.sync_set import wandb_ids
-from bs4_agent.checkpoints.tracking import given, with_tracking
-from bs4_agent.trainers import registry
+from bs4_common.checkpoints.tracking import given, with_tracking
+from bs4_common.trainers import registry
 from tests.agent.checkpoints import trees
 
 IDS = {"trainer": "aaaa1111", "orchestrator": "bbbb2222"}

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.inventory import pointed, step_directories
-from bs4_agent.checkpoints.report import report
-from bs4_agent.checkpoints.sets import complete_sets, step_sets, verify
-from bs4_agent.detect.detectors.disks import keep_last_not_deleting
-from bs4_agent.detect.offline import guess_trainer, spec_of
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.inventory import pointed, step_directories
+from bs4_common.checkpoints.report import report
+from bs4_common.checkpoints.sets import complete_sets, step_sets, verify
+from bs4_common.failures.detectors.disks import keep_last_not_deleting
+from bs4_common.failures.offline import guess_trainer, spec_of
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints.trees import put, weights
 from tests.agent.facts import facts, healthy
 

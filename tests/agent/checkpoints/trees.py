@@ -8,8 +8,8 @@ import os
 import time
 from pathlib import Path
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 OLD, NEW = registry.get("prime-rl-2026-01"), registry.get("prime-rl")
 

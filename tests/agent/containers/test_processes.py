@@ -15,11 +15,11 @@ import pytest
 
 from bs4_agent.containers import processes
 from bs4_agent.containers.processes import View
-from bs4_agent.detect import environment_probes
-from bs4_agent.identity import Identity, own_pidns
-from bs4_agent.runs.model import Member
+from bs4_agent.observe import surroundings
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.identity import Identity, own_pidns
+from bs4_common.runs.model import Member
 from tests.agent.runs.practice import until
 from tests.support.container import Container
 from tests.support.pod import NotHere
@@ -259,6 +259,6 @@ def test_what_lies_around_a_process_in_a_container_is_looked_for_here(inside: In
         proof="observed",
         attempt=1,
     )
-    (process,) = environment_probes.processes([member])
+    (process,) = surroundings.processes([member])
     assert process.cwd == inside.project
-    assert [found.path for found in environment_probes.dataset_caches([member]) or ()] == [cache]
+    assert [found.path for found in surroundings.dataset_caches([member]) or ()] == [cache]

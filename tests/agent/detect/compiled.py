@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bs4_agent.detect.engine import Engine
-from bs4_agent.playbooks.compiled import Library, Playbook
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.failures.engine import Engine
 from bs4_console.failures.playbooks import _compile
 
 BASE = {

@@ -8,10 +8,10 @@ import dataclasses
 
 import pytest
 
-from bs4_agent.detect.causes import Cause, causes
-from bs4_agent.detect.facts import Facts, Finding
-from bs4_agent.identity import Identity
-from bs4_agent.runs.model import Exit
+from bs4_common.failures.causes import Cause, causes
+from bs4_common.failures.facts import Facts, Finding
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Exit
 from tests.agent.detect.compiled import library, playbook
 from tests.agent.facts import facts, healthy
 

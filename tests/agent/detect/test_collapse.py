@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import LogEvent, RunFacts, Side
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.trainers.lines import parse
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import LogEvent, RunFacts, Side
+from bs4_common.trainers.lines import parse
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import NOW, event, facts, healthy, member
 from tests.playbooks.facts.made import saved

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.engine import Engine
-from bs4_agent.playbooks.compiled import Library
+from bs4_common.failures import offline
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
 from bs4_console.failures.playbooks import compile_all
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import collect
-from bs4_agent.detect.collect import Collector
+from bs4_agent.observe import collect
+from bs4_agent.observe.collect import Collector
 from bs4_agent.runs.membership import Membership
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.scope import Scope
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 
 class Runs:
@@ -153,7 +153,7 @@ def test_readings_that_are_too_old_are_unknown(runs: Runs, monkeypatch: pytest.M
 
 def test_when_the_kernel_killed_in_our_group(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([4, 4, 5, 5, None])
-    monkeypatch.setattr("bs4_agent.detect.environment_probes.oom_kills", lambda: next(counts))
+    monkeypatch.setattr("bs4_agent.observe.surroundings.oom_kills", lambda: next(counts))
     collector = Collector(runs)
     assert collector.oom_kills() == (0, None)
     kills, at = collector.oom_kills()

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.facts import GpuFacts, Holder, ServerProbe, Side, StepFiles
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.facts import GpuFacts, Holder, ServerProbe, Side, StepFiles
 from tests.agent.facts import NOW, WALL, checkpoint, event, facts, healthy, identity, member
 from tests.playbooks.library import library
 

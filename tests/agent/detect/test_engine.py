@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from bs4_agent.detect import engine as detectors
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Finding, Side, StepFiles
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.trainers.base import LogLine
+from bs4_common.failures import engine as detectors
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import Finding, Side, StepFiles
+from bs4_common.trainers.base import LogLine
 from tests.agent.facts import NOW, WALL, facts, healthy
 
 

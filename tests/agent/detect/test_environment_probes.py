@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import environment_probes
-from bs4_agent.identity import Identity
-from bs4_agent.runs.model import Member
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.observe import surroundings
+from bs4_common.failures import environment_probes
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 #: The value of a variable: nothing that is kept may hold it.
 VALUE = "run-id-that-is-nobodys-business"
@@ -92,7 +93,7 @@ def worker(tmp_path: Path) -> Iterator[Member]:
 
 
 def test_limits_names_and_directory_of_a_process(worker: Member, tmp_path: Path) -> None:
-    (facts,) = environment_probes.processes([worker])
+    (facts,) = surroundings.processes([worker])
     assert (facts.nofile, facts.cwd) == (300, tmp_path)
     assert facts.open_files is not None
     assert 3 <= facts.open_files < 50
@@ -107,17 +108,17 @@ def test_a_process_that_is_gone_tells_nothing(worker: Member) -> None:
         worker,
         identity=dataclasses.replace(worker.identity, start_ticks=worker.identity.start_ticks + 1),
     )
-    (facts,) = environment_probes.processes([other])
+    (facts,) = surroundings.processes([other])
     assert (facts.nofile, facts.names, facts.cwd) == (None, None, None)
 
 
 def test_half_written_dataset_caches(worker: Member, tmp_path: Path) -> None:
-    assert environment_probes.dataset_caches([worker]) is None
+    assert surroundings.dataset_caches([worker]) is None
     base = tmp_path / "hf" / "datasets" / "owner___words" / "default" / "0.0.0"
     (base / "abc.incomplete").mkdir(parents=True)
     (base / "def").mkdir()
     (base / "def" / "dataset_info.json").write_text("{}")
-    found = environment_probes.dataset_caches([worker])
+    found = surroundings.dataset_caches([worker])
     assert found is not None
     assert {(cache.path.name, cache.ready) for cache in found} == {
         ("abc.incomplete", False),
@@ -172,11 +173,11 @@ def test_the_names_of_an_attempt_are_written_once_and_found_by_the_next(tmp_path
     first, second = tmp_path / "1", tmp_path / "2"
     first.mkdir()
     second.mkdir()
-    assert environment_probes.lineage(first, {"orchestrator.lora_name": "a"}) == (
+    assert surroundings.lineage(first, {"orchestrator.lora_name": "a"}) == (
         {"lora_name": "a"},
         None,
     )
-    assert environment_probes.lineage(second, {"orchestrator.lora_name": "b"}) == (
+    assert surroundings.lineage(second, {"orchestrator.lora_name": "b"}) == (
         {"lora_name": "b"},
         {"lora_name": "a"},
     )
@@ -214,4 +215,4 @@ def test_how_often_the_kernel_killed_in_our_group(
     (tmp_path / "proc" / "self" / "cgroup").write_text("1:name=systemd:/x\n0::/kubepods/pod1\n")
     (tmp_path / "cgroup" / path).parent.mkdir(parents=True)
     (tmp_path / "cgroup" / path).write_text(text)
-    assert environment_probes.oom_kills(tmp_path / "proc", tmp_path / "cgroup") == count
+    assert surroundings.oom_kills(tmp_path / "proc", tmp_path / "cgroup") == count

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.engine import Engine, Transition
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts, ServerProbe, Side
-from bs4_agent.runs.model import Member
+from bs4_common.credentials.forms import shown_command
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.engine import Engine, Transition
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, RunFacts, ServerProbe, Side
+from bs4_common.runs.model import Member
 from tests.agent.facts import NOW, event, facts, healthy, identity, member
 from tests.playbooks.library import library
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.credentials.exposed import exposures
-from bs4_agent.credentials.forms import form_of, secret_held
-from bs4_agent.credentials.loopback import is_loopback
-from bs4_agent.identity import Identity
 from bs4_agent.runs.membership import AttemptMembers
 from bs4_agent.telemetry.processes import Proc, Snapshot
+from bs4_common.credentials.exposed import exposures
+from bs4_common.credentials.forms import form_of, secret_held
+from bs4_common.credentials.loopback import is_loopback
+from bs4_common.identity import Identity
 from tests.agent.facts import identity
 
 KEY = "kS0dJtX5b3oYw_5cVnq-Yg"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.facts import Finding, LogEvent
-from bs4_agent.runs.history import KEPT, History
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.facts import Finding, LogEvent
+from bs4_common.runs.history import KEPT, History
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Event
 from bs4_console.errors import UsageError
 from bs4_console.failures import health
 from tests.agent.facts import NOW, facts, healthy

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import matcher
-from bs4_agent.detect.engine import Engine, Transition
-from bs4_agent.detect.environment import Disk
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.runs.runlog import RunLog
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Checkpoint, LogLine
-from bs4_agent.trainers.lines import parse
-from bs4_agent.trainers.steps import StepReader
+from bs4_common.failures import matcher
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine, Transition
+from bs4_common.failures.environment import Disk
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
+from bs4_common.runs.runlog import RunLog
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, LogLine
+from bs4_common.trainers.lines import parse
+from bs4_common.trainers.steps import StepReader
 from tests.agent.facts import checkpoint, healthy, identity, member
 from tests.playbooks.library import cases_in, library, playbook_files
 from tests.support.healthy_day import Attempt, HealthyDay, Said

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bs4_agent.detect.literals import Literals, beginnings
+from bs4_common.failures.literals import Literals, beginnings
 
 ALPHABET = "aeE RxX(]^-.|"
 LITERALS = st.lists(st.text(ALPHABET, min_size=4, max_size=14), min_size=1, max_size=12)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.detectors.performance import rollout_share, tp_slow
 from bs4_agent.telemetry.load import WINDOW_S, GpuLoad
+from bs4_common.failures.detectors.performance import rollout_share, tp_slow
 from tests.agent.facts import facts, healthy
 from tests.playbooks.facts.performance import lines, waiting
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.facts import LogEvent, RunFacts, Side
-from bs4_agent.detect.phases import Activity, activities
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.facts import LogEvent, RunFacts, Side
+from bs4_common.failures.phases import Activity, activities
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, WALL, checkpoint, healthy
 
 

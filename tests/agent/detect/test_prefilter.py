@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.detect.prefilter import Prefilter
-from bs4_agent.detect.shapes import Shapes
-from bs4_agent.detect.signatures import Expression
-from bs4_agent.trainers import registry
+from bs4_common.failures.prefilter import Prefilter
+from bs4_common.failures.shapes import Shapes
+from bs4_common.failures.signatures import Expression
+from bs4_common.trainers import registry
 from bs4_console.failures.patterns import literals, relaxed
 from bs4_console.failures.playbooks import lint
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from bs4_agent.detect import quoted_output
-from bs4_agent.detect.facts import Facts
-from bs4_agent.trainers import registry
+from bs4_common.failures import quoted_output
+from bs4_common.failures.facts import Facts
+from bs4_common.trainers import registry
 from tests.agent.detect.compiled import engine, playbook
 from tests.agent.detect.test_signatures import found
 
@@ -219,7 +219,7 @@ def test_no_record_goes_on_for_ever():
 
 @pytest.mark.parametrize("lines", [1, 20])
 def test_across_blocks(monkeypatch, lines):
-    monkeypatch.setattr("bs4_agent.detect.reading._BLOCK", 200)
+    monkeypatch.setattr("bs4_common.failures.reading._BLOCK", 200)
     assert not fires(COMPLETION + "and so on\n" * lines + TRACEBACK + "and so on\n" * lines + STEP)
     assert fires(COMPLETION + "and so on\n" * lines + TRACEBACK + "and so on\n" * lines)
 

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.detect import offline, reading
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.matcher import Rules
-from bs4_agent.detect.tracks import MANY
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.trainers import registry
+from bs4_common.failures import offline, reading
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.matcher import Rules
+from bs4_common.failures.tracks import MANY
+from bs4_common.trainers import registry
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.detect.compiled import engine, library, playbook
 from tests.playbooks.library import cases_in, playbook_files
@@ -159,11 +159,11 @@ def test_the_shortcut_finds_the_same(lines, ends, block, many, source):
     """`many` small: signatures are done, or end again and again, within these few lines."""
     data = ("\n".join(timed(lines)) + ("\n" if ends else "")).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bs4_agent.detect.reading._BLOCK", block)
-        patch.setattr("bs4_agent.detect.reading._IDLE", many)
-        patch.setattr("bs4_agent.detect.reading._TRIES", 2)
-        patch.setattr("bs4_agent.detect.tracks.MANY", many)
-        patch.setattr("bs4_agent.detect.matcher._FLAPS", min(many, 3))
+        patch.setattr("bs4_common.failures.reading._BLOCK", block)
+        patch.setattr("bs4_common.failures.reading._IDLE", many)
+        patch.setattr("bs4_common.failures.reading._TRIES", 2)
+        patch.setattr("bs4_common.failures.tracks.MANY", many)
+        patch.setattr("bs4_common.failures.matcher._FLAPS", min(many, 3))
         quick, facts = _read(fresh(), data, source)
         thorough, same = _read(fresh(), data, source, thorough=True)
     assert quick == thorough
@@ -287,9 +287,9 @@ def test_the_shortcut_finds_the_same_where_everything_fails(shipped, source, err
         "ascii" if errors == "ignore" else "utf-8", errors or "strict"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bs4_agent.detect.reading._BLOCK", 20_000)
-        patch.setattr("bs4_agent.detect.reading._IDLE", 100)
-        patch.setattr("bs4_agent.detect.tracks.MANY", 3)
+        patch.setattr("bs4_common.failures.reading._BLOCK", 20_000)
+        patch.setattr("bs4_common.failures.reading._IDLE", 100)
+        patch.setattr("bs4_common.failures.tracks.MANY", 3)
         quick, facts = _read(shipped(), data, source)
         thorough, same = _read(shipped(), data, source, thorough=True)
     assert len(quick) > 10
@@ -301,7 +301,7 @@ def test_what_ends_again_and_again_is_passed_over_and_found_at_the_end(monkeypat
     """Errors between steps: of a block only what stands behind its last step is looked at, and
     counted.
     """
-    monkeypatch.setattr("bs4_agent.detect.reading._BLOCK", 100_000)
+    monkeypatch.setattr("bs4_common.failures.reading._BLOCK", 100_000)
     looked = []
     whole = reading.Reader._line
     monkeypatch.setattr(reading.Reader, "_line", lambda *args: looked.append(args) or whole(*args))

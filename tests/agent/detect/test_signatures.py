@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import offline
-from bs4_agent.detect.facts import Finding
-from bs4_agent.detect.tracks import MANY
+from bs4_common.failures import offline
+from bs4_common.failures.facts import Finding
+from bs4_common.failures.tracks import MANY
 from tests.agent.detect.compiled import engine, playbook
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.detectors.stall import LOW_S, run_stalled
-from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import (
+from bs4_common.failures.detectors.stall import LOW_S, run_stalled
+from bs4_common.failures.engine import Engine
+from bs4_common.failures.facts import (
     Facts,
     Finding,
     GpuFacts,
@@ -20,7 +20,7 @@ from bs4_agent.detect.facts import (
     Side,
     StepFiles,
 )
-from bs4_agent.trainers.base import Event
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, WALL, facts, healthy, identity
 from tests.playbooks.library import library
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect import offline
+from bs4_common.failures import offline
 from tests.agent.detect.compiled import engine, playbook
 
 SERVER_GONE = "12:00:0{}   ERROR something broke\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import wandb_files
-from bs4_agent.detect.environment import Tracked
+from bs4_common.failures import wandb_files
+from bs4_common.failures.environment import Tracked
 
 STAMP = "20261120_101500"
 

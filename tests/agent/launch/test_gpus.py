@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.detect.facts import GpuFacts, Holder
 from bs4_agent.paths import Home
 from bs4_agent.pod import Pod
-from bs4_agent.runs.model import Attempt, End, Run
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.failures.facts import GpuFacts, Holder
+from bs4_common.runs.model import Attempt, End, Run
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.facts import identity
 
 OLD = "prime-rl-2026-01"

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest, Refused, RunExists
 from bs4_agent.launch import plan as launch_plan
-from bs4_agent.ledger import Ledger
 from bs4_agent.paths import Home
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import BadRequest, Refused, RunExists
+from bs4_common.ledger import Ledger
+from bs4_common.runs.model import Attempt
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import BadRequest, LaunchFailed, RunExists
-from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.launch.start import launch
 from bs4_agent.runs.records import attempt_numbers
-from bs4_agent.trainers.settings import BadConfig
+from bs4_common.errors import BadRequest, LaunchFailed, RunExists
+from bs4_common.identity import Identity, stat_fields
+from bs4_common.trainers.settings import BadConfig
 from tests.agent.runs.practice import AGENTS, Pod, ended, identity, kill, read, tree, until
 
 

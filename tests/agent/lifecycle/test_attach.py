@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import AgentError, Busy
-from bs4_agent.identity import Identity
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import pump
 from bs4_agent.lifecycle.handover import Build, replaces
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.errors import AgentError, Busy
+from bs4_common.identity import Identity
+from bs4_common.wire import Decoder, Frame, encode
 from tests.agent.streams.tiny import TinyHome, until
 from tests.support.processes import marked
 

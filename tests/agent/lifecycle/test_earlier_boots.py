@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints import intent, sets
-from bs4_agent.identity import Identity
-from bs4_agent.ledger import Ledger
+from bs4_agent.checkpoints import intent
 from bs4_agent.lifecycle import earlier_boots
 from bs4_agent.paths import Home
-from bs4_agent.runs.model import Attempt, End
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.checkpoints import sets
+from bs4_common.identity import Identity
+from bs4_common.ledger import Ledger
+from bs4_common.runs.model import Attempt, End
 from tests.agent.checkpoints import trees
 from tests.agent.runs.practice import ListJournal
 

@@ -14,12 +14,12 @@ import pytest
 from bs4_agent.actions import departure as module
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.errors import Busy
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.errors import Busy
+from bs4_common.failures.compiled import Library
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 
 LONG = 20.0
 

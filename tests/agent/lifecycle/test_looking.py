@@ -21,7 +21,7 @@ from bs4_agent.channel.server import CONNECTIONS
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import live
 from bs4_agent.lifecycle.handover import Build
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.wire import Decoder, Frame, encode
 from bs4_console.transport.need import script
 from bs4_console.transport.remote import command
 from tests.agent.streams.tiny import Client, TinyHome, until

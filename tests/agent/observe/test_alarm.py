@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity
 from bs4_agent.observe.alarm import Alarm
+from bs4_common.identity import Identity
 
 LONG = 20.0
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.engine import Engine
 from bs4_agent.observe import kernel_feed
 from bs4_agent.observe.kernel_feed import FIRST_PIDNS, KernelFeed
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.telemetry.kernel import KernelLog
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import facts, healthy, member, spec
 

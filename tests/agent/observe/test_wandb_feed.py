@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.engine import Engine
-from bs4_agent.journal import Journal
 from bs4_agent.observe.wandb_feed import EVERY_S, WandbFeed
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import facts, healthy
 

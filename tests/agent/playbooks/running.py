@@ -6,10 +6,10 @@ from typing import Any
 
 from bs4_agent.actions.safe_points import SafePoints, Turn
 from bs4_agent.actions.steps import Recorder, StepRunner
-from bs4_agent.ledger import Ledger
 from bs4_agent.playbooks.action import Recovery
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.plan import Plan
+from bs4_common.failures.compiled import Library
+from bs4_common.ledger import Ledger
 
 
 def runner(pod_actions: Any, record: Recorder, key: str, plan: Plan) -> StepRunner[Plan]:

@@ -15,13 +15,13 @@ import pytest
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
-from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import checkpoint
 from tests.agent.playbooks.test_steps import KEY, PodActions

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.facts import GpuFacts, Side
-from bs4_agent.errors import NotApplicable
-from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
-from bs4_agent.playbooks.compiled import Library
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.trainers.base import Checkpoint
+from bs4_common.errors import NotApplicable
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.facts import GpuFacts, Side
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import healthy, layout, trained
 from tests.agent.playbooks.running import runner

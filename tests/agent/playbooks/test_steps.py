@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.book import Book
-from bs4_agent.detect.facts import GpuFacts, Holder, RunFacts, Side
-from bs4_agent.errors import NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
-from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
-from bs4_agent.runs.model import Member
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.trainers.base import Checkpoint
+from bs4_common.errors import NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.failures.compiled import Library, Playbook
+from bs4_common.failures.facts import GpuFacts, Holder, RunFacts, Side
+from bs4_common.journal import Journal
+from bs4_common.runs.model import Member
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all, lint
 from tests.agent.facts import healthy, identity, layout, member, spec, trained
 from tests.agent.playbooks.running import runner
@@ -381,7 +381,7 @@ def test_a_free_port_or_the_runs_own_server_needs_no_step(pod_actions: PodAction
 
 
 def test_a_holder_that_is_no_leftover_any_more_ends_the_plan(pod_actions: PodActions) -> None:
-    import bs4_agent.identity as identities
+    import bs4_common.identity as identities
 
     own = identities.Identity.of(os.getpid())
     pod_actions.holders = [ports.PortHolder(8000, own, ("x",), None, "old", same_user=True)]

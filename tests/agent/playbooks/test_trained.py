@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.facts import RunFacts, Side
 from bs4_agent.playbooks.verify import VERIFIERS, trained_steps
+from bs4_common.failures.facts import RunFacts, Side
 from tests.agent.facts import healthy, layout, trained
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.detectors import DETECTORS
-from bs4_agent.detect.facts import GpuFacts
 from bs4_agent.launch import gpus
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.preflight import planned, pod_probe
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.detectors import DETECTORS
+from bs4_common.failures.facts import GpuFacts
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_console.failures import playbooks
 from tests.agent.facts import facts, healthy
 

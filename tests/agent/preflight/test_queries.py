@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.errors import BadRequest, NotApplicable
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import queries
 from bs4_agent.preflight.queries import PodProbe, Preflights
-from bs4_agent.trainers.settings import BadConfig
+from bs4_common.errors import BadRequest, NotApplicable
+from bs4_common.failures.compiled import Library
+from bs4_common.trainers.settings import BadConfig
 
 
 class Staged(Preflights):

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.preflight import schema
 from bs4_agent.probes import classes
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import BadRequest
+from bs4_common.trainers.base import LaunchSpec
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import source, stack
 from bs4_agent.preflight.queries import Preflights
+from bs4_common.errors import BadRequest
+from bs4_common.failures.compiled import Library
 
 RUN, STOP = "src/acme/run.py", "packages/acme-more/src/acme/more/stop.py"
 

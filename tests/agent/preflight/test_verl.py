@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.preflight import stack
-from bs4_agent.trainers import verl_needs
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers import verl_needs
+from bs4_common.trainers.base import LaunchSpec
 
 
 def start(cwd: Path, **more: object) -> LaunchSpec:

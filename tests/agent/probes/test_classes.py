@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes import classes
+from bs4_common.errors import StepFailed
 from bs4_practice.miniature.install import install_training
 
 GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current"}

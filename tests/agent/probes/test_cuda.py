@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes import cuda
+from bs4_common.errors import StepFailed
 
 TORCH = """
 __version__ = "2.9.0+cu128"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes import imports
+from bs4_common.errors import StepFailed
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes import service_script, services
+from bs4_common.errors import StepFailed
 from tests.support.services import KEY, KEY_ID, STORE_KEY, TOKEN, Services, serving
 
 _NAMES = (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.probes import stack
+from bs4_common.errors import StepFailed
 from tests.support.interpreters import find
 from tests.support.pod import NotHere
 

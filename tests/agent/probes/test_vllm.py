@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-from bs4_agent.errors import Refused
 from bs4_agent.probes.vllm import (
     ProbeFailed,
     health,
@@ -24,6 +23,7 @@ from bs4_agent.probes.vllm import (
     own_address,
     parse_metrics,
 )
+from bs4_common.errors import Refused
 
 CORPUS = Path(__file__).resolve().parents[3] / "../shared/corpus/vllm/metrics.txt"
 

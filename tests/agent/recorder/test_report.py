@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import BadCursor
 from bs4_agent.recorder.recorder import show_reports
 from bs4_agent.recorder.report import LINES, kernel_lines, without_secrets
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.whole import WholeFile
+from bs4_common.errors import BadCursor
+from bs4_common.streams.whole import WholeFile
 
 
 def test_values_of_what_sounds_like_a_secret_stay_out_and_all_else_stays() -> None:

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bs4_agent.identity import Identity
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import (
+from bs4_common.identity import Identity
+from bs4_common.trainers.base import (
     Checkpoint,
     Event,
     LaunchSpec,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import NotApplicable, RunExists
-from bs4_agent.identity import Identity
 from bs4_agent.launch.start import launch
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import NotApplicable, RunExists
+from bs4_common.identity import Identity
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import Pod, components, ended, kill, tree, until
 
 

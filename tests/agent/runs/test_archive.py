@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import archive
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.registry import Runs
+from bs4_common.errors import StepFailed
 from tests.agent.runs.practice import Pod, ended
 
 LOGS = ("logs/trainer.stdout", "logs/orchestrator.stdout", "logs/trainer/rank_0.log")

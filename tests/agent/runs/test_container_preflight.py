@@ -15,13 +15,13 @@ from typing import Any, cast
 import pytest
 
 from bs4_agent.containers.inside import Box
-from bs4_agent.errors import LaunchFailed, StepFailed
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, planned, pod_probe, stack
 from bs4_agent.preflight.queries import Preflights
 from bs4_agent.probes import cuda, imports
-from bs4_agent.trainers import verl_needs
+from bs4_common.errors import LaunchFailed, StepFailed
+from bs4_common.failures.compiled import Library
+from bs4_common.trainers import verl_needs
 from tests.agent.runs.practice import until
 from tests.agent.runs.test_verl_container import INSIDE, Boxed
 from tests.support.container import Docker

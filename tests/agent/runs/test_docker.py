@@ -13,14 +13,14 @@ import pytest
 
 from bs4_agent.containers import log, processes
 from bs4_agent.containers.inside import Box
-from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.launch.start import launch
 from bs4_agent.preflight import host, stack
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
 from bs4_agent.runs.stop import StopRun
-from bs4_agent.telemetry.host import disk_usage
+from bs4_common.errors import LaunchFailed, StepFailed
+from bs4_common.files import disk_usage
 from tests.agent.runs.practice import components, ended, kill, read, until
 from tests.agent.runs.test_verl import Place
 from tests.agent.runs.test_verl_container import INSIDE, WORDS

@@ -13,15 +13,15 @@ from typing import IO, Any
 
 import pytest
 
-from bs4_agent.errors import SpoolFull
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import followed_run
 from bs4_agent.runs.followed_run import FollowedRun
 from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.trainers.base import LogLine
+from bs4_common.errors import SpoolFull
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LogLine
 from tests.agent.runs.practice import AGENTS, Pod, ended, identity, kill, lines, until
 
 #: Makes both logs, then writes what it finds in the file `say` to them, line by line, and ends when

@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from bs4_agent.detect.facts import LogEvent
-from bs4_agent.runs.history import KEPT, History
-from bs4_agent.runs.runlog import RunLog
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.facts import LogEvent
+from bs4_common.runs.history import KEPT, History
+from bs4_common.runs.runlog import RunLog
+from bs4_common.trainers.base import Event
 
 
 def beat(m: float, have: int) -> LogEvent:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.launch.start import launch
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import Proc, ProcessTable, Snapshot
+from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import Pod, components, identity, kill, read, until
 
 DAEMON = (

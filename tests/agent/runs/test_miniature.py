@@ -18,7 +18,7 @@ from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal, components, until
 
 workspace = pytest.importorskip("bs4_practice.workspace")

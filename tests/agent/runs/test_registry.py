@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from bs4_agent.errors import SpoolFull, UnknownRun
 from bs4_agent.launch.start import launch
+from bs4_common.errors import SpoolFull, UnknownRun
 from tests.agent.runs.practice import Pod, components, ended, kill, tree, until
 
 

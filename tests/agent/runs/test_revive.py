@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.identity import Identity, stat_fields
+from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import identity, kill, lines, prepare, read, shell, start_shim, until
 
 pytestmark = pytest.mark.usefixtures("no_process_left")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.identity import Identity
 from bs4_agent.runs import adopt
 from bs4_agent.runs.adopt import Candidate
-from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.places import same_run
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt, Run
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.facts import identity
 
 VERL = ["python3", "-u", "-m", "verl.trainer.main_ppo"]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import StepFailed
-from bs4_agent.identity import Identity, stat_fields
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import ending
-from bs4_agent.runs.model import Member
 from bs4_agent.runs.stop import StopRun
+from bs4_common.errors import StepFailed
+from bs4_common.identity import Identity, stat_fields
+from bs4_common.runs.model import Member
 from tests.agent.runs.practice import AGENTS, Pod, components, identity, kill, read, tree, until
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.launch.start import launch
 from bs4_agent.runs import trash as module
-from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
 from bs4_agent.tree.changes import rename
+from bs4_common.errors import Refused, StepFailed
+from bs4_common.runs.model import Attempt
 from tests.agent.runs.practice import Pod
 
 KEY = "0" * 26

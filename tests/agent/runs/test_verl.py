@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.inventory import newest_resumable
-from bs4_agent.detect import environment_probes
-from bs4_agent.errors import RunExists
 from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
 from bs4_agent.runs.adopt import adopt, candidates
@@ -28,10 +25,13 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers import verl_processes
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.inventory import newest_resumable
+from bs4_common.errors import RunExists
+from bs4_common.failures import environment_probes
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers import verl_processes
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal, components, ended, kill, until
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]

@@ -19,13 +19,13 @@ from bs4_agent.containers import log as container_logs
 from bs4_agent.containers import processes
 from bs4_agent.containers.inside import MARK
 from bs4_agent.containers.log import ContainerLog
-from bs4_agent.errors import LaunchFailed, NotApplicable
-from bs4_agent.identity import Identity
 from bs4_agent.launch.start import launch
 from bs4_agent.runs.adopt import Candidate, adopt, candidates
 from bs4_agent.runs.stop import StopRun
-from bs4_agent.streams.cursor import START
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import LaunchFailed, NotApplicable
+from bs4_common.identity import Identity
+from bs4_common.streams.cursor import START
+from bs4_common.trainers.base import LaunchSpec
 from tests.agent.runs.practice import components, ended, kill, read, until
 from tests.agent.runs.test_verl import Place
 from tests.support.container import Container, Docker

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import BadConfig
+from bs4_common.errors import BadRequest, Refused
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import BadConfig
 from tests.agent.checkpoints import test_verl as files
 from tests.agent.runs.practice import ListJournal
 

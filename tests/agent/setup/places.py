@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.paths import Home
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe
+from bs4_common.errors import StepFailed
 
 KEY = "01J00000000000000000000000"
 RECIPE: dict[str, Any] = {

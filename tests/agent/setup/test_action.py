@@ -17,19 +17,19 @@ import pytest
 from bs4_agent.actions import executor
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.errors import BadRequest, PlanExpired, Refused, StepFailed
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
 from bs4_agent.launch.environment import inherited
-from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.errors import BadRequest, PlanExpired, Refused, StepFailed
+from bs4_common.failures.compiled import Library
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.ledger import ActionView
+from bs4_common.streams.segments import SegmentStream
 from tests.agent.setup.places import RECIPE
 
 SECRET = json.dumps({"b2": {"key_id": "canary-id", "key": "canary-key"}}).encode()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.paths import Home
 from bs4_agent.setup import credentials
 from bs4_agent.setup.credentials import Incoming
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps.credential import Credential
+from bs4_common.errors import BadRequest
 from tests.agent.setup.places import KEY, RECIPE, carry_out, context, place
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import BadRequest
 from bs4_agent.setup.recipe import environment, read
+from bs4_common.errors import BadRequest
 from tests.agent.setup.places import RECIPE
 
 

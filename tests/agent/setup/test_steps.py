@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
 from bs4_agent.setup.place import SetupContext
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps.checkout import Checkout
@@ -26,6 +25,7 @@ from bs4_agent.setup.steps.environment import Environments
 from bs4_agent.setup.steps.launches import Limits, Profile, Variables
 from bs4_agent.setup.steps.programs import Tools, Uv
 from bs4_agent.setup.steps.sync import Sync
+from bs4_common.errors import NotApplicable, PlanChanged, StepFailed
 from tests.agent.setup.places import RECIPE, carry_out, context, place
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.streams import blocks
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.streams.query import Queries
+from bs4_common.streams import blocks
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.query import Queries
 
 ESCAPE = re.compile(rb"\x1b\[[0-9;]*m")
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_agent.errors import BadCursor
-from bs4_agent.streams.cursor import Chunk, Cursor
+from bs4_common.errors import BadCursor
+from bs4_common.streams.cursor import Chunk, Cursor
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import AgentError, BadRequest, Refused, UnknownStream
 from bs4_agent.paths import Home
 from bs4_agent.streams import files, registry
 from bs4_agent.streams.registry import Streams
+from bs4_common.errors import AgentError, BadRequest, Refused, UnknownStream
 
 
 @pytest.fixture

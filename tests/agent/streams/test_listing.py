@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import AgentError, BadRequest, Refused
 from bs4_agent.paths import Home
 from bs4_agent.streams import listing
 from bs4_agent.streams.listing import Listing
+from bs4_common.errors import AgentError, BadRequest, Refused
 
 Ask = Callable[[str], dict[str, Any]]
 

@@ -11,9 +11,9 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.streams import chain
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.logs import LogStream
+from bs4_common.streams import chain
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.logs import LogStream
 from tests.agent.streams.tiny import kill
 
 operations = st.lists(
@@ -132,6 +132,6 @@ def test_every_line_once_and_in_order(steps: list[tuple[str, int]]) -> None:
 
 def quick_write(path: Path, value: dict) -> None:
     """As the real one without fsync, which is what takes the time in 80 examples."""
-    from bs4_agent.runs.files import write_json
+    from bs4_common.files import write_json
 
     write_json(path, value, durable=False)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadCursor
-from bs4_agent.streams import chain
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.streams.logs import PARTIAL_BYTES, LogStream
+from bs4_common.errors import BadCursor
+from bs4_common.streams import chain
+from bs4_common.streams.cursor import Chunk
+from bs4_common.streams.logs import PARTIAL_BYTES, LogStream
 from tests.agent.streams.tiny import kill, until
 
 

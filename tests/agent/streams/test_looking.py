@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.errors import BadRequest
-from bs4_agent.streams import blocks, clockseek
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.streams.query import Queries
+from bs4_common.errors import BadRequest
+from bs4_common.streams import blocks, clockseek
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.query import Queries
 
 LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40}
 
@@ -77,7 +77,7 @@ def written(seed: int, count: int, clock: int) -> bytes:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
-    monkeypatch.setattr("bs4_agent.streams.chain.QUIET_S", 0.0)
+    monkeypatch.setattr("bs4_common.streams.chain.QUIET_S", 0.0)
     # Small blocks and strides, so that their edges fall everywhere.
     monkeypatch.setattr(blocks, "BLOCK", 700)
     monkeypatch.setattr(clockseek, "STRIDE", 900)

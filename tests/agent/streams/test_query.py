@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import BadCursor, BadRequest
-from bs4_agent.streams import lines as lines_module
-from bs4_agent.streams.budget import Budget
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.streams.query import Queries
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.wire import encode
+from bs4_common.clock import boot_id
+from bs4_common.errors import BadCursor, BadRequest
+from bs4_common.streams import lines as lines_module
+from bs4_common.streams.budget import Budget
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.query import Queries
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.wire import encode
 
 BASE = float(calendar.timegm((2026, 11, 20, 10, 0, 0)))
 
@@ -76,7 +76,7 @@ class Log:
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Log:
     """3 MB in two files, the second without an end."""
-    monkeypatch.setattr("bs4_agent.streams.chain.QUIET_S", 0.0)
+    monkeypatch.setattr("bs4_common.streams.chain.QUIET_S", 0.0)
     log = Log(tmp_path)
     log.path.write_bytes(b"".join(text_line(n) + b"\n" for n in range(20000)))
     log.stream.poll()

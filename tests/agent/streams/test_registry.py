@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import BadRequest, UnknownStream
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.errors import BadRequest, UnknownStream
+from bs4_common.streams.cursor import Chunk
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.clock import stamp
-from bs4_agent.errors import BadCursor, SpoolFull
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.streams.segments import RECORD_LIMIT, RecordTooLarge, SegmentStream, segments
+from bs4_common.clock import stamp
+from bs4_common.errors import BadCursor, SpoolFull
+from bs4_common.streams.cursor import Chunk
+from bs4_common.streams.segments import RECORD_LIMIT, RecordTooLarge, SegmentStream, segments
 
 
 def record(n: int, **fields: Any) -> dict[str, Any]:
@@ -274,8 +274,8 @@ def test_only_what_was_synced_is_claimed_to_be(
 KILLED_WRITER = """
 import sys
 from pathlib import Path
-from bs4_agent.streams.segments import SegmentStream
-from bs4_agent.clock import stamp
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.clock import stamp
 stream = SegmentStream(Path(sys.argv[1]), 1 << 24, segment_bytes=20000)
 n = 0
 while True:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from bs4_agent.streams.generations import MAX_PAIRS, Trail
+from bs4_common.streams.generations import MAX_PAIRS, Trail
 
 
 def test_the_last_size_before_a_time() -> None:

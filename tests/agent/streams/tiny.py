@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.identity import Identity
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import live
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.wire import Decoder, Frame, encode
+from bs4_common.identity import Identity
+from bs4_common.streams.logs import LogStream
+from bs4_common.wire import Decoder, Frame, encode
 from tests.support.processes import end_marked
 
 SCRIPT = Path(__file__).with_name("tiny_agent.py")

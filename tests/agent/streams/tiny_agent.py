@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.channel.server import Server
-from bs4_agent.clock import boot_id, stamp
-from bs4_agent.errors import Busy, NotApplicable
-from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import attach, handover
 from bs4_agent.lifecycle.handover import Build
 from bs4_agent.paths import Home
-from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.clock import boot_id, stamp
+from bs4_common.errors import Busy, NotApplicable
+from bs4_common.journal import Journal
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.segments import SegmentStream
 
 
 def settings(home: Home) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity, own_pidns
 from bs4_agent.scope import Scope
+from bs4_common.identity import Identity, own_pidns
 from tests.agent.telemetry import fake_nvml
 
 

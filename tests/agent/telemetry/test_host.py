@@ -17,8 +17,9 @@ import psutil
 import pytest
 
 from bs4_agent.telemetry import host as host_module
-from bs4_agent.telemetry.host import HostSampler, disk_usage, one_per_device
+from bs4_agent.telemetry.host import HostSampler, one_per_device
 from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_common.files import disk_usage
 
 MIB = 1 << 20
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, empty
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.identity import Identity
 from tests.agent.telemetry.conftest import Child
 
 GIB = 1 << 30

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry import processes
 from bs4_agent.telemetry.processes import ProcessTable
+from bs4_common.identity import Identity
 from tests.agent.telemetry.conftest import Child
 
 # A root with a child and a grandchild. The root is a subreaper when told so; all three end when the

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.clock import boot_id
-from bs4_agent.errors import SpoolFull
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry import sampler as sampler_module
 from bs4_agent.telemetry.background import GuardedGpus
@@ -21,6 +19,8 @@ from bs4_agent.telemetry.gpus import BLANK_DEVICE, AbsentGpus
 from bs4_agent.telemetry.nvml import NvmlGpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import RunMembers, Sampler
+from bs4_common.clock import boot_id
+from bs4_common.errors import SpoolFull
 from tests.agent.telemetry.conftest import Child
 from tests.agent.telemetry.fake_nvml import GIB, State
 

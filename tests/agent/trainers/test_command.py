@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import AgentError, NotApplicable
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.settings import BadConfig, parse_arguments
+from bs4_common.errors import AgentError, NotApplicable
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import BadConfig, parse_arguments
 from tests.agent.trainers.samples import PRIME_RL
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"

@@ -7,7 +7,7 @@ import pytest
 import tomlkit
 
 from bs4_agent.config_edit import Change, edit
-from bs4_agent.trainers.settings import BadConfig
+from bs4_common.trainers.settings import BadConfig
 
 ORIGINAL = """\
 # a run of mine

@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 import tomlkit
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.launcher import generation
-from bs4_agent.trainers.settings import settings_of
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.launcher import generation
+from bs4_common.trainers.settings import settings_of
 from tests.agent.trainers.samples import PRIME_RL, SCHEMAS
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Event
-from bs4_agent.trainers.grammar import number, pattern, seconds
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Event
+from bs4_common.trainers.grammar import number, pattern, seconds
 from tests.agent.trainers.samples import (
     CORPUS,
     CORPUS_FOLDERS,

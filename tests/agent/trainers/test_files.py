@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 OLD, NEW = registry.get("prime-rl-2026-01"), registry.get("prime-rl")
 

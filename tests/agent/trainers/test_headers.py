@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_agent.trainers.lines import parse
+from bs4_common.trainers.lines import parse
 
 OOM = "Out of memory: Killed process 7 (python)"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bs4_agent.trainers.lines import (
+from bs4_common.trainers.lines import (
     JSON_CAP,
     LINE_CAP,
     Clock,

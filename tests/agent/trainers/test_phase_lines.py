@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_agent.trainers import registry
+from bs4_common.trainers import registry
 
 STARTS = [
     ("prime-rl-2026-01", "Running evals for checkpoint step 20 (blocking, subprocess)", 20),

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Event
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Event
 
 OLD, NEW = "prime-rl-2026-01", "prime-rl"
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.launcher import component, launch_words, run_name
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.trainers import registry
+from bs4_common.trainers.launcher import component, launch_words, run_name
+from bs4_common.trainers.settings import UNKNOWN_CONFIG
 
 OLD_TOML = 'inference_gpu_ids = [0]\n[wandb]\nname = "bs4 run/1"\n[ckpt]\ninterval = 5\n'
 NEW_TOML = '[run]\nname = "demo"\n[orchestrator.train]\n'

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.steps import VALUES, StepReader
+from bs4_common.trainers import registry
+from bs4_common.trainers.steps import VALUES, StepReader
 from tests.agent.trainers.samples import MEANINGS, PRIME_RL, coloured, plain
 
 START = datetime(2026, 1, 7, 23, 50, tzinfo=UTC).timestamp()

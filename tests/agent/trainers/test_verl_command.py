@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import environment_probes
-from bs4_agent.errors import AgentError, NotApplicable
 from bs4_agent.launch import validation
-from bs4_agent.trainers import registry, verl_settings
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.registry import recognise_tree
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
+from bs4_common.errors import AgentError, NotApplicable
+from bs4_common.failures import environment_probes
+from bs4_common.trainers import registry, verl_settings
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.registry import recognise_tree
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
 VERL = registry.get("verl")
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "configs/verl").glob("*.toml"))

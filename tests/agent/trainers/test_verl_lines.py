@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.detect.facts import LogEvent
-from bs4_agent.runs.runlog import RunLog
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Event
-from bs4_agent.trainers.steps import StepReader
+from bs4_common.failures.facts import LogEvent
+from bs4_common.runs.runlog import RunLog
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Event
+from bs4_common.trainers.steps import StepReader
 
 VERL = registry.get("verl")
 RAY, ESC = "(TaskRunner pid=22370)", "\x1b[36m(TaskRunner pid=22370)\x1b[0m"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.report import answer
-from bs4_agent.ledger import RunView
+from bs4_agent.checkpoints.answers import answer
+from bs4_common.ledger import RunView
 from bs4_console.checkpoints import listing
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState, RunState

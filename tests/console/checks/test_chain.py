@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.journal import Journal
-from bs4_agent.streams.cursor import Cursor
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.journal import Journal
+from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.segments import SegmentStream
 from bs4_console.checks.audit import Found, check_directory, journals_below
 from bs4_console.pods.mirror import Mirror
 

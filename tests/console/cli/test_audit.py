@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.journal import Journal
-from bs4_agent.streams.segments import SegmentStream
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
 from tests.console.cli.conftest import Console, Practice, practising
 from tests.hostile.evil_pod import EvilPod, Lies, lines
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.paths import Home
 from bs4_agent.setup.credentials import store as store_credential
+from bs4_common.checkpoints.sync_view import SyncView
 from bs4_console.checkpoints import sync
 from bs4_console.cli.main import main
 from bs4_practice.b2.server import B2Server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.trainers import prime_rl_metrics, verl_metrics
+from bs4_common.trainers import prime_rl_metrics, verl_metrics
 from bs4_console.assets import find
 from bs4_console.cli.main import COMMANDS
 from bs4_console.configs.catalog import rules

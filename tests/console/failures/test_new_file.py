@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from bs4_agent.states import Danger
+from bs4_common.states import Danger
 from bs4_console.errors import UsageError
 from bs4_console.failures.completeness import (
     DANGERS,

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from bs4_agent.detect.signatures import FLAGS, LINE_CAP
+from bs4_common.failures.signatures import FLAGS, LINE_CAP
 from bs4_console.failures.patterns import Refused, check_cost, literals
 
 

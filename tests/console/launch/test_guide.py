@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.ledger import PlanView
+from bs4_common.ledger import PlanView
 from bs4_console.launch import guide
 from bs4_console.pods.state import PodState
 from tests.console.tui import fixtures

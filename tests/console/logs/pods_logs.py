@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.streams.logs import LogStream
-from bs4_agent.streams.query import Queries
+from bs4_common.streams.logs import LogStream
+from bs4_common.streams.query import Queries
 from bs4_console.logs.store import LogStore
 
 

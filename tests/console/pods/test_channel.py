@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.channel.endpoint import connect
-from bs4_agent.lifecycle.ahead import LIMIT
-from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
+from bs4_common.wire import AHEAD_LIMIT, HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, encode
 from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, UsageError
 from bs4_console.pods import channel as channel_module
 from bs4_console.pods.channel import Channel
@@ -480,5 +479,5 @@ async def test_nothing_is_done_to_a_pod_before_it_has_greeted() -> None:
 async def test_a_greeting_is_never_longer_than_a_command_may_carry() -> None:
     long = query_call("log/r/trainer", "search", pattern="x" * 3000)
     said = said_first("a", "b", [long, long, STAT])
-    assert len(said.data) <= LIMIT
+    assert len(said.data) <= AHEAD_LIMIT
     assert list(said.questions) == [1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.ledger import Ledger
+from bs4_common.ledger import Ledger
 
 B = {"m": 1.0, "b": "boot"}
 

@@ -8,7 +8,7 @@ import inspect
 
 import pytest
 
-from bs4_agent.playbooks.compiled import Library
+from bs4_common.failures.compiled import Library
 from bs4_console import errors
 from bs4_console.checks.verdict import UNKNOWN, unreachable
 from bs4_console.failures.playbooks import compile_all

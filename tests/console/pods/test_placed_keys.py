@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.ids import ulid
 from bs4_agent.paths import Home
 from bs4_agent.setup.steps import STEPS
 from bs4_agent.setup.steps.credential import TITLES
+from bs4_common.ids import ulid
 from bs4_console.cli import recover
 from bs4_console.pods.gate import records
 from bs4_console.pods.inventory import Inventory

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bs4_agent.wire import Decoder, encode
+from bs4_common.wire import Decoder, encode
 from bs4_console.errors import (
     ChannelLost,
     HostKeyChanged,

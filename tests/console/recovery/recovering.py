@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.remote.errors import NotThere
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.store import Entry
+from bs4_common.checkpoints.remote.errors import NotThere
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.store import Entry
 from bs4_console.errors import Unreachable
 from bs4_console.pods.liveness import Sign
 from bs4_console.recovery.controller import Controller

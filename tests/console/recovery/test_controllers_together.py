@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.remote.errors import StoreUnreachable
+from bs4_common.checkpoints.remote.errors import StoreUnreachable
 from bs4_console.errors import ConsoleError
 from bs4_console.recovery.recovery_types import Saved
 from bs4_console.recovery.state import Records, State

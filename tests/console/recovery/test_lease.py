@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_agent.checkpoints.remote.errors import StoreAuth
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.store import Entry
+from bs4_common.checkpoints.remote.errors import StoreAuth
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.store import Entry
 from bs4_console.recovery.lease import Lease, LeaseHeld
 
 LAYOUT = Layout("prefix", "demo")

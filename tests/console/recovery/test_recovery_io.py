@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.ids import ulid
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.ids import ulid
 from bs4_console import providers
 from bs4_console.errors import RefusedError, Unreachable
 from bs4_console.fleet.liveness_probe import beside_the_link

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.ledger import RunView
 from bs4_agent.paths import Home
 from bs4_agent.streams.listing import Listing
+from bs4_common.ledger import RunView
 from bs4_console.cli.main import main
 from bs4_console.errors import NotApplicableError
 from bs4_console.pods.session import PodSession

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bs4_agent.trainers import prime_rl_2026_01_lines, prime_rl_lines, verl_lines
-from bs4_agent.trainers.grammar import Rule
-from bs4_agent.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
-from bs4_agent.trainers.launcher import component
+from bs4_common.trainers import prime_rl_2026_01_lines, prime_rl_lines, verl_lines
+from bs4_common.trainers.grammar import Rule
+from bs4_common.trainers.inference_lines import INFERENCE_RULES, RATE_LIMIT_RULES, TORCH_RULES
+from bs4_common.trainers.launcher import component
 from bs4_console.trainers.belief import (
     Belief,
     Believed,

@@ -30,6 +30,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     agent = root / "agents" / "bs4_agent"
     (agent / "probes").mkdir(parents=True)
     (agent / "__pycache__").mkdir()
+    common = root / "agents" / "bs4_common"
+    common.mkdir()
+    (common / "wire.py").write_text("LIMIT = 1\n")
     (agent / "__init__.py").write_text('__version__ = "0.1.0"\n')
     (agent / "probes" / "disk.py").write_text("print(1)\n")
     (agent / "__pycache__" / "x.pyc").write_text("no")
@@ -66,6 +69,7 @@ def test_it_holds_the_agent_the_playbooks_and_the_wheels_for_both_machines(check
         [
             "bs4_agent/__init__.py",
             "bs4_agent/probes/disk.py",
+            "bs4_common/wire.py",
             "bundle.json",
             "playbooks.json",
             "lib/pynvml.py",
@@ -276,10 +280,12 @@ def test_docstrings_stay_here_and_lines_keep_their_numbers() -> None:
 def test_the_agents_modules_are_slim_and_nothing_else_is(checkout: Path) -> None:
     members = {
         "bs4_agent/a.py": b'"""Text."""\nX = 1\n',
+        "bs4_common/a.py": b'"""Text."""\nX = 1\n',
         "lib/pynvml.py": b'"""Licence."""\n',
         "playbooks.json": b"{}",
     }
     archive = bundle.assemble(members, "0.1.0", 1).data
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         found = {name: packed.extractfile(name).read() for name in members}  # type: ignore[union-attr]
-    assert found == {**members, "bs4_agent/a.py": b'""\nX = 1\n'}
+    slim = dict.fromkeys(("bs4_agent/a.py", "bs4_common/a.py"), b'""\nX = 1\n')
+    assert found == {**members, **slim}

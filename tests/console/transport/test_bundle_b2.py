@@ -136,7 +136,8 @@ def test_a_worker_needs_nothing_but_the_two_bundles(tmp_path: Path) -> None:
     path = [str(machine), str(places[0] / "lib"), str(places[0]), str(places[1])]
     code = (
         f"import sys, json; sys.path[:0] = {path!r}\n"
-        "from bs4_agent.checkpoints.remote import b2, worker\n"
+        "from bs4_common.checkpoints.remote import b2\n"
+        "from bs4_agent.checkpoints.remote import worker\n"
         "import b2sdk, requests, urllib3, certifi\n"
         "print(json.dumps([m.__file__ for m in (b2sdk, requests, urllib3, certifi)]))"
     )

@@ -15,8 +15,8 @@ import types
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from bs4_agent.streams.query import Queries
-from bs4_agent.streams.stream import Piece
+from bs4_common.streams.query import Queries
+from bs4_common.streams.stream import Piece
 from bs4_console.errors import LinkState, RemoteError, Unreachable
 from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of

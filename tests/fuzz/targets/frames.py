@@ -1,4 +1,4 @@
-"""Bytes that come out of the channel: frames of bs4_agent/wire.py.
+"""Bytes that come out of the channel: frames of bs4_common/wire.py.
 
 However the bytes are cut, the same frames or a ProtocolError come out, and at most one frame is
 held.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
-from bs4_agent.errors import ProtocolError
-from bs4_agent.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, Frame, encode
+from bs4_common.errors import ProtocolError
+from bs4_common.wire import HEADER_LIMIT, PAYLOAD_LIMIT, Decoder, Frame, encode
 from tests.fuzz.nesting import check_nesting
 
 _HELD_MOST = 8 + HEADER_LIMIT + PAYLOAD_LIMIT

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
-from bs4_agent.streams.segments import RecordTooLarge
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import Trainer
-from bs4_agent.trainers.steps import StepReader
+from bs4_common.streams.segments import RecordTooLarge
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Trainer
+from bs4_common.trainers.steps import StepReader
 from bs4_console.pods.gate import records
 from tests.fuzz.nesting import check_nesting
 from tests.fuzz.scratch import scratch

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from bs4_agent.streams.segments import parse
+from bs4_common.streams.segments import parse
 from bs4_console import ceilings
 from bs4_console.pods import mirror as mirrors
 from tests.fuzz import healthy

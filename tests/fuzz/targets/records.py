@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from bs4_agent.streams.segments import parse
+from bs4_common.streams.segments import parse
 from bs4_console.checks import formats, verdict
 from bs4_console.pods.reader import PodReader
 from bs4_console.pods.state import PodState

@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import Any
 
-from bs4_agent.foreign_json import loads
+from bs4_common.foreign_json import loads
 from bs4_console import ceilings
 from bs4_console.checkpoints import listing
 from bs4_console.errors import ConsoleError

@@ -4,9 +4,9 @@ like it.
 
 from __future__ import annotations
 
-from bs4_agent.detect.environment import Adapter, ConsoleFacts
-from bs4_agent.detect.facts import Facts, LogEvent, Side, StepFiles
-from bs4_agent.trainers.base import Checkpoint, Event
+from bs4_common.failures.environment import Adapter, ConsoleFacts
+from bs4_common.failures.facts import Facts, LogEvent, Side, StepFiles
+from bs4_common.trainers.base import Checkpoint, Event
 from tests.agent.facts import event
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import (

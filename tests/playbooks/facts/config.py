@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.environment import ConsoleFacts, ProcessFacts
-from bs4_agent.detect.facts import Facts, GpuFacts, Side
-from bs4_agent.runs.model import Member
+from bs4_common.failures.environment import ConsoleFacts, ProcessFacts
+from bs4_common.failures.facts import Facts, GpuFacts, Side
+from bs4_common.runs.model import Member
 from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import (

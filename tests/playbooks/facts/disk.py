@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from bs4_agent.detect.environment import Disk
-from bs4_agent.detect.facts import Facts
+from bs4_common.failures.environment import Disk
+from bs4_common.failures.facts import Facts
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import CONFIG, GIB, around, disk, heap, look, run, saved
 

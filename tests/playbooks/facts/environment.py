@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bs4_agent.detect.environment import DatasetCache, EnvironmentVersion
-from bs4_agent.detect.facts import Facts
+from bs4_common.failures.environment import DatasetCache, EnvironmentVersion
+from bs4_common.failures.facts import Facts
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import WALL, around, look, run, starting
 

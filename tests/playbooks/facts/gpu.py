@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder
+from bs4_common.failures.facts import Facts, GpuFacts, Holder
 from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import GIB, gpus, look, run, starting

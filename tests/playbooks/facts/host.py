@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.environment import ProcessFacts
-from bs4_agent.detect.facts import Facts
+from bs4_common.failures.environment import ProcessFacts
+from bs4_common.failures.facts import Facts
 from tests.agent.facts import NOW, identity, member
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import around, look, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from bs4_agent.detect.facts import Facts, RunFacts, ServerProbe, Side
+from bs4_common.failures.facts import Facts, RunFacts, ServerProbe, Side
 from tests.agent.facts import event
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NEW, NOW, look, run

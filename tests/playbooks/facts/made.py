@@ -8,9 +8,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.environment import ConsoleFacts, Disk, Heap, RunEnvironment
-from bs4_agent.detect.facts import Facts, GpuFacts, RunFacts, Side
-from bs4_agent.trainers.base import Checkpoint
+from bs4_common.failures.environment import ConsoleFacts, Disk, Heap, RunEnvironment
+from bs4_common.failures.facts import Facts, GpuFacts, RunFacts, Side
+from bs4_common.trainers.base import Checkpoint
 from tests.agent.facts import NOW, WALL, facts, healthy
 
 GIB = 1 << 30

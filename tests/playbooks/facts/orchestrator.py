@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, Side
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, LogEvent, Side
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, facts, healthy, identity, member
 from tests.playbooks.facts.case import negative, positive
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent
-from bs4_agent.runs.model import Member
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.facts import Facts, GpuFacts, Holder, LogEvent
+from bs4_common.runs.model import Member
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, facts, healthy, identity
 from tests.playbooks.facts.case import negative, positive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.facts import Facts
+from bs4_common.failures.facts import Facts
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import WALL, console
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, RunFacts
-from bs4_agent.runs.model import Exit
+from bs4_common.failures.facts import Facts, RunFacts
+from bs4_common.runs.model import Exit
 from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NOW, OLD, VERL, look, run

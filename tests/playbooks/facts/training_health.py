@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, LogEvent
-from bs4_agent.trainers.base import Event
+from bs4_common.failures.facts import Facts, LogEvent
+from bs4_common.trainers.base import Event
 from tests.agent.facts import NOW, facts, healthy
 from tests.playbooks.facts.case import negative, positive
 

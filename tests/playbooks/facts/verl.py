@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bs4_agent.detect.facts import Facts, Side
-from bs4_agent.runs.model import Member
+from bs4_common.failures.facts import Facts, Side
+from bs4_common.runs.model import Member
 from tests.agent.facts import identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NOW, VERL, look, run, starting

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.environment import ConsoleFacts, ProcessFacts, WandbDirectory
-from bs4_agent.detect.facts import Facts, Side
+from bs4_common.failures.environment import ConsoleFacts, ProcessFacts, WandbDirectory
+from bs4_common.failures.facts import Facts, Side
 from tests.agent.facts import identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NEW, NOW, OLD, WALL, around, look, run

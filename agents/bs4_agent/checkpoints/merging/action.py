@@ -12,10 +12,10 @@ from typing import Any
 from bs4_agent.actions.kind import Kind, Outcome, Underway, table
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
-from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
-from bs4_agent.withheld import refuse_lost
+from bs4_common.failures.compiled import digest
+from bs4_common.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bs4_agent.checkpoints.content import wanting
-from bs4_agent.foreign_json import loads
+from bs4_common.checkpoints.content import wanting
+from bs4_common.foreign_json import loads
 
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"

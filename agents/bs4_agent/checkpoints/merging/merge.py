@@ -13,12 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.restoring import fetch
-from bs4_agent.checkpoints.sets import (
+from bs4_agent.jobs import Jobs
+from bs4_agent.launch.environment import inherited
+from bs4_agent.paths import Home
+from bs4_agent.probes import merge_adapter
+from bs4_agent.runs.registry import Runs
+from bs4_agent.telemetry.memory import MemoryMeter
+from bs4_agent.tree.changes import remove, rename
+from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.sets import (
     StepSet,
     complete_sets,
     numbers,
@@ -26,18 +33,12 @@ from bs4_agent.checkpoints.sets import (
     step_sets,
     verify,
 )
-from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.jobs import Jobs
-from bs4_agent.launch.environment import inherited
-from bs4_agent.paths import Home, safe_name
-from bs4_agent.probes import merge_adapter
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Run
-from bs4_agent.runs.registry import Runs
-from bs4_agent.telemetry.memory import MemoryMeter
-from bs4_agent.trainers import verl_merger, verl_needs
-from bs4_agent.tree.changes import remove, rename
-from bs4_agent.tree.descriptors import open_directory
+from bs4_common.descriptors import open_directory
+from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import safe_name
+from bs4_common.runs.model import Run
+from bs4_common.trainers import verl_merger, verl_needs
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"
 #: The beginnings of the names of step directories.

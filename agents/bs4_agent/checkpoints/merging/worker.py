@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints import holds
-from bs4_agent.checkpoints.inventory import size_of
 from bs4_agent.checkpoints.merging.check import lacking
-from bs4_agent.errors import AgentError, Busy, PlanChanged, StepFailed
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.tree.changes import Entry, entries, remove
-from bs4_agent.tree.descriptors import open_directory
+from bs4_common.checkpoints.inventory import size_of
+from bs4_common.descriptors import open_directory
+from bs4_common.errors import AgentError, Busy, PlanChanged, StepFailed
+from bs4_common.files import read_json, write_json
 
 FAILED = 1
 #: The file in the staging directory that names its owner; it is locked while somebody writes there.

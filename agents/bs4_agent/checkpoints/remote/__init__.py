@@ -1,6 +1,3 @@
-"""Checkpoints in an object store: the names of the files there, and the order of uploads, so that a
-name never promises something that is not there.
-
-Only `b2.py` uses b2sdk. Everything else is standard library, so that the agent may import it
-without the second bundle.
+"""Moves checkpoints to the object store, and removes them there, in processes of their own. What
+both sides know of the store is in `bs4_common.checkpoints.remote`.
 """

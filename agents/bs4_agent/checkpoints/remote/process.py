@@ -11,8 +11,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from bs4_agent.errors import NotApplicable
 from bs4_agent.paths import Home
+from bs4_common.errors import NotApplicable
 
 # -I and -S as for the agent itself: nothing is imported from the environment, the user's site or
 # the working directory.

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.hashing import Hashes, Stamp
-from bs4_agent.checkpoints.remote import pointer as pointers
-from bs4_agent.checkpoints.remote import steps
-from bs4_agent.checkpoints.remote.errors import StoreDamaged, StoreError
-from bs4_agent.checkpoints.remote.launched import Launched
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.manifest import File, Manifest
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.store import Entry, Store
 from bs4_agent.checkpoints.sync_set import LocalSet
-from bs4_agent.errors import Refused, StepFailed
+from bs4_common.checkpoints.remote import pointer as pointers
+from bs4_common.checkpoints.remote import steps
+from bs4_common.checkpoints.remote.errors import StoreDamaged, StoreError
+from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.manifest import File, Manifest
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.store import Entry, Store
+from bs4_common.errors import Refused, StepFailed
 
 #: Files at a time. Parts of large ones share the store's own threads.
 FILES = 8

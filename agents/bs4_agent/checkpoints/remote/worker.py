@@ -28,21 +28,22 @@ from typing import Any
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
-from bs4_agent.checkpoints.remote import prune, steps
-from bs4_agent.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
-from bs4_agent.checkpoints.remote.launched import Launched
-from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
-from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
-from bs4_agent.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_from_dict
-from bs4_agent.setup.credentials import private, stored
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec, Trainer
+from bs4_agent.setup.credentials import stored
+from bs4_common.checkpoints.remote import prune, steps
+from bs4_common.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
+from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.layout import Layout, Place
+from bs4_common.checkpoints.remote.store import Store
+from bs4_common.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
+from bs4_common.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
+from bs4_common.files import private
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 #: Seconds between two progress events.
 _SAY_S = 1.0
@@ -281,7 +282,7 @@ def open_store(home: Home, job: Mapping[str, Any]) -> Store:
     """Open the job's B2 bucket with the key that is stored on this pod. Raises NotApplicable if
     there is no key, and StoreAuth if other users can read the key's file.
     """
-    from bs4_agent.checkpoints.remote import b2
+    from bs4_common.checkpoints.remote import b2
 
     path = home.credentials / "b2.json"
     if not private(path):

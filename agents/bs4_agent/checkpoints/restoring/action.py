@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.actions.kind import Kind, Outcome, Underway, table
-from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
-from bs4_agent.errors import PlanChanged
-from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
     Planned,
@@ -25,7 +22,10 @@ from bs4_agent.playbooks.pod_actions import (
     targets_at,
 )
 from bs4_agent.runs.registry import Runs
-from bs4_agent.withheld import refuse_lost
+from bs4_common.checkpoints.inventory import texts
+from bs4_common.errors import PlanChanged
+from bs4_common.failures.compiled import digest
+from bs4_common.withheld import refuse_lost
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"

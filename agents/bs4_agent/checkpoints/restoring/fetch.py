@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.checkpoints.inventory import nearest
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.restoring.source import RemoteFile
-from bs4_agent.errors import StepFailed
-from bs4_agent.runs.files import sync_directory, write_json
 from bs4_agent.tree.changes import remove
-from bs4_agent.tree.descriptors import at, open_directory, open_file, real
+from bs4_common.checkpoints.inventory import nearest
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.source import RemoteFile
+from bs4_common.checkpoints.remote.store import Store
+from bs4_common.descriptors import at, open_directory, open_file, real
+from bs4_common.errors import StepFailed
+from bs4_common.files import sync_directory, write_json
 
 _CHUNK = 4 * 1024 * 1024
 #: A file in the staging directory that exists once every file there was read back and has the right

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from bs4_agent.checkpoints.inventory import nearest, texts
 from bs4_agent.checkpoints.restoring.fetch import Target, sized
-from bs4_agent.checkpoints.restoring.source import RemoteSet
-from bs4_agent.checkpoints.sets import StepSet, set_of, step_sets, verify
-from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.paths import storage
-from bs4_agent.trainers.base import LaunchSpec, Trainer
 from bs4_agent.tree.changes import rename
-from bs4_agent.tree.descriptors import open_directory, real
+from bs4_common.checkpoints.inventory import nearest, texts
+from bs4_common.checkpoints.remote.source import RemoteSet
+from bs4_common.checkpoints.sets import StepSet, set_of, step_sets, verify
+from bs4_common.descriptors import open_directory, real
+from bs4_common.errors import PlanChanged, Refused
+from bs4_common.trainers.base import LaunchSpec, Trainer
 
 #: The order in which parts are put in place: optional parts first and the trainer's own last. While
 #: that is missing, nobody takes the step for complete.

@@ -16,29 +16,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.remote import process
-from bs4_agent.checkpoints.remote.launched import Launched
-from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.restoring import fetch as restore_fetch
 from bs4_agent.checkpoints.restoring import place as restore_place
 from bs4_agent.checkpoints.restoring.fetch import VERIFIED, Target
 from bs4_agent.checkpoints.restoring.place import Placement
-from bs4_agent.checkpoints.restoring.source import RemoteCopy, RemoteSet, kept_config
-from bs4_agent.checkpoints.tracking import with_tracking
-from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.ids import ulid
 from bs4_agent.jobs import Jobs
 from bs4_agent.launch import validation
-from bs4_agent.paths import Home, safe_name
+from bs4_agent.paths import Home
 from bs4_agent.runs import trash
-from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.tree.changes import remove
+from bs4_common.checkpoints.inventory import texts
+from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.layout import Place
+from bs4_common.checkpoints.remote.source import RemoteCopy, RemoteSet, kept_config
+from bs4_common.checkpoints.tracking import with_tracking
+from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
+from bs4_common.files import read_json, write_json
+from bs4_common.ids import safe_name, ulid
+from bs4_common.runs.model import Run
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 
 #: Seconds for the listing of a whole run.
 FIND_S = 120.0

@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.remote.errors import StoreError
-from bs4_agent.checkpoints.remote.layout import Place
 from bs4_agent.checkpoints.remote.worker import open_store
 from bs4_agent.checkpoints.restoring.fetch import Target, fetch
-from bs4_agent.checkpoints.restoring.source import RemoteFile, find, kept_config
-from bs4_agent.errors import AgentError, StepFailed
 from bs4_agent.paths import Home
-from bs4_agent.runs.files import read_json, write_json
+from bs4_common.checkpoints.remote.errors import StoreError
+from bs4_common.checkpoints.remote.layout import Place
+from bs4_common.checkpoints.remote.source import RemoteFile, find, kept_config
+from bs4_common.errors import AgentError, StepFailed
+from bs4_common.files import read_json, write_json
 
 FAILED = 1
 #: The most bytes of a config.

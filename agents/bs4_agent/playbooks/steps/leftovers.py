@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.facts import Holder
-from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.identity import Identity
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions, shown_processes
-from bs4_agent.runs.model import Member
+from bs4_common.credentials.forms import shown_command
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.failures.facts import Holder
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Member
 
 
 class EndLeftovers:

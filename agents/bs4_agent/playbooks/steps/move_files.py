@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
 from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
+from bs4_common.checkpoints.inventory import complete_steps, size_of, step_directories
+from bs4_common.errors import NotApplicable, PlanChanged
 
 #: The most entries, if the playbook names no limit.
 _LIMIT = 64

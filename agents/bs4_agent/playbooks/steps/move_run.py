@@ -10,7 +10,7 @@ from typing import Any
 
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
-from bs4_agent.trainers.base import RunLayout
+from bs4_common.trainers.base import RunLayout
 
 
 class MoveRun:

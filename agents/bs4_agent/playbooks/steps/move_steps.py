@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
-from bs4_agent.trainers.base import RunLayout
+from bs4_common.checkpoints.inventory import complete_steps, size_of, step_directories, texts
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.trainers.base import RunLayout
 
 #: The resume step of a run that has saved nothing.
 _NOTHING = -1

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.trainers.base import LaunchSpec
 
 
 class Relaunch:

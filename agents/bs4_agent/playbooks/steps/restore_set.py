@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
+from bs4_common.errors import NotApplicable, PlanChanged
 
 
 class RestoreSet:

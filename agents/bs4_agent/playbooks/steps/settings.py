@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import configfile
 from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
-from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
+from bs4_common.errors import NotApplicable, PlanChanged
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
 class EditConfig:

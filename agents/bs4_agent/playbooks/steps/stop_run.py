@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.errors import PlanChanged
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
+from bs4_common.errors import PlanChanged
 
 
 class StopRun:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import nearest
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
+from bs4_common.checkpoints.inventory import nearest
+from bs4_common.errors import StepFailed
 
 #: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
 #: longer needs a reset, which a tenant cannot do.

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
-from bs4_agent.trainers.launcher import by_entry_point
 from bs4_agent.tree.changes import remove
-from bs4_agent.tree.descriptors import real
+from bs4_common.descriptors import real
+from bs4_common.errors import NotApplicable, PlanChanged, StepFailed
+from bs4_common.trainers.launcher import by_entry_point
 
 #: git gives up if less than 1000 bytes per second arrive for a minute: such a connection is dead,
 #: not slow.

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_common import files
+from bs4_common.errors import StepFailed
 
 TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2": "the B2 key"}
 
@@ -38,7 +39,7 @@ class Credential(Stepping):
         place = context.place
         path = credentials.place(name, place.home)
         there = credentials.stored(name, place.home) is not None
-        private, given = credentials.private(path), name in context.recipe.secrets
+        private, given = files.private(path), name in context.recipe.secrets
         now = f"{'there' if there else 'none'} in {place.shown(path)}"
         if there and not private:
             now += ", which others can read"
@@ -63,7 +64,7 @@ class Credential(Stepping):
         secret was sent with the confirmation, has that secret.
         """
         name = planned.parameters["name"]
-        if not credentials.private(Path(planned.targets[0]["file"])):
+        if not files.private(Path(planned.targets[0]["file"])):
             return False
         if not planned.parameters["given"]:
             return True

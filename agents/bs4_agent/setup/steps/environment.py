@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.probes import imports
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.recipe import Environment, environment
+from bs4_common.errors import StepFailed
 
 
 class Environments(Stepping):

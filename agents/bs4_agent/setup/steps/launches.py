@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
-from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.setup.credentials import write_private
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_common.files import read_json, write_json
 
 
 class Limits(Stepping):

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from bs4_agent import digest
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
+from bs4_common import digest
+from bs4_common.errors import StepFailed
 
 #: Where a wheel of uv holds the program.
 _MEMBER = ".data/scripts/uv"

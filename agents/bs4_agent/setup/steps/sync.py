@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.steps.checkout import in_image
+from bs4_common.errors import StepFailed
 
 #: A file in the environment, deleted together with it, that has the digest of the last complete
 #: sync.

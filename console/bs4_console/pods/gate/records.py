@@ -1,6 +1,6 @@
 """Check the records of a pod before anything is made of them.
 
-A pod can send anything. The folds (bs4_agent.ledger, pods.state) and the screen take a record's
+A pod can send anything. The folds (bs4_common.ledger, pods.state) and the screen take a record's
 fields as they come, so each record is checked here once, where it enters: by type, size and range,
 field by field. Fields that nobody reads are not checked, so that an older console understands a
 newer agent.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.foreign_json import EXACT_INTEGER, TIME_MOST
+from bs4_common.foreign_json import EXACT_INTEGER, TIME_MOST
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bs4_agent.streams.cursor import Chunk, Cursor
+from bs4_common.streams.cursor import Chunk, Cursor
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.reader import READ_BYTES

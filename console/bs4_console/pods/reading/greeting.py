@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent import PROTOCOLS
-from bs4_agent.lifecycle.ahead import LIMIT
-from bs4_agent.wire import encode
+from bs4_common.wire import AHEAD_LIMIT, PROTOCOLS, encode
 
 #: The most questions of a greeting. The agent answers four queries of a connection at a time.
 QUESTIONS = 4
@@ -41,7 +39,7 @@ def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
         if call["call"] not in ("read", "query"):
             raise ValueError(f"a {call['call']} must wait until the agent has greeted")
         frame = encode({"id": number, **call})
-        if len(data) + len(frame) > LIMIT:
+        if len(data) + len(frame) > AHEAD_LIMIT:
             break
         data += frame
         asked[number] = call

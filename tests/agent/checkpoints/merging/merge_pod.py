@@ -15,17 +15,17 @@ from typing import Any
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.clock import boot_id
-from bs4_agent.ids import ulid
-from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
-from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.telemetry.processes import ProcessTable
-from bs4_agent.trainers.base import LaunchSpec
-from bs4_agent.trainers.verl import TRACKER
+from bs4_common.clock import boot_id
+from bs4_common.failures.compiled import Library
+from bs4_common.ids import ulid
+from bs4_common.journal import Journal
+from bs4_common.streams.segments import SegmentStream
+from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.verl import TRACKER
 from bs4_practice.miniature import install
 from bs4_practice.miniature.verl import tensors
 

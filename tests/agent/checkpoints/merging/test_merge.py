@@ -17,10 +17,10 @@ from bs4_agent.checkpoints.merging import merge as merging
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging
-from bs4_agent.errors import PlanChanged, Refused
-from bs4_agent.ids import ulid
-from bs4_agent.streams.segments import segments
-from bs4_agent.trainers import verl_merger
+from bs4_common.errors import PlanChanged, Refused
+from bs4_common.ids import ulid
+from bs4_common.streams.segments import segments
+from bs4_common.trainers import verl_merger
 from bs4_practice.miniature.install import site_packages
 from bs4_practice.miniature.verl import tensors
 from tests.agent.checkpoints.merging.merge_pod import MergePod

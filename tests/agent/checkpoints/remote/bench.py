@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.hashing import Hashes
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.remote.push import Origin, Push, Pushed
-from bs4_agent.checkpoints.sets import step_sets
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set
 from bs4_agent.paths import Home
 from bs4_agent.runs.records import spec_as_dict
 from bs4_agent.setup.credentials import store as store_credential
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.sets import step_sets
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.trees import NEW, OLD, new_run, new_step, old_run, old_step
 

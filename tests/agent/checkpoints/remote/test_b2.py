@@ -11,9 +11,11 @@ import pytest
 from b2sdk.v3 import B2Api, B2HttpApiConfig, InMemoryAccountInfo, RawSimulator
 
 from bs4_agent.checkpoints.hashing import Hashes
-from bs4_agent.checkpoints.remote import b2, prune
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.errors import (
+from bs4_agent.checkpoints.remote.pace import Pace
+from bs4_agent.checkpoints.remote.push import Origin, Push
+from bs4_common.checkpoints.remote import b2, prune
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.errors import (
     NotThere,
     StoreAuth,
     StoreDamaged,
@@ -21,10 +23,8 @@ from bs4_agent.checkpoints.remote.errors import (
     StoreThrottled,
     StoreUnreachable,
 )
-from bs4_agent.checkpoints.remote.pace import Pace
-from bs4_agent.checkpoints.remote.push import Origin, Push
-from bs4_agent.checkpoints.remote.steps import scan
-from bs4_agent.errors import BadRequest
+from bs4_common.checkpoints.remote.steps import scan
+from bs4_common.errors import BadRequest
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from bs4_agent.checkpoints import sync as module
-from bs4_agent.detect.detectors import DETECTORS
+from bs4_common.failures.detectors import DETECTORS
 from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import Bench

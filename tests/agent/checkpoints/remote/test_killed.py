@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from b2sdk.v3 import B2Api, B2HttpApiConfig, InMemoryAccountInfo, RawSimulator
 
-from bs4_agent.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.b2 import B2Store
 from bs4_practice.b2.server import B2Server
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench, promised
 

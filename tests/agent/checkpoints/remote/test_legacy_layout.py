@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.checkpoints.remote import legacy_layout, process, prune
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.layout import Layout
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.steps import scan
+from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.sync import Syncs
-from bs4_agent.ids import ulid
 from bs4_agent.setup.credentials import store as store_credential
+from bs4_common.checkpoints.remote import legacy_layout, prune
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.layout import Layout
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.steps import scan
+from bs4_common.ids import ulid
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.remote.bench import RUN, Bench

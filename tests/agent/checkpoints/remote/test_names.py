@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bs4_agent.checkpoints.remote.errors import StoreDamaged
-from bs4_agent.checkpoints.remote.layout import Layout, Place, checked, step_number
-from bs4_agent.checkpoints.remote.manifest import File, Manifest
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.errors import BadRequest
+from bs4_common.checkpoints.remote.errors import StoreDamaged
+from bs4_common.checkpoints.remote.layout import Layout, Place, checked, step_number
+from bs4_common.checkpoints.remote.manifest import File, Manifest
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.errors import BadRequest
 
 FILE = File("checkpoints/step_5/trainer/.metadata", 10, "0" * 40)
 MANIFEST = Manifest(

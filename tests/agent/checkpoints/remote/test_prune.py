@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bs4_agent.checkpoints.remote import prune
-from bs4_agent.checkpoints.remote.errors import StoreAuth
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.prune import YOUNG_S, decide
-from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep, scan
-from bs4_agent.checkpoints.remote.store import Entry
-from bs4_agent.errors import BadRequest, PlanChanged
+from bs4_common.checkpoints.remote import prune
+from bs4_common.checkpoints.remote.errors import StoreAuth
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.checkpoints.remote.prune import YOUNG_S, decide
+from bs4_common.checkpoints.remote.steps import RemoteRun, RemoteStep, scan
+from bs4_common.checkpoints.remote.store import Entry
+from bs4_common.errors import BadRequest, PlanChanged
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import Bench
 

@@ -9,10 +9,10 @@ import os
 
 import pytest
 
-from bs4_agent.checkpoints.remote import steps
-from bs4_agent.checkpoints.remote.errors import StoreAuth, StoreFull, StoreThrottled
-from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.errors import Refused, StepFailed
+from bs4_common.checkpoints.remote import steps
+from bs4_common.checkpoints.remote.errors import StoreAuth, StoreFull, StoreThrottled
+from bs4_common.checkpoints.remote.pointer import Pointer
+from bs4_common.errors import Refused, StepFailed
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, PREFIX, RUN, Bench
 

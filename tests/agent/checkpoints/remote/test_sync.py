@@ -17,16 +17,16 @@ import psutil
 import pytest
 
 from bs4_agent.checkpoints import sync as module
-from bs4_agent.checkpoints.remote.launched import Launched
-from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
-from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.detect.detectors.stores import sync_daemon_dead
-from bs4_agent.detect.environment import ConsoleFacts
-from bs4_agent.errors import BadRequest
-from bs4_agent.ledger import Ledger
-from bs4_agent.runs.model import Attempt
+from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.sync_view import SyncView
+from bs4_common.errors import BadRequest
+from bs4_common.failures.detectors.stores import sync_daemon_dead
+from bs4_common.failures.environment import ConsoleFacts
+from bs4_common.ledger import Ledger
+from bs4_common.runs.model import Attempt
 from bs4_practice.b2.faults import Fault
 from tests.agent import facts as examples
 from tests.agent.checkpoints.remote.bench import LARGE

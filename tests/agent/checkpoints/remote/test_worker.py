@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.holds import holder
-from bs4_agent.checkpoints.remote.errors import StoreAuth
-from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.remote.worker import WorkerOutput, work
+from bs4_common.checkpoints.remote.errors import StoreAuth
+from bs4_common.checkpoints.remote.store import Store
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, Bench
 

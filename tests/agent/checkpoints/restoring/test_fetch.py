@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.checkpoints.restoring.fetch import Target, receipt, unchanged
-from bs4_agent.checkpoints.restoring.source import RemoteFile
+from bs4_common.checkpoints.remote.source import RemoteFile
 
 
 @pytest.fixture

@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.remote.b2 import B2Store
-from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import RestoreRequest
-from bs4_agent.checkpoints.restoring.source import find
-from bs4_agent.errors import AgentError, BadRequest
-from bs4_agent.identity import Identity
-from bs4_agent.runs.model import Attempt
 from bs4_agent.setup import credentials
-from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_common.checkpoints.remote.b2 import B2Store
+from bs4_common.checkpoints.remote.manifest import Manifest
+from bs4_common.checkpoints.remote.source import find
+from bs4_common.errors import AgentError, BadRequest
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Attempt
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import disks
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints import trees

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.errors import AgentError
-from bs4_agent.streams.cursor import Chunk
-from bs4_agent.streams.logs import LogStream
+from bs4_common.errors import AgentError
+from bs4_common.streams.cursor import Chunk
+from bs4_common.streams.logs import LogStream
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.reader import READ_BYTES

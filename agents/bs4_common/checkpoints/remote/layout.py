@@ -1,0 +1,167 @@
+"""Name everything in a bucket: every name that is written or looked for is made here.
+
+<prefix>/<run>/latest.json                 the pointer: the newest step that was verified there
+<prefix>/<run>/lease.json                  which controller acts
+<prefix>/<run>/recovery.json               what the controllers know of the run: where it is,
+                                           what was spent
+<prefix>/<run>/clock.json                  written to learn what time the store has
+<prefix>/<run>/steps/step_N/manifest.json  what belongs to step N
+<prefix>/<run>/steps/step_N/files/<path>   its files, by their path below the output directory
+<prefix>/<run>/logs/<attempt>/<name>       logs of attempts that ended
+<prefix>/<run>/reports/<name>              crash reports
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bs4_common.errors import BadRequest
+from bs4_common.ids import safe_name
+
+#: B2: letters, digits and hyphens, 6 to 63 of them (backblaze.com/docs, "Buckets").
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")
+_STEP = re.compile(r"step_(0|[1-9]\d{0,11})")
+#: What no name may contain: a backslash, a control character, or half of a surrogate pair.
+_BAD_LETTER = re.compile("[\\\\\x00-\x1f\x7f\ud800-\udfff]")
+#: B2's own limit for a name, in bytes of UTF-8.
+NAME_MOST = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in an object store: `b2://BUCKET/PREFIX`. `prefix` has no slash at its ends and may
+    be empty.
+    """
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> Place:
+        """Return the place that a URL like `b2://BUCKET/PREFIX` names. Raises BadRequest if the URL
+        is malformed.
+        """
+        bucket, _, prefix = url.removeprefix("b2://").partition("/")
+        prefix = prefix.rstrip("/")
+        if (
+            not url.startswith("b2://")
+            or _BUCKET.fullmatch(bucket) is None
+            or bucket.startswith("b2-")
+        ):
+            raise BadRequest(
+                f"{url[:120]!r} is no place in a bucket; write b2://BUCKET or b2://BUCKET/PREFIX."
+            )
+        if prefix:
+            checked(prefix)
+        return cls(bucket, prefix)
+
+    def __str__(self) -> str:
+        return f"b2://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names of all files of one run in a bucket. `prefix` is the one in the run's `Place`."""
+
+    prefix: str
+    run: str
+
+    def __post_init__(self) -> None:
+        safe_name(self.run)
+
+    @property
+    def root(self) -> str:
+        """Return the prefix of every name of the run. It ends with a slash, so that run `a` does
+        not find the files of run `a-v2`.
+        """
+        return f"{self.prefix}/{self.run}/".lstrip("/")
+
+    @property
+    def pointer(self) -> str:
+        """Return the name of the run's pointer file latest.json, which names its newest verified
+        step.
+        """
+        return f"{self.root}latest.json"
+
+    @property
+    def lease(self) -> str:
+        """Return the name of the file (the lease) by which one recovery controller, a console that
+        brings the run on to another machine, claims the run for itself.
+        """
+        return f"{self.root}lease.json"
+
+    @property
+    def recovery(self) -> str:
+        """Return the name of the file in which the recovery controllers (consoles that bring the
+        run on to another machine) record how far they are.
+        """
+        return f"{self.root}recovery.json"
+
+    @property
+    def clock(self) -> str:
+        """Return the name of a file that is written only to learn the time of the store's clock."""
+        return f"{self.root}clock.json"
+
+    @property
+    def steps(self) -> str:
+        """Return the prefix of the names in the bucket of all steps of the run."""
+        return f"{self.root}steps/"
+
+    def step(self, number: int) -> str:
+        """Return the prefix of the names in the bucket of all files of step `number`."""
+        return f"{self.steps}step_{number}/"
+
+    def manifest(self, number: int) -> str:
+        """Return the name in the bucket of the manifest of step `number`."""
+        return f"{self.step(number)}manifest.json"
+
+    def file(self, number: int, path: str) -> str:
+        """Return the name of one file of step `number`. `path` is relative to the run's output
+        directory, with slashes. Raises BadRequest if the path leaves that directory or B2 does not
+        accept it as a name.
+        """
+        return checked(f"{self.step(number)}files/{checked(path)}")
+
+    def log(self, attempt: int, name: str) -> str:
+        """Return the name in the bucket of the log `name` of an ended attempt; `attempt` is its
+        number.
+        """
+        return checked(f"{self.root}logs/{attempt}/{checked(name)}")
+
+    def report(self, name: str) -> str:
+        """Return the name in the bucket of the crash report `name`."""
+        return checked(f"{self.root}reports/{checked(name)}")
+
+    def step_of(self, name: str) -> int | None:
+        """Return the step to which the bucket's file `name` belongs, or None if it belongs to no
+        step of this run.
+        """
+        if not name.startswith(self.steps):
+            return None
+        return step_number(name[len(self.steps) :].partition("/")[0])
+
+
+def step_number(text: str) -> int | None:
+    """Return the number of a directory name like "step_12". Return None for any other text,
+    including a number with leading zeros.
+    """
+    match = _STEP.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def checked(path: str) -> str:
+    """Return `path` unchanged if it is a relative path without `..` or empty parts that B2 accepts
+    as a name. Raises BadRequest otherwise.
+    """
+    if not {"", ".", ".."}.isdisjoint(path.split("/")) or _BAD_LETTER.search(path):
+        raise BadRequest(
+            f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
+            "store; rename that file."
+        )
+    if len(path.encode()) > NAME_MOST:
+        raise BadRequest(
+            f"{path[:80]!r}… is longer than {NAME_MOST} bytes, which no store takes; use a "
+            "shorter prefix."
+        )
+    return path

@@ -1,0 +1,106 @@
+"""Helpers with which detectors write a finding: the finding itself, its evidence, and numbers as
+text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bs4_common.failures.facts import Finding, RunFacts
+from bs4_common.states import Role, Severity
+
+GIB = 1 << 30
+
+
+def found(
+    failure: str,
+    run: RunFacts,
+    summary: str,
+    evidence: Sequence[Mapping[str, Any]],
+    anchor: str,
+    *,
+    coverage: Sequence[str] = (),
+    playbook: str | None = None,
+    severity: Severity | None = None,
+    role: Role | None = None,
+) -> list[Finding]:
+    """Return a list with one finding of the failure `failure` (a playbook's id) about the run's
+    attempt. `summary` is a sentence for people. `anchor` is a text that names the first evidence;
+    the incident's id is made from it, so it must stay the same from scan to scan. `coverage` lists
+    what could not be seen.
+
+    `severity` and `role` None mean that the failure's playbook decides both. `playbook` is the id
+    of another playbook that repairs this case, or None for the failure's own.
+    """
+    return [
+        Finding(
+            failure=failure,
+            run=run.name,
+            attempt=run.attempt,
+            summary=summary,
+            evidence=evidence,
+            anchor=anchor,
+            severity=severity,
+            role=role,
+            coverage=coverage,
+            playbook=playbook,
+        )
+    ]
+
+
+def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
+    """Return a fact that is no log line (a setting, a reading of the driver, a row of the
+    provider's list) in the form of evidence. `source` is where the fact comes from, for example
+    "config", `text` the fact in words, and `file` the path that holds it, or "".
+    """
+    return {
+        "source": source,
+        "stream": "",
+        "cursor": "",
+        "file": file,
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
+
+
+def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
+    """Return the setting `key` of the run in the form of evidence. Its text is the key followed by
+    `text`, which says what the value is or what is wrong with it; its file is the run's config
+    file.
+    """
+    return as_evidence("config", f"{key}: {text}", str(run.spec.config_path))
+
+
+def size(number: float) -> str:
+    """Return a number of bytes as text, for example `1.5 GiB`, or in MiB below about 0.1 GiB."""
+    if number >= GIB / 10:
+        return f"{number / GIB:.1f} GiB"
+    return f"{number / (1 << 20):.1f} MiB"
+
+
+def number(value: Any) -> float | None:
+    """Return a setting's value as a number. A text such as "20" is converted, because a command
+    line's values are texts. Returns None for anything that is no number, also for True and False.
+    """
+    try:
+        if value is None or isinstance(value, bool):
+            return None
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def quiet(run: RunFacts) -> bool:
+    """Return True if the run finished well or somebody has ordered the agent to stop it, so that
+    what happens to it is no failure.
+    """
+    return run.good_end or run.stop_requested
+
+
+def live(run: RunFacts) -> bool:
+    """Return True if the run is starting or running and has neither finished well nor been ordered
+    to stop.
+    """
+    return run.state in ("starting", "running") and not quiet(run)

@@ -1,0 +1,416 @@
+"""Facts: everything that detectors may look at. They are plain data with times, so that a live pod
+and a finished directory look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_common.failures.environment import ConsoleFacts, Disk, RunEnvironment
+from bs4_common.identity import Identity
+from bs4_common.runs.model import Exit, Member
+from bs4_common.states import Role, SeenState, Severity
+from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEvent:
+    """Something that a log line reports (`event`), with the line's `text`, the log that holds the
+    line (`source`, for example "trainer") and the line's place there: `file`, `offset` in bytes,
+    `line`, and for a live log `stream` and `cursor`. `m` is when the line was read, in seconds of
+    the monotonic clock; in a finished log it is the line's own time in seconds.
+    """
+
+    event: Event
+    m: float
+    text: str
+    source: str
+    stream: str = ""
+    cursor: str = ""
+    file: str = ""
+    offset: int = 0
+    line: int = 0
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the line as evidence: a dictionary with its source, file, byte offset, line number
+        and text.
+        """
+        return {
+            "source": self.source,
+            "stream": self.stream,
+            "cursor": self.cursor,
+            "file": self.file,
+            "offset": self.offset,
+            "line": self.line,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class Side:
+    """How far one side of the run (trainer or orchestrator) has come in this attempt: its last
+    step, the time of that step in seconds of the monotonic clock, and how many steps it has made.
+    `last_step` and `last_step_m` are None if it has made no step.
+    """
+
+    last_step: int | None = None
+    last_step_m: float | None = None
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
+    end began, by the time of the log lines in seconds. `ordered` is True if somebody signalled the
+    launcher. If it is False, the launcher may have ended the processes because one of them failed.
+    """
+
+    t: float
+    ordered: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerProbe:
+    """What probes of the run's inference server, whose base URL is `url`, answered last. `health`
+    is the result of the health check, `answer` that of a request for one token, and `failures` how
+    many such requests in a row got no answer. Times are in seconds of the monotonic clock:
+    `ever_ok_m` is when the health check first succeeded, `health_m` and `answer_m` when the two
+    kinds of probes were last answered or failed. A time is None if there was no such moment yet.
+    """
+
+    url: str = ""
+    ever_ok_m: float | None = None
+    health: str = "unknown"
+    """ok, refused, timeout, reset, http or unknown."""
+    health_m: float | None = None
+    answer: str = "unknown"
+    """The result of the one-token request, which is sent only on suspicion: ok, refused, timeout,
+    ..., unknown.
+    """
+    answer_m: float | None = None
+    failures: int = 0
+    """Consecutive one-token requests without an answer while the generation counter stood still."""
+
+
+@dataclass(frozen=True)
+class StepFiles:
+    """The files by which orchestrator and trainer of prime-rl's version of January 2026 hand steps
+    to each other: the orchestrator's checkpoints, its rollouts, and the trainer's file for rank 0.
+    Each field has, by step, the mtime of that step's file or directory, in wall-clock seconds since
+    1970.
+    """
+
+    orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
+    rollouts: Mapping[int, float] = field(default_factory=dict)
+    rank_files: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """Everything that detectors may know of one attempt of a run. Fields that end in `_m` are
+    seconds of the monotonic clock, and fields that end in `_t` are wall seconds since 1970. In
+    facts of a finished directory, `_m` fields are the log lines' own times instead.
+    """
+
+    name: str
+    spec: LaunchSpec
+    layout: RunLayout
+    attempt: int
+    state: SeenState
+    """starting, running, ended or lost, as Attempt.state. It is "files" offline, where no process
+    can be seen.
+    """
+    started_m: float
+    started_t: float
+    trainer_side: Side = Side()
+    orchestrator_side: Side = Side()
+    median_step_s: float | None = None
+    last_activity_m: float | None = None
+    """The monotonic second at which any log of the run last grew."""
+    members: Sequence[Member] = ()
+    exits: Sequence[Exit] = ()
+    events: Sequence[LogEvent] = ()
+    checkpoints: Sequence[Checkpoint] = ()
+    files: StepFiles = StepFiles()
+    server: ServerProbe = ServerProbe()
+    good_end: bool = False
+    stop_requested: bool = False
+    """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
+    failure.
+    """
+    stopped_before: frozenset[int] = frozenset()
+    """The earlier attempts of the run that a stop of ours has ended, by number."""
+    stops: Mapping[int, Stop] = field(default_factory=dict)
+    """By attempt: the stop that the logs of a finished run show."""
+    history: Sequence[Mapping[str, Any]] = ()
+    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
+    (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
+    """
+    resume: int | None = None
+    """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
+    config: Mapping[str, Any] | None = None
+    """The run's settings as flat dotted keys, with the command line laid over the file, or None if
+    they are unknown.
+    """
+    environment: RunEnvironment | None = None
+    """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
+    with_pod: bool = False
+    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
+    and started again.
+    """
+    leaving: Mapping[str, Any] | None = None
+    """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
+    `local_step`, `local_known`, `remote_step`.
+    """
+
+    @property
+    def over(self) -> bool:
+        """Return True if the attempt is known to have ended."""
+        return self.state in ("ended", "lost")
+
+    def setting(self, *keys: str) -> Any:
+        """Return the value of the first of these dotted keys that the run's settings have. Returns
+        None if they have none of them, or if the settings are unknown.
+        """
+        for key in keys:
+            if self.config is not None and key in self.config:
+                return self.config[key]
+        return None
+
+    def under(self, prefix: str) -> dict[str, Any]:
+        """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
+        Empty if there are none or the settings are unknown.
+        """
+        given = (self.config or {}).items()
+        found = {}
+        for key, value in given:
+            if key.startswith(prefix + "."):
+                found[key] = value
+        return found
+
+    def alive(self, *components: str) -> list[Member]:
+        """Return the living processes with these parts in the run (components such as "trainer" or
+        "inference"), in the order of the arguments.
+        """
+        found = []
+        for component in components:
+            found += [m for m in self.living if m.component == component]
+        return found
+
+    @property
+    def living(self) -> list[Member]:
+        """Return all living processes of the attempt."""
+        return [m for m in self.members if m.alive]
+
+    def exit_of(self, member: Member) -> Exit | None:
+        """Return how a process of the run ended, or None if it lives or that is unknown."""
+        return next((end for end in self.exits if end.identity == member.identity), None)
+
+    def first(self, component: str) -> Member | None:
+        """Return the first process with this part in the run (a component such as "trainer"), alive
+        or ended. Returns None if there was none.
+        """
+        return next((m for m in self.members if m.component == component), None)
+
+    def ever(self, component: str) -> bool:
+        """Return True if this attempt has or had a process with this part in the run (a component
+        such as "trainer").
+        """
+        return self.first(component) is not None
+
+    def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
+        """Return the events of the kind `kind`, for example "step", oldest first. With `side`, only
+        those that this side wrote.
+        """
+        found = []
+        for e in self.events:
+            if e.event.kind == kind and side in (None, e.event.side):
+                found.append(e)
+        return found
+
+    def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
+        """Return the newest event of the kind `kind`, for example "step", or None if there is none.
+        With `side`, only events that this side wrote count; with `values`, only those that have
+        these values.
+        """
+        for event in reversed(self.events_of(kind, side)):
+            if values.items() <= event.event.values.items():
+                return event
+        return None
+
+    @property
+    def steps(self) -> list[int]:
+        """Return the steps of all checkpoints on the disk, complete or not, oldest first."""
+        return [c.step for c in self.checkpoints]
+
+    @property
+    def complete(self) -> dict[int, Checkpoint]:
+        """Return the complete checkpoints on the disk by their step, oldest first."""
+        return {c.step: c for c in self.checkpoints if c.complete}
+
+    @property
+    def newest_complete(self) -> Checkpoint | None:
+        """Return the complete checkpoint with the highest step, or None if no checkpoint is
+        complete.
+        """
+        complete = self.complete
+        if complete:
+            return complete[max(complete)]
+        return None
+
+    @property
+    def fallback(self) -> str | None:
+        """Return "start-afresh", the id of the playbook to use instead of one that resumes, if no
+        checkpoint is complete. Returns None if a checkpoint is complete.
+        """
+        return None if self.complete else "start-afresh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """A process that holds memory of the GPU with the device index `gpu`. `mem` is bytes, or None
+    if unknown. `component` is its part in the run, for example "engine". `run` is the run to which
+    the process belongs, if that run's attempt lives. `dead_run` is the run of this pod whose
+    attempt has ended and to which the process is proved to have belonged. Both are None for a
+    process of no known run. `same_user` is True if this agent's user owns the process.
+    """
+
+    identity: Identity
+    gpu: int
+    mem: int | None
+    cmdline: Sequence[str]
+    run: str | None
+    component: str | None
+    dead_run: str | None
+    same_user: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuFacts:
+    """What the last sample of telemetry shows of the pod's GPUs. `state` says if they could be read
+    ("ok") or why not. `pids` says whether the driver's pids are those of this pod ("local"), of
+    another namespace ("foreign") or "unknown". All mappings are by device index; `used` and `total`
+    are bytes of memory.
+    """
+
+    state: str = "absent"
+    pids: str = "unknown"
+    used: Mapping[int, int] = field(default_factory=dict)
+    total: Mapping[int, int] = field(default_factory=dict)
+    holders: Sequence[Holder] = ()
+    errors: Mapping[int, str] = field(default_factory=dict)
+    """By device index: the driver's message about a GPU that it cannot reach."""
+    remaps: Mapping[int, str] = field(default_factory=dict)
+    """By device index: "pending" or "failed" row remapping, or retired pages that wait for a
+    reboot.
+    """
+    actions: Mapping[int, str] = field(default_factory=dict)
+    """By device index: the recovery that the driver asks for: reset, reboot or drain."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    util: Mapping[int, float] = field(default_factory=dict)
+    """Percent, 0 to 100, of the last sample."""
+    power: Mapping[int, float] = field(default_factory=dict)
+    """The share of the power limit, 0 to 1, of the last sample."""
+    mean_util: Mapping[int, float] = field(default_factory=dict)
+    """Percent over the last ten minutes, only for devices that were seen for most of them."""
+
+    def held_by(self, run: RunFacts, components: Sequence[str]) -> set[int]:
+        """Return the indices of the devices on which processes of `run` with these parts in it
+        (components such as "trainer") hold memory.
+        """
+        return {h.gpu for h in self.holders if h.run == run.name and h.component in components}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything that one scan of a pod has found, for the detectors. `now_m` is the time of the
+    scan in seconds of the monotonic clock, and `now_t` the same in wall seconds since 1970.
+    `coverage` lists in words what could not be seen, and is part of every verdict. `disks` are the
+    filesystems that runs write to and `shm` is the pod's shared memory; None means not measured.
+    `console` has what only the console can see; it is None if no console has supplied anything.
+    """
+
+    now_m: float
+    now_t: float
+    runs: Sequence[RunFacts] = ()
+    gpus: GpuFacts = GpuFacts()
+    coverage: Sequence[str] = ()
+    disks: Sequence[Disk] | None = None
+    shm: Disk | None = None
+    oom_kills: int | None = None
+    """Kills in our control group since this agent began to scan."""
+    oom_kill_m: float | None = None
+    """The monotonic second at which that number was last seen to grow."""
+    console: ConsoleFacts | None = None
+
+    def disk(self, run: str) -> Disk | None:
+        """Return the filesystem that the run `run` writes its output to, or None if that is
+        unknown, for example because it could not be measured lately.
+        """
+        return next((disk for disk in self.disks or () if run in disk.runs), None)
+
+    def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+        """Return what the console knows of a run in its list `what`, for example "pods", as rows.
+        Empty if there are none, or if the console has not supplied that list.
+        """
+        if self.console is not None:
+            return self.console.of(what, run.name)
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A failure of a run that a detector or a log signature reports at one moment. `failure` is the
+    id of the failure's playbook, and `summary` a sentence for people. `anchor` is a text that names
+    the first evidence; the incident's id is made from it, so that the same cause, seen again, is
+    the same incident. `coverage` lists what could not be seen.
+    """
+
+    failure: str
+    run: str
+    attempt: int
+    summary: str
+    evidence: Sequence[Mapping[str, Any]]
+    anchor: str
+    severity: Severity | None = "critical"
+    role: Role | None = "root"
+    """None here and in `severity` means that the failure's playbook decides."""
+    coverage: Sequence[str] = ()
+    playbook: str | None = None
+    """Another playbook than the failure's own, if the default fix cannot apply (start-afresh)."""
+    title: str = ""
+    count: int = 1
+    """How many times the failure was seen. The evidence has the first and the latest."""
+
+
+def file_evidence(path: Path, text: str) -> dict[str, Any]:
+    """Return a whole file or directory as evidence (see `LogEvent.evidence`). `text` says what is
+    remarkable about it.
+    """
+    return {
+        "source": "files",
+        "stream": "",
+        "cursor": "",
+        "file": str(path),
+        "offset": 0,
+        "line": 0,
+        "text": text,
+    }
+
+
+def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
+    """Return a process as evidence (see `LogEvent.evidence`). `text` says what is remarkable about
+    it.
+    """
+    return {
+        "source": "process",
+        "stream": "",
+        "cursor": "",
+        "file": "",
+        "offset": 0,
+        "line": 0,
+        "text": f"{identity}: {text}",
+    }

@@ -1,0 +1,169 @@
+"""The journal: an append-only, hash-chained record of what happened on this pod and what was done
+about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from bs4_common.clock import stamp
+from bs4_common.digest import sha256
+from bs4_common.errors import AgentError, SpoolFull
+from bs4_common.streams.segments import SegmentStream, parse
+from bs4_common.withheld import Withheld
+
+#: `prev` of the first record.
+GENESIS = "0" * 64
+
+
+class Journal:
+    """The journal of a pod: an append-only stream of records
+    `{"t","m","b","seq","prev","type",...}`. It may be called from any thread.
+
+    `t` is the wall-clock time in seconds since 1970, `m` the time in seconds of the monotonic clock
+    of the boot whose id is `b`. `prev` is the SHA-256 (hex) of the previous line without its
+    newline, so that a change of a line shows in the line after it. `seq` counts the records from 1.
+    `prev` and `seq` continue after a restart of the agent.
+
+    With `withheld`, secrets are replaced in what is written, and `withheld` keeps the records that
+    an action needs again, for as long as their lines are in the journal. The chain is that of the
+    lines as they are written.
+    """
+
+    def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:
+        self.stream = stream
+        self._withheld = withheld
+        self._lock = threading.Lock()
+        self._oldest = stream.oldest
+        last = stream.last_line()
+        self._prev, self._seq = GENESIS, 0
+        if last is not None:
+            self._prev = digest(last)
+            self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
+
+    def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
+        """Write one record of the type `type_` with the given fields and return it with the
+        journal's own fields. With `sync`, the record is on disk before the call returns, as the
+        record of every intent must be. Raises SpoolFull if the record cannot be written.
+
+        What is returned still has the secrets that were left out of what was written.
+        """
+        with self._lock:
+            record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
+            line = _line(record)
+            if self._withheld is not None:
+                whole, line = line, _line({**record, **self._withheld.shown(fields)})
+                if line != whole:
+                    self._keep(self._withheld, line, record)
+            try:
+                self.stream.append_line(line, sync=sync)
+            except (AgentError, OSError):
+                if self._withheld is not None:
+                    self._withheld.forget(digest(line))
+                raise
+            self._seq += 1
+            self._prev = digest(line)
+            if self.stream.oldest != self._oldest:
+                self._oldest = self.stream.oldest
+                self._sweep()
+        return record
+
+    def _sweep(self) -> None:
+        """Delete what was withheld of records that have left the journal with their segment. What
+        cannot be read here is left to the next start.
+        """
+        if self._withheld is None:
+            return
+        # The record that led here is on disk, so its caller must not get an error any more.
+        with contextlib.suppress(OSError):
+            first = next((parse(line) for _, line in self.stream.lines()), None)
+            if first is None:
+                return
+            for name in self._withheld.names():
+                whole = self._withheld.whole(name)
+                if whole is not None and _seq(whole) < _seq(first):
+                    self._withheld.forget(name)
+
+    @staticmethod
+    def _keep(withheld: Withheld, line: bytes, record: dict[str, Any]) -> None:
+        """Keep the record whole. Raises SpoolFull if that is not possible."""
+        try:
+            withheld.keep(digest(line), record)
+        except OSError as error:
+            raise SpoolFull(
+                f"{error.filename or withheld} cannot be written: {error.strerror or error}; "
+                "free space, then repeat."
+            ) from error
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield every record that is still on the disk, oldest first, as it was written."""
+        return self.stream.records()
+
+    def whole_records(self) -> Iterator[dict[str, Any]]:
+        """Yield every record that is still on the disk, oldest first, with the secrets that an
+        action may need again. At the end, delete what was withheld of lines that are gone; so
+        nothing may be appended meanwhile.
+        """
+        unseen = self._withheld.names() if self._withheld is not None else set()
+        if self._withheld is None or not unseen:
+            yield from self.records()
+            return
+        for _, line in self.stream.lines():
+            record = parse(line)
+            if record is None:
+                continue
+            name = digest(line)
+            if name in unseen:
+                unseen.discard(name)
+                record = self._withheld.whole(name) or record
+            yield record
+        for name in unseen:
+            self._withheld.forget(name)
+
+    def verify(self) -> list[str]:
+        """Check by the `prev` and `seq` of the records that none was changed or removed, and return
+        one sentence with a cursor for each problem, or an empty list. If the oldest records have
+        been deleted, the `prev` of the first one left cannot be checked.
+        """
+        problems = []
+        prev: str | None = None
+        seq: int | None = None
+        for cursor, line in self.stream.lines():
+            record = parse(line)
+            if record is None:
+                problems.append(f"The line at {cursor} is no record.")
+                seq = None
+            else:
+                expected = prev or (GENESIS if _seq(record) == 1 else None)
+                if expected is not None and record.get("prev") != expected:
+                    problems.append(
+                        f"The line before {cursor} is not the one that was written: its hash "
+                        "differs."
+                    )
+                if seq is not None and record.get("seq") != seq + 1:
+                    problems.append(
+                        f"The record at {cursor} is number {record.get('seq')}, expected {seq + 1}."
+                    )
+                seq = _seq(record)
+            prev = digest(line)
+        return problems
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    """Return the line of a record without its newline."""
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+
+
+def digest(line: bytes) -> str:
+    """Return the SHA-256 digest of a journal line, in hex."""
+    return sha256(line).hexdigest()
+
+
+def _seq(record: dict[str, Any] | None) -> int:
+    """Return the record's number, or 0 if it has none."""
+    seq = (record or {}).get("seq")
+    return seq if isinstance(seq, int) else 0

@@ -1,0 +1,492 @@
+"""The fold of a journal: the present state of a pod's runs, incidents, actions, plans and modes.
+
+The fold is pure and incremental. The agent rebuilds its state with it after a restart, and the
+console shows a pod with it. The same records always give the same answer, even years later over a
+directory of finished segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bs4_common.checkpoints.sync_view import SyncView
+from bs4_common.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
+
+Record = dict[str, Any]
+
+#: Types of records that are folded; each has a method of its own.
+FOLDED = frozenset(
+    {
+        "agent",
+        "gap",
+        "mode",
+        "order",
+        "guard",
+        "sync",
+        "report",
+        "note",
+        "run",
+        "incident",
+        "plan",
+        "action",
+    }
+)
+#: What the fold may raise for a record that no agent writes.
+NOT_FOLDED = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+#: Fields that are texts in every record, because things are found by them.
+_NAMES = ("run", "event", "action", "kind", "playbook", "plan_hash", "incident", "failure")
+#: Steps that one action can have at most.
+ACTION_STEPS_MOST = 1_000
+#: Ended rotations of a run that stay in memory.
+ROTATIONS_KEPT = 50
+#: The state of a step after each event.
+_STEP_STATES: dict[str, StepState] = {
+    "intent": "running",
+    "step-done": "done",
+    "step-skipped": "skipped",
+    "step-failed": "failed",
+}
+#: Events after which an action does nothing more.
+ACTION_ENDS: frozenset[ActionState] = frozenset(
+    {"done", "failed", "plan-changed", "busy", "interrupted", "refused"}
+)
+
+
+@dataclass(kw_only=True)
+class AttemptView:
+    """One attempt of a run, as the journal tells it. `resume` is the step from which it was
+    started, or None. `good` is True if it ended well, False if not, and None while it runs. `code`
+    and `signal` are the exit code and the ending signal of its launcher. `overrides` are the
+    further words of the command line. `container` is the container in which it ran, or "".
+    `started_t` and `ended_t` are in wall-clock seconds since 1970.
+    """
+
+    number: int
+    started_t: float
+    resume: int | None = None
+    state: RunState = "running"
+    code: int | None = None
+    signal: int | None = None
+    good: bool | None = None
+    ended_t: float | None = None
+    detail: str = ""
+    overrides: list[str] = field(default_factory=list)
+    container: str = ""
+
+
+@dataclass(kw_only=True)
+class RunView:
+    """One run, as the journal tells it: how it was registered, and its attempts by number.
+    `adopted` is True if it was started by hand and not by the agent. `config`, `argv` and
+    `max_steps` (the number of steps after which it ends, or None) are those of its newest attempt.
+    In the journal of an older agent, config and max_steps are those of its first. `notes` are the
+    records of notes about the run.
+    """
+
+    name: str
+    trainer: str = ""
+    output_dir: str = ""
+    cwd: str = ""
+    config: str = ""
+    argv: list[str] = field(default_factory=list)
+    adopted: bool = False
+    registered_t: float = 0.0
+    max_steps: int | None = None
+    attempts: dict[int, AttemptView] = field(default_factory=dict)
+    notes: list[Record] = field(default_factory=list)
+    tracked: list[Record] = field(default_factory=list)
+    """Where W&B shows each side: {side, id, project, entity, server}, as the client printed it in
+    attempt `tracked_attempt`.
+    """
+    tracked_attempt: int = 0
+
+    @property
+    def attempt(self) -> AttemptView | None:
+        """Return the newest attempt, or None if the run was never started."""
+        if self.attempts:
+            return self.attempts[max(self.attempts)]
+        return None
+
+
+@dataclass(kw_only=True)
+class IncidentView:
+    """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
+    after the finding has gone by itself, and "resolved" after the verification of a playbook has
+    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `coverage` lists what
+    could not be seen, `playbook` is the id of the playbook that repairs it, or None, and `where`
+    says if the pod or the console carries that playbook out.
+    """
+
+    id: str
+    failure: str
+    title: str
+    run: str
+    attempt: int
+    role: Role
+    severity: Severity
+    summary: str
+    opened_t: float
+    updated_t: float
+    state: IncidentState = "open"
+    evidence: list[Record] = field(default_factory=list)
+    coverage: list[str] = field(default_factory=list)
+    playbook: str | None = None
+    where: Where = "pod"
+
+
+@dataclass
+class StepView:
+    """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
+    failed. `title` and `command` describe the step for a person, and `detail` says how it ended.
+    `started_t` and `ended_t` are in wall-clock seconds since 1970, or None.
+    """
+
+    title: str
+    command: str = ""
+    state: StepState = "waiting"
+    detail: str = ""
+    started_t: float | None = None
+    ended_t: float | None = None
+
+
+@dataclass(kw_only=True)
+class ActionView:
+    """One action, as the journal tells it. `who` is the person who submitted it, and `body` the
+    submission. `state` is the name of the last event that was journalled for the action. `playbook`
+    is the id of its playbook and `incident` that of the incident which it repairs, or "". `result`
+    has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
+    Times (`accepted_t`, `updated_t`) are in wall-clock seconds since 1970.
+    """
+
+    key: str
+    kind: str
+    who: str
+    run: str
+    state: ActionState
+    accepted_t: float
+    updated_t: float
+    playbook: str = ""
+    plan_hash: str = ""
+    incident: str = ""
+    body: Record = field(default_factory=dict)
+    """The submission, and the confirmed plan under "plan": enough to continue after the agent was
+    killed.
+    """
+    steps: list[StepView] = field(default_factory=list)
+    detail: str = ""
+    result: Record = field(default_factory=dict)
+    cancelled_by: str = ""
+    """Who submitted the stop that ends this action early, or ""."""
+
+    @property
+    def ended(self) -> bool:
+        """Return True if the action has ended, whether well or not."""
+        return self.state in ACTION_ENDS
+
+    @property
+    def what(self) -> str:
+        """Return what the action is, as text for a person: "playbook step-desync", "plan
+        step-desync", "stop" or "launch".
+        """
+        if self.playbook in ("", self.kind):
+            return self.kind
+        return f"{self.kind} {self.playbook}"
+
+
+@dataclass(kw_only=True)
+class PlanView:
+    """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
+    clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
+    since 1970. `refused` says why no plan could be made, and is "" if a plan was made. `home` is
+    the id of the agent's home that the plan is for, or "" in the journal of an older agent.
+    """
+
+    action: str
+    playbook: str
+    run: str
+    attempt: int
+    plan_hash: str
+    expires_m: float
+    expires_t: float
+    boot: str
+    t: float
+    plan: Record
+    refused: str = ""
+    home: str = ""
+
+
+class Ledger:
+    """The present state of a pod as it follows from its journal. Apply the journal's records in
+    order; then read the attributes, for example `runs` or `incidents`.
+    """
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.runs: dict[str, RunView] = {}
+        self.incidents: dict[str, IncidentView] = {}
+        self._incident_records = 0
+        self._open: tuple[int, dict[str | None, list[IncidentView]]] = -1, {}
+        """The open incidents in their order, by run and all (None), as of so many records."""
+        self.actions: dict[str, ActionView] = {}
+        self.plans: dict[str, PlanView] = {}
+        self.modes: dict[tuple[str, str], str] = {}
+        self.orders: dict[str, Record] = {}
+        """By run: its order for checkpoints (keep-last). `last` is None once it was withdrawn."""
+        self.guard: dict[str, Record] = {}
+        """By run: the last record of its retention: refused, emergency or relieved."""
+        self.syncs: dict[str, SyncView] = {}
+        """By run: its sync to an object store, from the first order on."""
+        self.agent: Record = {}
+        self.watch_gaps: list[Record] = []
+        self.faults: list[Record] = []
+        """Defects of the agent itself, each in a thread that had to be started again."""
+        self.gaps: list[Record] = []
+        self.last_seq = -1
+        self.reports: dict[tuple[str, int], Record] = {}
+        """The newest crash report of each attempt."""
+        self.last_t = 0.0
+        """Wall second of the newest record."""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Record) -> None:
+        """Update the state by one journal record. A record of an unknown type is ignored, so that
+        an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
+        record that no agent writes.
+        """
+        _refuse_odd(record)
+        self.last_seq = record.get("seq", self.last_seq)
+        self.last_t = record.get("t", self.last_t)
+        kind = record.get("type")
+        if isinstance(kind, str) and kind in FOLDED:
+            getattr(self, f"_{kind}")(record)
+
+    def open_incidents(self, run: str | None = None) -> list[IncidentView]:
+        """Return the open incidents, only those of `run` unless it is None. Root causes come first,
+        then the older before the newer.
+        """
+        looked, by_run = self._open
+        if looked != self._incident_records:
+            # The count is read first: what another thread applies meanwhile is looked at next time.
+            looked, by_run = self._incident_records, {None: []}
+            found = [i for i in list(self.incidents.values()) if i.state == "open"]
+            for incident in sorted(found, key=lambda i: (i.role != "root", i.opened_t)):
+                by_run[None].append(incident)
+                by_run.setdefault(incident.run, []).append(incident)
+            self._open = looked, by_run
+        return list(by_run.get(run, ()))
+
+    def unfinished(self, kind: str) -> list[ActionView]:
+        """Return the actions of this kind (for example "launch") that have not ended, oldest first;
+        empty if there are none.
+        """
+        found = []
+        for a in list(self.actions.values()):
+            if a.kind == kind and not a.ended:
+                found.append(a)
+        return found
+
+    def actions_of(self, kind: str, run: str) -> list[ActionView]:
+        """Return the actions of this kind (for example "launch") on this run, oldest first, ended
+        ones included.
+        """
+        found = []
+        for a in list(self.actions.values()):
+            if a.kind == kind and a.run == run:
+                found.append(a)
+        return found
+
+    def mode(self, run: str, playbook: str) -> str:
+        """Return the mode of a playbook for a run: "observe", "ask" or "auto". It is "observe"
+        until somebody has set it.
+        """
+        return self.modes.get((run, playbook), "observe")
+
+    def _agent(self, record: Record) -> None:
+        if record["event"] == "watch-gap":
+            self.watch_gaps.append(record)
+        elif record["event"] == "fault":
+            self.faults.append(record)
+        else:
+            self.agent = record
+
+    def _gap(self, record: Record) -> None:
+        self.gaps.append(record)
+
+    def _mode(self, record: Record) -> None:
+        self.modes[(record["run"], record["playbook"])] = record["mode"]
+
+    def _order(self, record: Record) -> None:
+        self.orders[record["run"]] = record
+        self.guard.pop(record["run"], None)
+
+    def _guard(self, record: Record) -> None:
+        self.guard[record["run"]] = record
+
+    def _sync(self, record: Record) -> None:
+        self.syncs.setdefault(record["run"], SyncView()).apply(record)
+
+    def _report(self, record: Record) -> None:
+        if record["event"] == "written":
+            self.reports[record["run"], record["attempt"]] = record
+
+    def _note(self, record: Record) -> None:
+        if run := self.runs.get(record["run"]):
+            run.notes.append(record)
+
+    def _run(self, record: Record) -> None:
+        """Apply a record of a run."""
+        name, event = record["run"], record["event"]
+        if event == "removed":
+            self.runs.pop(name, None)
+            return
+        run = self.runs.setdefault(name, RunView(name=name, registered_t=record["t"]))
+        for key in ("trainer", "output_dir", "cwd", "config", "argv", "max_steps"):
+            if record.get(key) is not None:
+                setattr(run, key, record[key])
+        run.adopted = run.adopted or event == "adopted"
+        number = record.get("attempt")
+        if event == "attempt-started" and number is not None:
+            if "max_steps" in record:
+                # None too: this attempt's config sets no end, whatever the one before had set.
+                run.max_steps = record["max_steps"]
+            run.attempts[number] = AttemptView(
+                number=number,
+                started_t=float(record.get("started_t") or record["t"]),
+                resume=record.get("resume"),
+                overrides=[str(word) for word in record.get("overrides") or ()],
+                container=str(record.get("container") or ""),
+            )
+        elif event == "tracked" and number is not None:
+            run.tracked = [dict(entry) for entry in record.get("runs") or ()]
+            run.tracked_attempt = number
+        elif event == "attempt-ended" and number is not None:
+            attempt = run.attempts.setdefault(
+                number, AttemptView(number=number, started_t=record["t"])
+            )
+            attempt.state, attempt.ended_t = "ended", record["t"]
+            attempt.code, attempt.signal = record.get("code"), record.get("signal")
+            attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
+
+    def _incident(self, record: Record) -> None:
+        """Apply a record of an incident."""
+        try:
+            self._apply_incident(record)
+        finally:
+            self._incident_records += 1
+
+    def _apply_incident(self, record: Record) -> None:
+        event, key = record["event"], record["incident"]
+        known = self.incidents.get(key)
+        if event in ("cleared", "resolved"):
+            if known is not None:
+                known.state, known.updated_t = event, record["t"]
+            return
+        if known is None or event == "opened":
+            known = self.incidents[key] = IncidentView(
+                id=key,
+                failure=record["failure"],
+                title=str(record.get("title") or record["failure"]),
+                run=record.get("run", ""),
+                attempt=record.get("attempt", 0),
+                role=record.get("role", "root"),
+                severity=record.get("severity", "critical"),
+                summary=record.get("summary", ""),
+                opened_t=record["t"],
+                updated_t=record["t"],
+                playbook=record.get("playbook"),
+                where=record.get("where", "pod"),
+            )
+        known.state, known.updated_t = "open", record["t"]
+        for name in ("role", "severity", "summary", "evidence", "coverage"):
+            if record.get(name) is not None:
+                setattr(known, name, record[name])
+
+    def _plan(self, record: Record) -> None:
+        """Apply a record of a plan."""
+        self.plans[record.get("plan_hash") or record["action"]] = PlanView(
+            action=record["action"],
+            playbook=record["playbook"],
+            run=record.get("run", ""),
+            attempt=record.get("attempt", 0),
+            plan_hash=record.get("plan_hash", ""),
+            expires_m=record.get("expires_m", 0.0),
+            expires_t=record.get("expires_t", 0.0),
+            boot=record["b"],
+            t=record["t"],
+            plan=record.get("plan", {}),
+            refused=record.get("refused", ""),
+            home=record.get("home", ""),
+        )
+
+    def _action(self, record: Record) -> None:
+        """Apply a record of an action."""
+        key, event = record["action"], record["event"]
+        action = self.actions.get(key)
+        if action is None:
+            action = self.actions[key] = ActionView(
+                key=key,
+                kind=record.get("kind", ""),
+                who=record.get("who", ""),
+                run=record.get("run", ""),
+                state=event,
+                accepted_t=record["t"],
+                updated_t=record["t"],
+            )
+        for name in ("playbook", "plan_hash", "incident", "body"):
+            if record.get(name):
+                setattr(action, name, record[name])
+        action.updated_t = record["t"]
+        if event == "accepted" and "steps" in record:
+            action.steps = [StepView(s["title"], s.get("command", "")) for s in record["steps"]]
+        if event in _STEP_STATES:
+            self._action_step(action, record, event)
+            return
+        if event == "cancel":
+            action.cancelled_by = record.get("who", "")
+        action.state = event
+        action.detail = record.get("detail", action.detail)
+        action.result = {**action.result, **record.get("result", {})}
+        if action.ended and action.kind == "rotate":
+            self._forget_rotations(action)
+
+    def _forget_rotations(self, newest: ActionView) -> None:
+        """Keep only the last ended rotations of a run in memory. A run of a week makes thousands,
+        and the journal has them all.
+        """
+        ended = []
+        for a in self.actions_of("rotate", newest.run):
+            if a.ended:
+                ended.append(a.key)
+        for key in ended[:-ROTATIONS_KEPT]:
+            del self.actions[key]
+
+    @staticmethod
+    def _action_step(action: ActionView, record: Record, event: str) -> None:
+        """Apply a record of one step of an action."""
+        index = record["step"]
+        if not 0 <= index < ACTION_STEPS_MOST:
+            raise ValueError(f"an action has no step {index!r:.20}")
+        while len(action.steps) <= index:
+            action.steps.append(StepView(""))
+        step = action.steps[index]
+        step.title = record.get("title", step.title)
+        step.command = record.get("command", step.command)
+        step.detail = record.get("detail", step.detail)
+        step.state = _STEP_STATES[event]
+        if event == "intent":
+            step.started_t = record["t"]
+        else:
+            step.ended_t = record["t"]
+        action.state = "running"
+
+
+def _refuse_odd(record: Record) -> None:
+    """Raise TypeError if a name in a record is no text, or its time or number is no number."""
+    for name in _NAMES:
+        if not isinstance(record.get(name), str | None):
+            raise TypeError(f"{name!r} of a record is no text")
+    for name in ("t", "seq"):
+        if not isinstance(record.get(name, 0), (int, float)):
+            raise TypeError(f"{name!r} of a record is no number")

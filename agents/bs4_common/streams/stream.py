@@ -1,0 +1,72 @@
+"""The interface of every stream, and the files that a stream consists of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from bs4_common.streams.cursor import Chunk
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One file of a stream as a query sees it. `generation` is the file's number. `size` is the
+    number of bytes, from the file's start, that the query may read; these do not change any more.
+
+    The function `open` returns a new file descriptor, which the caller must close, or -1 if the
+    file is gone by now.
+    """
+
+    generation: int
+    size: int
+    open: Callable[[], int]
+
+
+def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
+    """Yield each piece with an open file descriptor of its file. The descriptor is closed when the
+    next piece is taken from this iterator. Pieces whose file is gone are skipped.
+    """
+    for piece in pieces:
+        fd = piece.open()
+        if fd >= 0:
+            try:
+                yield piece, fd
+            finally:
+                os.close(fd)
+
+
+class Stream(Protocol):
+    """The interface of every stream: a log, a stream of records, or a finished file. Its methods
+    may be called from several threads.
+    """
+
+    @property
+    def timestamp(self) -> Callable[[bytes], float | None] | None:
+        """Return a function that takes a line (its bytes without LF) and returns the line's time,
+        as Unix time in seconds, or None if that line has no time. Return None in place of the
+        function if times cannot be found in the lines of this stream.
+        """
+
+    def read(self, cursor: str, limit: int) -> Chunk:
+        """Return the chunk of about `limit` bytes at `cursor`, which is a cursor as text, "start"
+        or "end". The call does not wait, so the chunk is empty if nothing is there yet. Raises
+        BadCursor if the stream has no such place.
+        """
+
+    def stat(self) -> dict[str, Any]:
+        """Return the state of the stream as a dictionary. It has `kind` ("log", "records" or
+        "file"), the cursors `start` and `end`, `bytes` (the size of what can be read), and further
+        keys that depend on the kind.
+        """
+
+    def pieces(self) -> list[Piece]:
+        """Return the stream's files that can be read now, as pieces, oldest first. The list is
+        empty if there is none.
+        """
+
+    def place_at(self, t: float) -> str | None:
+        """Return the cursor of the place at which the stream ended at `t`, a Unix time in seconds.
+        Return None if the stream does not record its sizes by time.
+        """

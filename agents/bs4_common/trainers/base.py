@@ -1,0 +1,346 @@
+"""The interface of a trainer generation: how it is started and stopped, where it writes, and what
+its log lines mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from bs4_common.states import EventKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchSpec:
+    """The description of one start of a trainer.
+
+    `run` is the run's name and `trainer` the id of its trainer. `config` may be relative to `cwd`,
+    the directory in which the trainer is started. `resume` is the step from which to resume (0 is a
+    step too), or None to start afresh. `overrides` are the words that follow the config on the
+    command line. `component` is the program to start ("rl" for all of the trainer), and `argv` its
+    whole command if that is given. `processes` is the number of its ranks, and `container` the
+    container in which it runs, or "".
+    """
+
+    run: str
+    trainer: str
+    config: Path
+    cwd: Path
+    output_dir: Path
+    resume: int | None = None
+    overrides: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Non-secret additions to the environment. Credentials come from the pod's own 0600 files,
+    never from here.
+    """
+    component: str = "rl"
+    """The program to start. "rl" is the whole launcher; "inference", "orchestrator" and "trainer"
+    are its parts, started apart from it; "sft" and "eval" are programs of their own.
+    """
+    argv: Sequence[str] = ()
+    """The verbatim command of a component that is started apart. If it is empty, the trainer
+    composes the command.
+    """
+    trainer_name: str = ""
+    """The trainer's own name for the run (current: run.name) if it is not `run`. Adopted runs may
+    have characters that cannot name a run here (`a+b--model--1234abcd`).
+    """
+    processes: int = 1
+    """The number of ranks of a trainer that is started apart. Several go through torchrun."""
+    container: str = ""
+    """The container in which the command runs, as `docker exec` takes its name, or "" for the
+    machine itself. All paths are the machine's.
+    """
+
+    @property
+    def config_path(self) -> Path:
+        """Return the path of the config, absolute if `cwd` is."""
+        return self.cwd / self.config
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """One log of a run. `source` is its name, such as "trainer", which is also the last part of its
+    stream's name. `path` is the place where the file is or will be.
+    """
+
+    source: str
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    """The parts of one log line. `text` is the message, without escape sequences and without the
+    header before it. `level` is "" and `clock` (the time of day, HH:MM:SS) is None if the line has
+    no header of its own. `timestamp` is the time in wall-clock seconds since 1970 if the line has a
+    full date, or None. `rank` is the number of the process that a prefix of the line names, or
+    None, and `logger` the name of the logger that the header names, or "". `continuation` is True
+    if the line belongs to the log record that an earlier line began, such as a line of a traceback.
+    """
+
+    text: str
+    level: str = ""
+    clock: str | None = None
+    """HH:MM:SS in the run's time zone, as it is in the line."""
+    timestamp: float | None = None
+    """The wall second, if the line itself carries a full date (JSON logs)."""
+    rank: int | None = None
+    logger: str = ""
+    continuation: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """The meaning of one log line.
+
+    `kind` is one of: step, start-step, eval, barrier (the orchestrator waits for new weights of the
+    trainer), holding (the orchestrator holds a batch back, or pauses or resumes its dispatcher),
+    save, resume, starting, ready, waiting-inference, inference-lost, child-failed, terminating,
+    finished, fatal, heartbeat, cancelled, gpu-memory (there was too little of it), waiting-batch
+    (the trainer waits for rollouts), rollout-failed, policy-update, empty-batch, low-trainable,
+    eval-start, rate-limited (a client waits for `wait_s` seconds). `side` is who wrote the line:
+    trainer, orchestrator, inference or launcher.
+
+    `values` are numbers and names from the line; for a step, under the keys of a record of the
+    stream steps/<run>. NaN and infinities are the strings "nan", "inf", "-inf"; durations are in
+    seconds, rates in percent from 0 to 100. A `starting` event has `what`, the thing that starts:
+    process, position, loop, scratch, broadcast, or complete (the launcher has started all its
+    children). A step with the value `unordered` may come after a later step, because lines of verl
+    reach the log late. A heartbeat with `time_s` is a progress bar that counts whole steps.
+    """
+
+    kind: EventKind
+    side: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    step: int | None = None
+
+    @property
+    def is_step_bar(self) -> bool:
+        """True for a progress bar that shows that `step` is done and how long a step takes."""
+        return self.kind == "heartbeat" and self.step is not None and "time_s" in self.values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """What the disk has of the checkpoint of one step.
+
+    `parts` maps the name of a part that is there (trainer, orchestrator, weights, or broadcast:
+    weights for the inference server; under verl actor, critic or model) to its directory.
+    `complete` is True if all parts that a resume needs are there and each was written to its end.
+    `missing` names the needed parts that are not there or not complete, and `lacking` says why
+    those that are there count as missing. `directories` are the step directories. `bytes` is the
+    size of all parts, without what symbolic links point to. `newest_mtime` is a Unix time.
+    """
+
+    step: int
+    parts: Mapping[str, Path]
+    missing: Sequence[str]
+    complete: bool
+    bytes: int
+    newest_mtime: float
+    directories: Mapping[str, Path] = field(default_factory=dict)
+    """The step directories themselves (`root/step_N`), each once, under the first part that lives
+    there. A trainer that resolves "latest" by name sees these even if they are empty, so the step
+    directory is moved aside and never a part alone.
+    """
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """The reason why a part is in `missing` although it is there: its marker, or what its marker
+    promises ("no weights").
+    """
+
+
+@dataclass(frozen=True)
+class PartRule:
+    """The place of one part of a run's checkpoints, such as the trainer's, and how to tell that it
+    was written to its end.
+
+    The part of step N is at `root/step_N/sub`, under verl at `root/global_step_N/sub`. `markers`
+    are files in it that the writer makes last. `required` is True if a resume needs the part.
+    `pointer` is a file of the trainer that names the newest complete step, or None.
+    """
+
+    name: str
+    root: Path
+    sub: str
+    markers: Sequence[str]
+    required: bool = True
+    pointer: Path | None = None
+    """A file that names the newest whole step (verl's tracker). Steps above it are torn, whatever
+    they hold.
+    """
+
+
+@dataclass(frozen=True)
+class StopPolicy:
+    """How a live run of a trainer is stopped, as tried on the real launchers (prime-rl's versions
+    of 2026-01-07 and 2026-08-21).
+
+    `target` says who gets the signals: "tree" is every process of the run, "launcher" only the
+    launcher. `signals` are pairs of a signal's name and the seconds to wait after it, in their
+    order. Processes that still live after that are ended one by one, with SIGTERM and then SIGKILL.
+    """
+
+    target: str
+    signals: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLayout:
+    """The directories of one run. The checkpoint of step N is in `step_N` of each directory of
+    checkpoints, under verl in `global_step_N`.
+
+    `run_dir` is the run's own directory; several runs may lie in `output_dir`. `broadcasts` has the
+    weights for the inference server; `weights` is None if the trainer writes no other separate
+    weights. `own_log` is the source to which the launcher's output belongs. The directories need
+    not exist.
+    """
+
+    output_dir: Path
+    run_dir: Path
+    trainer_checkpoints: Path
+    orchestrator_checkpoints: Path
+    broadcasts: Path
+    rollouts: Path
+    weights: Path | None
+    wiped: Sequence[Path] = ()
+    """Directories that the trainer itself empties at every start."""
+    own_log: str = "launcher"
+    """The source name of the launcher's own output. It is `trainer` if that output holds the
+    trainer's lines, because verl prints through its driver.
+    """
+    fresh_needs_empty: bool = False
+    """True if a fresh start is refused while `run_dir` holds anything."""
+    told: Path | None = None
+    """The directory in a start's command that makes it this run and no other; None means `run_dir`.
+    verl's command names only its checkpoints, so a run that is continued by hand shows nothing of
+    the directory around them.
+    """
+
+
+class Trainer(Protocol):
+    """One generation of a trainer: how it is started and stopped, where it writes, and what its log
+    lines mean. It has no state; every answer comes from the spec, the files on the pod and the
+    lines.
+    """
+
+    id: str
+    title: str
+    stop_policy: StopPolicy
+    first_step: int
+    """The number of a fresh run's first step: 0 for 2026-01, 1 for the current generation."""
+    resumes: tuple[str, ...]
+    """The components that a launch resumes from a checked step. Others follow their config."""
+    merges: bool
+    """True if its steps are shards that its own merger puts together (`checkpoints.merge`). The
+    others write whole weights.
+    """
+
+    def command(self, spec: LaunchSpec) -> list[str]:
+        """Return the command that starts `spec`, as a list of words. It switches the saving of
+        checkpoints on. Raises BadConfig if the config or its options are wrong or contradict the
+        spec, and NotApplicable for what this trainer cannot start.
+        """
+
+    def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
+        """Return the environment variables, by name, that the config itself sets for the run.
+        Variables in `spec.env` win over them. Raises BadConfig if the config cannot be used.
+        """
+
+    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        """Return those settings of the run that the check before the start
+        (`preflight.pod_probe.at_run`) must know and cannot find in the config itself, because this
+        trainer has other names for them than prime-rl. The keys are the ones that this check uses
+        for them, such as `python` for the run's interpreter if it is not that of the checkout. The
+        mapping is empty if the check finds everything itself.
+        """
+
+    def layout(self, spec: LaunchSpec) -> RunLayout:
+        """Return the directories of the run that `spec` describes. They need not exist."""
+
+    def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
+        """Return the logs that the newest attempt has or will have. The launcher's own output is
+        not among them, because the shim writes that to a file of its own.
+        """
+
+    def parse_line(self, source: str, raw: bytes) -> LogLine:
+        """Return the parts of one raw line of the log `source`. Never raises."""
+
+    def event(self, source: str, line: LogLine) -> Event | None:
+        """Return what a line of the log `source` means, or None if it has no meaning for the agent,
+        like most lines.
+        """
+
+    def event_words(self, source: str, passing: Collection[str]) -> list[str]:
+        """Return a list of texts for a fast first filter of the log `source`: every line that means
+        an event contains at least one of them, so lines that contain none need not be parsed. If ""
+        is among the texts, any line may mean an event.
+
+        `passing` are kinds of events in which the caller is not interested here. Lines that mean
+        only such events need not contain any of the texts.
+        """
+
+    def component(self, cmdline: Sequence[str], comm: str) -> str | None:
+        """Return which part of the trainer a process is, by its command line `cmdline` and its
+        short name `comm`. It is one of launcher, inference, engine, worker, orchestrator, trainer
+        (torchrun), rank, env-server, router, tail, or uv (a `uv run` around one of them). Return
+        None for a process that is no part of the trainer.
+
+        The name is for the screen. It does not prove that the process belongs to a run.
+        """
+
+    def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
+        """Return the spec with which a launcher was started, from its command line and working
+        directory. Return None if the process is not a launcher of this trainer, or if its command
+        line does not show enough.
+        """
+
+    def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
+        """Return the rules for the parts of this run's checkpoints, one for each part, such as the
+        trainer's and the orchestrator's.
+        """
+
+    def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
+        """Return the checkpoint of every step that any part has on the disk, complete or not,
+        newest step last. The list is empty if there is none.
+        """
+
+    def resume_requested(self, spec: LaunchSpec) -> int | None:
+        """Return the step from which the run resumes by its spec, its command line and its config.
+        A negative number means the latest step, and None a fresh start.
+        """
+
+    def metrics_path(self, spec: LaunchSpec) -> Path | None:
+        """Return the path of the file to which the trainer writes the run's metrics, which need not
+        exist. Return None if there is no such file for this trainer.
+        """
+
+    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the numbers in one row of the metrics file under the keys of a record of the
+        stream steps/<run>: `side`, `step`, `log_t` (a Unix time), and a key for each number that
+        the row has. Return None if the row has none of the numbers that such a record can have, or
+        if its time is no possible Unix time.
+        """
+
+    def inference_url(self, spec: LaunchSpec) -> str:
+        """Return the base URL (no trailing slash, no /v1) of the API of the inference engine
+        itself, as it is reached on the pod, from the config or by the trainer's default. Return ""
+        if the engine's address cannot be known.
+        """
+
+    def serves(self, spec: LaunchSpec) -> frozenset[int]:
+        """Return the ports on which clients reach the inference server of this run: its own and
+        that of the router in front of it, if there is one. The set is empty if no port is known.
+        """
+
+    def max_steps(self, spec: LaunchSpec) -> int | None:
+        """Return the number of steps after which the run ends by its config, or None if no number
+        is set.
+        """
+
+    def good_end(self, events: Sequence[Event]) -> bool:
+        """Return True if the final lines that the trainer writes when training is complete are
+        among these events: for prime-rl the orchestrator's and the trainer's. The launcher's exit
+        code is not considered, because a code of 0 proves nothing.
+        """

@@ -1,0 +1,313 @@
+"""The settings of a run: its TOML file, overlaid by the options of the command line.
+
+Only what the agent needs is read, and nothing is validated, because that is the trainer's business.
+In both generations the command line wins over the file (checked against pydantic-settings 2.10.1
+and prime-pydantic-config 0.4.3).
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bs4_common.errors import AgentError
+from bs4_common.trainers.base import LaunchSpec
+
+if TYPE_CHECKING:
+    import tomlkit
+
+#: The config of a spec whose config is not known: an adopted launcher has overwritten its command
+#: line.
+UNKNOWN_CONFIG = Path()
+#: Inheritance through `toml_files` deeper than this is a loop.
+_DEPTH = 8
+
+
+class BadConfig(AgentError):
+    """Raised if a config cannot be read, is no TOML, or asks for something that the agent cannot or
+    must not launch.
+    """
+
+    type = "bad-config"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The words after `rl` on the command line of either prime-rl generation, taken apart.
+
+    `config` is the file after a bare `@`, or None. `nested` are the (key, file) pairs of `--trainer
+    @ file`. `options` are the other options in their order, as (key, value); keys are dotted and
+    have underscores. The value is True for an option without one, False for `--no-...`, and a list
+    if several words follow.
+    """
+
+    config: str | None
+    nested: Sequence[tuple[str, str]]
+    options: Sequence[tuple[str, Any]]
+
+    @property
+    def files(self) -> set[str]:
+        """Return the config files that are given for one key only, such as `a` in `--trainer @ a`.
+        The config file after a bare `@` is not among them.
+        """
+        return {path for _, path in self.nested}
+
+    def last(self, key: str) -> Any:
+        """Return the value of the option `key`, or None if it is not given. If it is repeated, the
+        last one counts.
+        """
+        for name, value in reversed(self.options):
+            if name == key:
+                return value
+        return None
+
+
+def parse_arguments(words: Sequence[str]) -> Arguments:
+    """Take apart the words after `rl` on a command line of either prime-rl generation. Words that
+    belong to no option are ignored, as prime-rl does.
+    """
+    config: str | None = None
+    nested: list[tuple[str, str]] = []
+    options: list[tuple[str, Any]] = []
+    for key, values in _options(words):
+        if values[:1] == ["@"]:
+            if len(values) > 1 and key:
+                nested.append((key, values[1]))
+            elif len(values) > 1:
+                config = values[1]
+        elif key.startswith("no_"):
+            options.append((key[3:], False))
+        elif key:
+            options.append((key, True if not values else values[0] if len(values) == 1 else values))
+    return Arguments(config, nested, options)
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each `--key` with the words up to the next option. The top-level `@ file` has the key
+    "".
+    """
+    key: str | None = None
+    values: list[str] = []
+    for word in words:
+        opens_file = word == "@" and (not key or bool(values))
+        if not word.startswith("--") and not opens_file:
+            if key is not None:
+                values.append(word)
+            continue
+        if key is not None:
+            yield key, values
+        name, equals, value = word.removeprefix("--").partition("=")
+        key, values = name.replace("-", "_"), [value] if equals else []
+        if opens_file:
+            key, values = "", ["@"]
+    if key is not None:
+        yield key, values
+
+
+def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Return `words` without the options whose key is in `keys`, their values, and their `--no-`
+    forms. Write keys with underscores.
+    """
+    kept: list[str] = []
+    skipping = False
+    for word in words:
+        if word.startswith("--"):
+            name = word[2:].partition("=")[0].replace("-", "_")
+            skipping = name in keys or name.removeprefix("no_") in keys
+        elif word == "@":
+            skipping = False
+        if not skipping:
+            kept.append(word)
+    return kept
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a run as nested tables: those of its config, overridden by those of its
+    command line. Values from the command line are strings, lists or booleans; those of the config
+    have TOML's types.
+    """
+
+    data: Mapping[str, Any]
+    arguments: Arguments = field(default_factory=lambda: Arguments(None, (), ()))
+
+    def get(self, dotted: str) -> Any:
+        """Return the value at a dotted key such as `a.b.c`. Return None if it is not set or is the
+        word "None", with which both prime-rl generations write null.
+        """
+        node: Any = self.data
+        for key in dotted.split("."):
+            if not isinstance(node, Mapping) or key not in node:
+                return None
+            node = node[key]
+        if node == "None":
+            return None
+        return node
+
+    def first(self, *dotted: str) -> Any:
+        """Return the value of the first of these dotted keys that is set, or None if none of them
+        is.
+        """
+        for key in dotted:
+            if (value := self.get(key)) is not None:
+                return value
+        return None
+
+    def integer(self, *dotted: str) -> int | None:
+        """Return the value of the first of these dotted keys that is set, as a whole number. Return
+        None if none of them is set, or if the value is a boolean or a table. Raises BadConfig if it
+        is anything else that is no number.
+        """
+        value = self.first(*dotted)
+        try:
+            if value is None or isinstance(value, (bool, Mapping)):
+                return None
+            return int(value)
+        except (TypeError, ValueError):
+            raise BadConfig(
+                f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config."
+            ) from None
+
+    def text(self, *dotted: str) -> str | None:
+        """Return the value of the first of these dotted keys that is set, as text. Return None if
+        none of them is set, or if the value is a boolean or a table.
+        """
+        value = self.first(*dotted)
+        if value is None or isinstance(value, (bool, Mapping)):
+            return None
+        return str(value)
+
+    def null(self, dotted: str) -> bool:
+        """Return True if the dotted key is set to nothing on purpose: by `"None"` in a TOML file,
+        null in JSON, or `--no-key` on the command line. Return False if the key is not set at all.
+        """
+        head, _, last = dotted.rpartition(".")
+        table = self.get(head) if head else self.data
+        return isinstance(table, Mapping) and last in table and table[last] in ("None", None, False)
+
+
+def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
+    """Return the settings with which `spec` starts: those of its config files, overridden by those
+    of its command line. Raises BadConfig if a config file is missing, is no TOML or is not known.
+
+    With `watching`, a config file that cannot be used counts as empty and nothing is raised,
+    because a run goes on when its config is moved away or half edited, and must stay visible.
+    """
+    if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
+        return Settings({})  # Hydra's words are all there is, and the spec has them
+    if spec.config == UNKNOWN_CONFIG and not watching:
+        raise BadConfig(
+            f"The config that {spec.run} was started with is not known; launch it once with "
+            "its config named."
+        )
+    arguments = parse_arguments(spec.overrides)
+    data: dict[str, Any] = {}
+    if str(spec.config) not in arguments.files:
+        data = _inherit(spec.config_path, watching, _DEPTH)
+    for key, path in arguments.nested:
+        _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH))
+    for key, value in arguments.options:
+        _put(data, key, value)
+    # A server that is started apart has the keys of [inference] at the top of its own config.
+    return Settings({"inference": data} if spec.component == "inference" else data, arguments)
+
+
+def _inherit(path: Path, watching: bool, depth: int) -> dict[str, Any]:
+    """Return the tables of a file and of those that its `toml_files` name, relative to it. A later
+    file replaces whole top-level tables of an earlier one (2026-01).
+    """
+    try:
+        if depth == 0:
+            raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
+        data = load_toml(path)
+    except BadConfig:
+        if not watching:
+            raise
+        return {}
+    more = data.pop("toml_files", None)
+    for name in more if isinstance(more, list) else ():
+        data.update(_inherit(path.parent / str(name), watching, depth - 1))
+    return data
+
+
+_cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file as plain tables, which the caller may change. Raises
+    BadConfig if it cannot be read or is no TOML.
+
+    A file that has not changed is read only once, because the agent asks for it every second.
+    """
+    try:
+        status = path.stat()
+        key = (status.st_ino, status.st_size, status.st_mtime_ns)
+        entry = _cache.get(path)
+        if entry is None or entry[0] != key:
+            if len(_cache) > 32:
+                _cache.clear()
+            entry = _cache[path] = (key, _plain(path))
+    except OSError as error:
+        raise BadConfig(
+            f"The config {path} cannot be read ({error.strerror}); name a file that exists "
+            "on the pod."
+        ) from error
+    return copy.deepcopy(entry[1])
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file. Python's own parser (3.11 and later) is preferred, because
+    tomlkit keeps comments and costs 4 MB and ten times the time.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        try:
+            return tomllib.loads(_text(path))
+        except tomllib.TOMLDecodeError as error:
+            raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+    else:
+        return parse_document(path).unwrap()
+
+
+def _text(path: Path) -> str:
+    """Return a file as text. Raises BadConfig if it is not UTF-8."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadConfig(
+            f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8."
+        ) from error
+
+
+def parse_document(path: Path) -> tomlkit.TOMLDocument:
+    """Return the content of a TOML file as a document of tomlkit, which keeps comments. Raises
+    BadConfig if it is no TOML or not UTF-8, and OSError if it cannot be read.
+    """
+    import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(_text(path))
+    except TOMLKitError as error:
+        raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+
+
+def _put(data: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set the value at `a.b.c`. A flag such as `--ckpt` on a table only switches it on. A value in
+    the way is replaced, as on the command line.
+    """
+    *path, last = dotted.split(".")
+    node = data
+    for key in path:
+        child = node.get(key)
+        if not isinstance(child, dict):
+            child = node[key] = {}
+        node = child
+    if value is True and isinstance(node.get(last), dict):
+        return
+    node[last] = value
