@@ -34,6 +34,11 @@ SHAPES = {
         "boot), `told` [sentences]"
     ),
     "boot-hook-text": "`pod`, `platform`, `text`, `where` (it goes)",
+    "change": (
+        "`t` (wall seconds at which this console knew of it), `kind` (pod, run, step, incident, "
+        "action, checkpoint), `pod`, `run` (or empty), `text`, `next` (what a person can do, or "
+        "empty). One object a change."
+    ),
     "check": (
         "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: "
         "value}, `incidents` [{`id`, `failure`, `run`, `severity`, `summary`, `playbook`}], "
