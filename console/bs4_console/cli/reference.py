@@ -169,6 +169,12 @@ SHAPES = {
     "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, "
     "`tool_calls`, `impl`, `price` {`in`, `out`, `source`, `date`}, `baselines` [{`solved`, `n`, "
     "`source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, `reason`}}]",
+    "provision-balance": (
+        "`accounts` [{`provider`, `credit` (US dollars, or null), `prepaid` (false if invoices are "
+        "sent), `rate` (of its machines, US dollars an hour, or null), `hours` (that the credit "
+        "lasts, or null), `told` (the same in words)}], `short` [providers whose credit lasts for "
+        "less than --hours], `failures` {provider: why}"
+    ),
     "provision-key": (
         "`provider`, `file` (with the key or a reference), `keyring` (the key is there), `why` (it "
         "is not, or empty)"
