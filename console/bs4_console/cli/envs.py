@@ -29,8 +29,8 @@ PRIME = {
 }
 #: verifiers' own tools. Some versions lack some of them.
 VERIFIERS = ("setup", "eval", "init", "validate", "replay", "debug", "tui")
-#: Seconds for a command on a pod. An installation takes minutes.
-_POD_S = 1800.0
+#: Seconds for a command on a pod. An installation takes minutes, and a synthesis may take hours.
+_POD_S, _SYNTHESIS_S = 1800.0, 86400.0
 OPENROUTER = "https://openrouter.ai/api/v1"
 
 
@@ -65,6 +65,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     verifiers.add_argument("tool", choices=VERIFIERS, help="which: vf-TOOL")
     _passing(verifiers)
+    synthesize = verbs.add_parser(
+        "synthesize",
+        help="make data with a model, by prime-rl's own program (synthesize, of January 2026)",
+        allow_abbrev=False,
+    )
+    synthesize.add_argument(
+        "config", metavar="CONFIG", help="its config, seen from the project; further words go to it"
+    )
+    _passing(synthesize)
     _configure_evaluate(
         verbs.add_parser(
             "evaluate",
@@ -166,6 +175,8 @@ def _tool(options: argparse.Namespace) -> list[str]:
         return [f"vf-{options.tool}"]
     if options.verb == "eval":
         return ["prime", "eval", "run", "--hosted"]
+    if options.verb == "synthesize":
+        return ["synthesize", "@", options.config]
     return ["prime", "env", options.verb]
 
 
@@ -193,7 +204,10 @@ def _on_pod(options: argparse.Namespace, words: list[str]) -> int:
     async def ended() -> int | None:
         link = transport(pod)
         try:
-            done = await link.run(command.on_pod(), timeout=_POD_S)
+            done = await link.run(
+                command.on_pod(),
+                timeout=_SYNTHESIS_S if options.verb == "synthesize" else _POD_S,
+            )
         finally:
             await link.close()
         sys.stdout.write(done.stdout.decode(errors="replace"))

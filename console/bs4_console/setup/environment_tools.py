@@ -21,6 +21,8 @@ _GET: Mapping[str, str] = {
     "prime": "Install it: `uv tool install prime`.",
     "vf-setup": "verifiers 0.4 has none; `vf-init NAME` makes an environment.",
     "vf-tui": "verifiers 0.4 has none; `bs4-console runs evals PATH` reads what vf-eval left.",
+    "synthesize": "Only prime-rl of January 2026 has it. With the current one `bs4-console launch "
+    "CONFIG --component eval` or `vf-eval` leaves traces, which are data of the same kind.",
 }
 _GET_VERIFIERS = "Install verifiers in the project: `uv add verifiers`."
 

@@ -58,6 +58,32 @@ def test_a_verb_of_prime_is_shown_and_run_as_it_was_shown(
     assert seen.read_text().startswith(f"ran prime env {verb} owner/name -v PRIVATE --json in ")
 
 
+def test_a_synthesis_is_started_by_the_trainers_own_program(
+    seen: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text("[project]\nname = 'prime-rl'\n")
+    words = ("synthesize", "configs/synth.toml", "--reasoning-field", "reasoning")
+    uv = ["uv", "run", "synthesize", "@", *words[1:]]
+    assert main(["envs", *words]) == 2
+    assert "Only prime-rl of January 2026 has it." in capsys.readouterr().err
+    script = Path(".venv/bin/synthesize")
+    script.parent.mkdir(parents=True)
+    script.write_text(FAKE)
+    script.chmod(0o755)
+    assert _argv(capsys, *words) == uv
+    assert not seen.exists()
+    assert main(["envs", *words]) == 0
+    assert seen.read_text().startswith(f"ran {' '.join(uv)} in ")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+    assert main(["pods", "add", "here", "local"]) == 0
+    there = ["envs", *words, "--pod", "here", "--project", str(Path.cwd())]
+    assert main(there) == 0
+    assert seen.read_text().startswith("ran uv run --no-sync synthesize @ configs/synth.toml")
+    script.unlink()
+    assert main(there) == 2
+
+
 def test_a_project_runs_it_by_uv_and_a_failure_of_the_tool_is_told(
     seen: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
