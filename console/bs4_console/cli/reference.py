@@ -161,7 +161,11 @@ SHAPES = {
         "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
     ),
     "model": "`model` [as in models]",
-    "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
+    "envs-command": (
+        "`place` (a pod, or this machine), `directory`, `argv` [word]; of a push from this machine "
+        "also `package` {`directory`, `name`, `version`, `dependencies`, `files`, `size` (bytes), "
+        "`problems`, `notes`}"
+    ),
     "model-verify": (
         "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "
         "`message`, `fix`}]"
