@@ -265,6 +265,11 @@ SHAPES = {
         "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}]; of a results_*.json: "
         "`file`, `pass_rate`, `perfect_rate`, `avg_reward`, `archetypes` {name: reward}"
     ),
+    "run-milestones": (
+        "`run`, `pod`, `milestones` [{`step`, `examples` (of each environment, or null), `run` "
+        "(the evaluation's), `state` (to-come, due, no-weights, under-way, evaluated, failed), "
+        "`reward`}]; with an evaluation the objects of `launch` follow"
+    ),
     "run-eta": (
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
         "`seconds`, `cost`}]"
