@@ -18,6 +18,7 @@ from bs4_console.cli.sessions import can_ask, confirm, to_act_on, transport
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.setup import environment_tools as tools
+from bs4_console.setup.environment_package import pushed
 
 #: The verbs that are words of `prime env`, and what they do.
 PRIME = {
@@ -29,8 +30,8 @@ PRIME = {
 }
 #: verifiers' own tools. Some versions lack some of them.
 VERIFIERS = ("setup", "eval", "init", "validate", "replay", "debug", "tui")
-#: Seconds for a command on a pod. An installation takes minutes.
-_POD_S = 1800.0
+#: Seconds for a command on a pod. An installation takes minutes, and a synthesis may take hours.
+_POD_S, _SYNTHESIS_S = 1800.0, 86400.0
 OPENROUTER = "https://openrouter.ai/api/v1"
 
 
@@ -65,6 +66,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     verifiers.add_argument("tool", choices=VERIFIERS, help="which: vf-TOOL")
     _passing(verifiers)
+    synthesize = verbs.add_parser(
+        "synthesize",
+        help="make data with a model, by prime-rl's own program (synthesize, of January 2026)",
+        allow_abbrev=False,
+    )
+    synthesize.add_argument(
+        "config", metavar="CONFIG", help="its config, seen from the project; further words go to it"
+    )
+    _passing(synthesize)
+    sandbox = verbs.add_parser(
+        "sandbox",
+        help="whether packages can be imported where an environment runs the model's code",
+        allow_abbrev=False,
+    )
+    sandbox.add_argument(
+        "packages", nargs="+", type=_package, metavar="PACKAGE", help="as Python imports it: bs4"
+    )
+    sandbox.add_argument(
+        "--image",
+        metavar="IMAGE",
+        help="in a new container of this image, without a network (default: in the project itself)",
+    )
+    _passing(sandbox)
     _configure_evaluate(
         verbs.add_parser(
             "evaluate",
@@ -145,6 +169,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _package(text: str) -> str:
+    """Return the name of a package. Raises ArgumentTypeError if Python could not import it."""
+    if not all(part.isidentifier() for part in text.split(".")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a package")
+    return text
+
+
 def run(options: argparse.Namespace) -> int:
     """Run a tool, or print its command with --dry-run. Returns 0 if the tool ended with 0, else 1.
     Raises NotApplicableError if the tool is not installed, and RefusedError if the budget is too
@@ -166,12 +197,18 @@ def _tool(options: argparse.Namespace) -> list[str]:
         return [f"vf-{options.tool}"]
     if options.verb == "eval":
         return ["prime", "eval", "run", "--hosted"]
+    if options.verb == "synthesize":
+        return ["synthesize", "@", options.config]
+    if options.verb == "sandbox":
+        return tools.importing(options.packages, options.image)
     return ["prime", "env", options.verb]
 
 
 def _here(options: argparse.Namespace, words: list[str]) -> int:
     """Run the tool on this machine, on this terminal."""
     command = tools.here(words, Path(options.project or ".").expanduser())
+    if options.dry_run and options.verb == "push":
+        return _show_push(command, options)
     if options.dry_run:
         return _show(command, "this machine", options)
     if options.read_only:
@@ -193,7 +230,10 @@ def _on_pod(options: argparse.Namespace, words: list[str]) -> int:
     async def ended() -> int | None:
         link = transport(pod)
         try:
-            done = await link.run(command.on_pod(), timeout=_POD_S)
+            done = await link.run(
+                command.on_pod(),
+                timeout=_SYNTHESIS_S if options.verb == "synthesize" else _POD_S,
+            )
         finally:
             await link.close()
         sys.stdout.write(done.stdout.decode(errors="replace"))
@@ -217,6 +257,36 @@ def _show(command: tools.Command, place: str, options: argparse.Namespace) -> in
     else:
         print(f"on {place}, in {command.directory}:\n  $ {shlex.join(command.argv)}")
     return 0
+
+
+def _show_push(command: tools.Command, options: argparse.Namespace) -> int:
+    """Print the command and what it would bring to the hub. Returns 1 if it would fail or would
+    bring a secret there, else 0.
+    """
+    package = pushed([*options.words, *options.overrides], Path(command.directory))
+    if options.json:
+        emit(
+            "envs-command",
+            place="this machine",
+            directory=command.directory,
+            argv=command.argv,
+            package=package,
+        )
+        return finding_code(package.problems)
+    _show(command, "this machine", options)
+    print(
+        f"{package.name or '?'} {package.version or '?'} from {package.directory}: "
+        f"{len(package.files)} files, {package.size} bytes, less what .gitignore names"
+    )
+    for file in package.files:
+        print(f"  {file}")
+    if package.dependencies:
+        print(f"needs {', '.join(package.dependencies)}")
+    for note in package.notes:
+        print(f"note: {note}")
+    for problem in package.problems:
+        complain(problem)
+    return finding_code(package.problems)
 
 
 def _evaluate(options: argparse.Namespace) -> int:
