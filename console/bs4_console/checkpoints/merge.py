@@ -1,5 +1,5 @@
-"""Merge a checkpoint step of a verl run into a Hugging Face directory on its pod: the request, the
-pod's plan, and its confirmation.
+"""Merge a checkpoint step of a verl run, or an adapter and its base, into a Hugging Face directory
+on a pod: the request, the pod's plan, and its confirmation.
 """
 
 from __future__ import annotations
@@ -19,33 +19,46 @@ NAME = "merge"
 @dataclass(frozen=True)
 class MergeRequest:
     """The request to merge one checkpoint of a verl run into a Hugging Face directory on its pod.
-    `step` is the checkpoint's training step, or None for the newest complete one. `target` is the
-    directory to write; "" means one below the run's directory, and a relative path starts at the
-    run's working directory.
+    `step` is the checkpoint's training step, or None for the newest complete one. With `adapter`,
+    the directory of an adapter is merged into the model in `base` in place of a step, by the
+    environment of the run; `base` "" means the one that the adapter names. `target` is the
+    directory to write; "" means one below the run's directory. A relative path starts at the run's
+    working directory.
     """
 
     run: str
     step: int | None = None
     target: str = ""
+    adapter: str = ""
+    base: str = ""
 
     def body(self) -> dict[str, Any]:
         """Return the request as the JSON object that the agent takes."""
-        return {"run": self.run, "step": self.step, "target": self.target}
+        body = {"run": self.run, "step": self.step, "target": self.target}
+        if self.adapter:
+            body |= {"adapter": self.adapter, "base": self.base}
+        return body
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
     """Have the pod make the plan of the merge `asked`, and return the plan. Raises
     NotApplicableError if the run has nothing to merge, and RefusedError if the merge is not
-    allowed, each with the agent's reason.
+    allowed, each with the agent's reason, or if an older agent has planned another merge.
     """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
         if action.state == "failed":
             nothing = action.result.get("error") == "not-applicable"
             raise (NotApplicableError if nothing else RefusedError)(action.detail)
-    return next(
+    view = next(
         view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
     )
+    if asked.adapter and not view.plan["asked"].get("adapter"):
+        raise RefusedError(
+            f"The agent of {live.state.name} is older and merges only steps.",
+            f"Replace it: `bs4-console deploy --pod {live.state.name}`.",
+        )
+    return view
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
@@ -87,13 +100,15 @@ def possible(run: RunState) -> bool:
 def progress(action: ActionView) -> str:
     """Return one line about the merge `action`: how far it is, how it ended, or why it failed."""
     plan = action.body.get("plan", {})
-    step = plan.get("resume")
+    what = f"step {plan.get('resume')}"
+    if plan.get("asked", {}).get("adapter"):
+        what = "the adapter"
     if action.state == "done":
         return action.detail
     if action.ended:
-        return f"step {step} was not merged: {action.detail}"
+        return f"{what} was not merged: {action.detail}"
     said = ""
     for one in action.steps:
         if one.state == "running":
             said = one.detail
-    return f"step {step} into {plan.get('target', '')}: {said or 'under way'}"
+    return f"{what} into {plan.get('target', '')}: {said or 'under way'}"

@@ -82,7 +82,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
         (
             "merge",
-            "put a verl step's shards together into a Hugging Face directory; a plan first",
+            "put a verl step's shards, or an adapter and its base, together into a Hugging Face "
+            "directory; a plan first",
             merge.configure,
         ),
         (

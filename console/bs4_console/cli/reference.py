@@ -157,8 +157,9 @@ SHAPES = {
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
     "merge-plan": (
-        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the "
-        "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
+        "`pod`, `run`, `plan_hash`, `expires`, `step` (or null for an adapter that lies in none), "
+        "`source`, `target`, `bytes` (of the shards or the base), `needed` (on the disk), `free`, "
+        "`notes`, `commands` [argv], `cwd`, `steps`"
     ),
     "model": "`model` [as in models]",
     "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",

@@ -39,7 +39,7 @@ class MergePlan:
         return [
             Planned(
                 "merge",
-                f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
+                f"Merge {one.what} of {one.asked.run}: {len(one.files)} files, "
                 f"{one.bytes / 1e9:.2f} GB",
                 "; ".join(" ".join(argv) for argv in one.commands),
                 self._parameters(),
@@ -72,7 +72,7 @@ class MergePlan:
         one = self.prepared
         return {
             "playbook": NAME,
-            "title": f"Merge step {one.step} of {one.asked.run} into {one.target}",
+            "title": f"Merge {one.what} of {one.asked.run} into {one.target}",
             "danger": "none",
             "typed_name": False,
             "run": one.asked.run,
@@ -213,5 +213,5 @@ class Merge(Kind[MergePlan]):
         whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"
         if whole:
-            detail = f"step {one.step} is merged into {one.target}"
+            detail = f"{one.what} is merged into {one.target}"
         return Outcome(whole, detail, {"step": one.step, "target": str(one.target)})

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Busy(f"Another merge writes to {staging}; wait for it to end.") from None
-        with holds.hold(home, order["run"], order["step"], f"merge into {order['target']}"):
+        with _held(home, order["run"], order["step"], f"merge into {order['target']}"):
             _clear(staging)
             os.pwrite(owner, json.dumps({"key": order["key"]}).encode(), 0)
             try:
@@ -94,6 +95,13 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
                 raise
     finally:
         os.close(owner)
+
+
+def _held(home: Home, run: str, step: int | None, who: str) -> AbstractContextManager[None]:
+    """Hold the step that is read against removal. An adapter need not lie in one."""
+    if step is None:
+        return nullcontext()
+    return holds.hold(home, run, step, who)
 
 
 def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> dict[str, Any]:
@@ -137,28 +145,29 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
     return {"bytes": size, "files": files}
 
 
-def stamp(source: Path) -> dict[str, list[int]]:
-    """Return {file name: [bytes, mtime in ns]} of the files that a merge of `source` reads. A
-    finished checkpoint is never written again, so this identifies its content.
+def stamp(source: Path, base: str = "") -> dict[str, list[int]]:
+    """Return {file name, relative to `source`: [bytes, mtime in ns]} of the files that a merge
+    reads: of the shards in `source`, or of the adapter there and its model in the directory `base`.
+    A finished checkpoint is never written again, so this identifies its content.
     """
-    entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
+    paths = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
+    if base:
+        paths = [*source.iterdir(), *Path(base).iterdir()]
     found = {}
-    for path in sorted(entries):
-        found[str(path.relative_to(source))] = [path.stat().st_size, path.stat().st_mtime_ns]
+    for path in sorted(path for path in paths if path.is_file()):
+        status = path.stat()
+        found[os.path.relpath(path, source)] = [status.st_size, status.st_mtime_ns]
     return found
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
     """Raise PlanChanged if the step's files are not as they were planned."""
     try:
-        now = stamp(source)
+        now = stamp(source, order["base"])
     except FileNotFoundError:
         now = {}
     if now != order["files"]:
-        raise PlanChanged(
-            f"Step {order['step']} of {order['run']} is not there any more as it was "
-            "planned; make a new plan."
-        )
+        raise PlanChanged(f"{source} is not there any more as it was planned; make a new plan.")
 
 
 def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
