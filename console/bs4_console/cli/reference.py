@@ -163,6 +163,12 @@ SHAPES = {
     ),
     "model": "`model` [as in models]",
     "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
+    "splits": (
+        "`place` (a pod, or this machine), `splits` [{`use` (train, eval or empty), `place`, "
+        "`split`, `rows` (null: unknown), `limit` (examples that the config takes, or null), "
+        "`note`, `error`}], `overlaps` [{`one`, `other` (positions in `splits`), `rows` (of "
+        "`other`)}], `wrong` [sentence]"
+    ),
     "model-verify": (
         "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "
         "`message`, `fix`}]"
