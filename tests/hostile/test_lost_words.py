@@ -106,6 +106,7 @@ PLANS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("bytes", "missing", "free"), 1),
     },
     "merge": {
+        "playbook": "merge",
         "asked": {"run": "demo", "step": 5, "target": f"/data/{SECRET}"},
         "step": 5,
         "source": f"/data/{SECRET}",
@@ -119,6 +120,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "notes": [],
     },
 }
+PLANS["backup"] = {**PLANS["merge"], "playbook": "backup"}
 
 
 @pytest.mark.parametrize("kind", list(PLANS))

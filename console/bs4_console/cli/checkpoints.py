@@ -87,6 +87,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
             merge.configure,
         ),
         (
+            "backup",
+            "copy a complete step to a directory of its own on the pod, verified; a plan first",
+            merge.configure_backup,
+        ),
+        (
             "sync",
             "order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
             "that stands",
@@ -119,7 +124,13 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
-    verbs = {"keep": _keep, "restore": restore.run, "merge": merge.run, "list": _list}
+    verbs = {
+        "keep": _keep,
+        "restore": restore.run,
+        "merge": merge.run,
+        "backup": merge.run,
+        "list": _list,
+    }
     if options.verb != "list" or options.directory is None:
         return asyncio.run(verbs[options.verb](options))
     if options.pod or options.name:

@@ -161,6 +161,10 @@ SHAPES = {
         "`source`, `target`, `bytes` (of the shards or the base), `needed` (on the disk), `free`, "
         "`notes`, `commands` [argv], `cwd`, `steps`"
     ),
+    "backup-plan": (
+        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes`, `needed` (on "
+        "the disk), `free`, `notes`, `steps`"
+    ),
     "model": "`model` [as in models]",
     "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
     "splits": (

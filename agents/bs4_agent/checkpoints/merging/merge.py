@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bs4_agent.checkpoints.content import wanting
 from bs4_agent.checkpoints.inventory import nearest
@@ -98,9 +98,11 @@ class Prepared:
     writes into the directory that it reads. `files` maps the name of each file that is read to
     [bytes, mtime in ns]. `bytes` is the size of the ranks' files, which is the most that the model
     can have (a merge writes bfloat16), or that of the base. `needed` is the number of bytes of disk
-    space that the merge needs. `notes` are sentences for the person who reads the plan.
+    space that the merge needs. `notes` are sentences for the person who reads the plan. `kind` is
+    the kind of the action; a "backup" copies `files` and runs no command (backup.py).
     """
 
+    kind: Literal["merge", "backup"] = "merge"
     asked: MergeRequest
     step: int | None
     source: Path
@@ -121,15 +123,21 @@ class Prepared:
         return f"step {self.step}"
 
     @property
+    def verb(self) -> str:
+        """Return what is done, as the first word of a title."""
+        return "Back up" if self.kind == "backup" else "Merge"
+
+    @property
     def staging(self) -> Path:
         """Return the directory in which the merger works. It is beside `target`."""
-        return staging_of(self.target)
+        return staging_of(self.target, self.kind)
 
     def order(self) -> dict[str, Any]:
         """Return the merge as data for the separate program that carries it out. The action's key
         is not included.
         """
         return {
+            "kind": self.kind,
             "run": self.asked.run,
             "step": self.step,
             "source": str(self.source),
@@ -143,11 +151,11 @@ class Prepared:
         }
 
 
-def staging_of(target: Path) -> Path:
-    """Return the directory in which the merger for the directory `target` works: beside `target`,
-    so that the result can be renamed.
+def staging_of(target: Path, kind: str = "merge") -> Path:
+    """Return the directory in which the directory `target` is made: beside `target`, so that the
+    result can be renamed.
     """
-    return target.with_name(f".{target.name}.merging")
+    return target.with_name(f".{target.name}.{'copying' if kind == 'backup' else 'merging'}")
 
 
 class Merging:
@@ -189,7 +197,7 @@ class Merging:
             )
         one = self._chosen(run, asked)
         source = one.parts["model" if "model" in one.parts else "actor"].path.resolve()
-        target = self._target(run, asked, f"global_step_{one.step}")
+        target = self._target(run, asked, self._merged(run, f"global_step_{one.step}"))
         merger = verl_merger.find(run.spec)
         if merger is None:
             raise NotApplicable(
@@ -208,7 +216,8 @@ class Merging:
             _refuse_alpha(adapter)
             commands.append(_adapter_merger(run, first, adapter, staging))
         needed = shards * (2 if lora else 1)
-        notes = self._refuse_small(one.bytes if run.live else 0, target, shards, needed)
+        self._refuse_full(one.bytes if run.live else 0, target, needed)
+        notes = self._refuse_small(shards)
         # The person confirms this step, even if the run saves a newer one in the meantime.
         asked = replace(asked, step=one.step)
         return Prepared(
@@ -249,7 +258,7 @@ class Merging:
         for place, why in ((adapter, wanting("weights", adapter)), (base, lacking(base))):
             if why:
                 raise Refused(f"{place} is not whole ({why}) and is not merged.")
-        target = self._target(run, asked, adapter.name)
+        target = self._target(run, asked, self._merged(run, adapter.name))
         for place in (adapter.resolve(), base.resolve()):
             if place in target.parents:
                 raise Refused(
@@ -260,7 +269,8 @@ class Merging:
         files = worker.stamp(adapter, asked.base)
         size = sum(path.stat().st_size for path in base.iterdir() if path.is_file())
         reserve = max((one.bytes for one in sets), default=0) if run.live else 0
-        notes = self._refuse_small(reserve, target, size, size)
+        self._refuse_full(reserve, target, size)
+        notes = self._refuse_small(size)
         if named and base != own:
             notes.append(f"The adapter's own config names {named} as its base.")
         return Prepared(
@@ -285,7 +295,7 @@ class Merging:
                 if not verify(one):
                     return one
             raise NotApplicable(
-                f"{asked.run} has no complete checkpoint to merge; `bs4-console "
+                f"{asked.run} has no complete checkpoint; `bs4-console "
                 "checkpoints list` says what they lack."
             )
         found = set_of(sets, asked.step)
@@ -294,18 +304,20 @@ class Merging:
             raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
         if why := verify(found):
             raise Refused(
-                f"Step {asked.step} of {asked.run} is torn ({why}) and is not merged; take "
-                "another one with --step."
+                f"Step {asked.step} of {asked.run} is torn ({why}); take another one with --step."
             )
         return found
 
-    def _target(self, run: Run, asked: MergeRequest, name: str) -> Path:
-        """Return the absolute path of the target, whose name is `name` if none was requested.
-        Raises Refused if it exists, cannot be written, is among the checkpoints, or lies in a
-        directory that is in other people's hands.
+    def _merged(self, run: Run, name: str) -> Path:
+        """Return the directory of a merged model if no other is requested."""
+        return self._runs.trainer(run).layout(run.spec).run_dir / "merged" / name
+
+    def _target(self, run: Run, asked: MergeRequest, named: Path) -> Path:
+        """Return the absolute path of the target, which is `named` if none was requested. Raises
+        Refused if it exists, cannot be written, is among the checkpoints, or lies in a directory
+        that is in other people's hands.
         """
         layout = self._runs.trainer(run).layout(run.spec)
-        named = layout.run_dir / "merged" / name
         if asked.target:
             named = run.spec.cwd / asked.target
         target = Path(os.path.normpath(named))
@@ -333,18 +345,19 @@ class Merging:
                 pass  # the model is not put where others can change it
         return target
 
-    def _refuse_small(self, reserve: int, target: Path, shards: int, needed: int) -> list[str]:
-        """Return notes for the person. Raises Refused if the disk, of which `reserve` bytes are the
-        run's, or the host's memory is too small.
-        """
-        free = fetch.free_bytes(staging_of(target))
+    def _refuse_full(self, reserve: int, target: Path, needed: int) -> None:
+        """Raise Refused if the disk, of which `reserve` bytes are the run's, is too small."""
+        free = fetch.free_bytes(target)
         if needed + reserve + fetch.MARGIN > free:
             beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
             raise Refused(
-                f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
+                f"The disk of {target} has {_gb(free)} free, and this needs up to "
                 f"{_gb(needed)}{beside if reserve else ''}. Free space there, or name another disk "
                 "with --target."
             )
+
+    def _refuse_small(self, shards: int) -> list[str]:
+        """Return notes for the person. Raises Refused if the host's memory is too small."""
         used, total = self._memory()
         left = total - used
         if left < shards:
@@ -366,7 +379,11 @@ class Merging:
         """Return True if the action with the key `key` has produced its verified model, which is
         then in the staging directory beside the target or already in the target.
         """
-        return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
+        return _made_by(key, prepared, _beside(prepared)) or self._there(prepared, key)
+
+    def _there(self, prepared: Prepared, key: str) -> bool:
+        """Return True if the target is what the action `key` has made."""
+        return _made_by(key, prepared, prepared.target)
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
         """Run the merger for the action `key` to its end and return a sentence about the result.
@@ -399,7 +416,7 @@ class Merging:
             # The command line is the agent's own and long; only how it ended matters.
             how = failure.message.rpartition(" ended with ")[2]
             raise kind(
-                str(told.get("message") or f"The program that merges ended with {how} Merge again.")
+                str(told.get("message") or f"The program for it ended with {how} Ask again.")
             ) from failure
         done = read_json(answer) or {}
         return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
@@ -408,7 +425,7 @@ class Merging:
         """Return True if the model of the action `key` is in the target directory and the staging
         directory is gone.
         """
-        return _made_by(key, prepared.target) and not prepared.staging.exists()
+        return self._there(prepared, key) and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
         """Move the merged model to the target directory with one rename and return a sentence about
@@ -416,20 +433,22 @@ class Merging:
         complete any more.
         """
         model, target = _beside(prepared), prepared.target
-        if not _made_by(key, target):
+        if not self._there(prepared, key):
             if os.path.lexists(target):
                 raise PlanChanged(
-                    f"{target} is there by now; the merged model waits in {model}. Move it "
-                    "where you want it."
+                    f"{target} is there by now; what was made waits in {model}. Move it where "
+                    "you want it."
                 )
-            if why := lacking(model):
+            if why := worker.unwhole(prepared.kind, prepared.files, model):
                 raise StepFailed(
                     f"{model} is not whole any more ({why}) and was not put in its place; "
-                    "merge again."
+                    "ask again."
                 )
             rename(model, target)
         # this holds our own mark, and the base into which an adapter was merged
         remove(prepared.staging, ours=prepared.staging)
+        if prepared.kind == "backup":
+            return f"{target} is a copy, whose digests are in {worker.SUMS}"
         return f"{target} is a Hugging Face directory"
 
 
@@ -439,6 +458,7 @@ def again(body: Mapping[str, Any]) -> Prepared:
     Prepared.
     """
     return Prepared(
+        kind=body["playbook"],
         asked=MergeRequest.read(body["asked"]),
         step=body["step"],
         source=Path(body["source"]),
@@ -453,9 +473,9 @@ def again(body: Mapping[str, Any]) -> Prepared:
     )
 
 
-def _made_by(key: str, model: Path) -> bool:
-    """Return True if the action `key` has made the model."""
-    return (read_json(model / worker.RECEIPT) or {}).get("key") == key
+def _made_by(key: str, prepared: Prepared, made: Path) -> bool:
+    """Return True if the action `key` has made the directory."""
+    return (read_json(made / worker.receipt(prepared.kind)) or {}).get("key") == key
 
 
 def _beside(prepared: Prepared) -> Path:
