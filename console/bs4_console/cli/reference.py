@@ -162,14 +162,25 @@ SHAPES = {
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
     "merge-plan": (
-        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the "
-        "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
+        "`pod`, `run`, `plan_hash`, `expires`, `step` (or null for an adapter that lies in none), "
+        "`source`, `target`, `bytes` (of the shards or the base), `needed` (on the disk), `free`, "
+        "`notes`, `commands` [argv], `cwd`, `steps`"
+    ),
+    "backup-plan": (
+        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes`, `needed` (on "
+        "the disk), `free`, `notes`, `steps`"
     ),
     "model": "`model` [as in models]",
     "envs-command": (
         "`place` (a pod, or this machine), `directory`, `argv` [word]; of a push from this machine "
         "also `package` {`directory`, `name`, `version`, `dependencies`, `files`, `size` (bytes), "
         "`problems`, `notes`}"
+    ),
+    "splits": (
+        "`place` (a pod, or this machine), `splits` [{`use` (train, eval or empty), `place`, "
+        "`split`, `rows` (null: unknown), `limit` (examples that the config takes, or null), "
+        "`note`, `error`}], `overlaps` [{`one`, `other` (positions in `splits`), `rows` (of "
+        "`other`)}], `wrong` [sentence]"
     ),
     "model-verify": (
         "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "

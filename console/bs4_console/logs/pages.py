@@ -65,7 +65,7 @@ class LogReader(Protocol):
         seen: int = ...,
         ahead: bool = ...,
     ) -> Any:
-        """Return the next chunk (see bs4_agent.streams.cursor.Chunk) of `stream`, a name such as
+        """Return the next chunk (see bs4_common.streams.cursor.Chunk) of `stream`, a name such as
         "log/RUN/trainer", from `cursor` on, at most `limit` bytes. If nothing has been written
         after `cursor`, wait at most `wait` seconds for new bytes. `seen` is the number of bytes
         that the caller already has of the unfinished last line; that line is sent again, from its
