@@ -83,6 +83,7 @@ StepState = Literal["waiting", "running", "done", "skipped", "failed"]
 
 ActionKind = Literal[
     "adopt",
+    "backup",
     "handover",
     "keep",
     "launch",

@@ -18,6 +18,13 @@ GAPS_BYTES = 1 * MIB
 #: Bytes of one file of records. An agent begins a new file after 1 MiB.
 RECORD_FILE_BYTES = 64 * MIB
 
+#: Bytes of this machine's memory for what one pod's journal tells, for its training steps, and for
+#: its telemetry, as it came and packed. With 8 MiB of logs on their way, one pod takes at most 60
+#: MB.
+JOURNAL_MEMORY = 12 * MIB
+STEPS_MEMORY = 20 * MIB
+TELEMETRY_MEMORY, PACKED_MEMORY = 4 * MIB, 4 * MIB
+
 #: Bytes of a stream's name, and the numbers of streams and of pages of their list that are
 #: accepted.
 NAME_BYTES = 200

@@ -61,18 +61,24 @@ def test_the_ceilings_are_those_of_the_table() -> None:
         "| of it steps | 256 MiB |",
         "| of it gaps | 1 MiB |",
         "| name of a stream, a run or a failure | 200 bytes |",
+        "| memory for one pod | 60 MB, of it what the journal tells 12 MiB, steps 20 MiB, "
+        "telemetry as it came 4 MiB and packed 4 MiB |",
         "| runs, incidents | 1,000, 5,000 |",
         "| crash report, unpacked | 64 MiB, 256 MiB |",
     ):
         assert row in table
     sizes = (
+        ceilings.JOURNAL_MEMORY,
+        ceilings.STEPS_MEMORY,
+        ceilings.TELEMETRY_MEMORY,
+        ceilings.PACKED_MEMORY,
         ceilings.DISK_BYTES,
         ceilings.JOURNAL_BYTES,
         ceilings.STEPS_BYTES,
         ceilings.GAPS_BYTES,
         ceilings.REPORT_BYTES,
     )
-    assert [size // MIB for size in sizes] == [2048, 256, 256, 1, 64]
+    assert [size // MIB for size in sizes] == [12, 20, 4, 4, 2048, 256, 256, 1, 64]
 
 
 def test_the_agents_ceilings_are_those_of_the_table() -> None:

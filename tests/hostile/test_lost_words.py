@@ -108,6 +108,7 @@ PLANS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("bytes", "missing", "free"), 1),
     },
     "merge": {
+        "playbook": "merge",
         "asked": {"run": "demo", "step": 5, "target": f"/data/{SECRET}"},
         "step": 5,
         "source": f"/data/{SECRET}",
@@ -121,6 +122,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "notes": [],
     },
 }
+PLANS["backup"] = {**PLANS["merge"], "playbook": "backup"}
 
 
 @pytest.mark.parametrize("kind", list(PLANS))

@@ -75,6 +75,13 @@ class Kinds:
 
         return Merge(Merging(self._pod.runs.home, self._pod.runs, self.jobs))
 
+    def _backup(self) -> Kind[Any]:
+        """Make the kind of backups."""
+        from bs4_agent.checkpoints.merging.action import Backup
+        from bs4_agent.checkpoints.merging.backup import BackingUp
+
+        return Backup(BackingUp(self._pod.runs.home, self._pod.runs, self.jobs))
+
     def _playbook(self) -> Kind[Any]:
         """Make the kind of recoveries by playbooks."""
         from bs4_agent.playbooks.action import Recovery
@@ -86,6 +93,7 @@ _MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
     "setup": Kinds._setup,
     "restore": Kinds._restore,
     "merge": Kinds._merge,
+    "backup": Kinds._backup,
     "playbook": Kinds._playbook,
 }
 #: Each is also the name of the field in a `plan` that asks for one.

@@ -25,6 +25,9 @@ from bs4_common.failures.facts import RunFacts
 #: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60
 
+#: The steps that do something else when the run would resume from another training step.
+_RESUMING = frozenset({"move_steps", "relaunch", "restore_set"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -32,8 +35,9 @@ class Plan:
 
     The plan may be confirmed until `expires_m`, in seconds of the monotonic clock since the pod was
     booted. `steps` are the steps of the playbook. `resume` is the training step of the checkpoint
-    from which the run would resume, or None. `incident` is the id of the incident that the plan
-    repairs, or "".
+    from which the run would resume, or None if there is none or no step of the plan depends on it.
+    So a plan that starts nothing stays valid when a running run saves a checkpoint. `incident` is
+    the id of the incident that the plan repairs, or "".
     """
 
     playbook: Playbook
@@ -176,6 +180,8 @@ def make(
             steps.append(stored)
         elif (step := STEPS[kind].plan(context, parameters)) is not None:
             steps.append(_limited(step, before))
+    if not any(step.kind in _RESUMING for step in steps):
+        resume = None
     return Plan(
         playbook=playbook,
         run=run,

@@ -144,12 +144,12 @@ def _keep(source: Path, wanted: Path, result: ArchiveResult, *, link: bool = Tru
             return replace(result, kept=result.kept + 1)
         if link and _linked(opened, directory, name):
             return replace(result, linked=result.linked + 1)
-        size = copy(opened, directory, name)
-    if size is None:
+        copied = copy(opened, directory, name)
+    if copied is None:
         raise StepFailed(
             f"{source} changed while it was copied; stop the run before its logs are archived."
         )
-    return replace(result, copied=result.copied + 1, copied_bytes=result.copied_bytes + size)
+    return replace(result, copied=result.copied + 1, copied_bytes=result.copied_bytes + copied.size)
 
 
 def _linked(source: int, directory: int, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import NamedTuple
 
 from bs4_common.digest import sha256
 
@@ -11,10 +12,17 @@ _BLOCK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def copy(source: int, directory: int, name: str) -> int | None:
+class Copied(NamedTuple):
+    """A copy that was read back: its size in bytes, and its SHA-256 in hexadecimal digits."""
+
+    size: int
+    sha256: str
+
+
+def copy(source: int, directory: int, name: str) -> Copied | None:
     """Copy the open file `source` to `name` in the open directory `directory`, sync the copy to the
     disk, read it back and compare. `source` and `directory` are file descriptors. Return the size
-    of the copy in bytes.
+    and the SHA-256 of the copy.
 
     Bytes that are added to the file during the call are not copied. If bytes that were copied have
     changed during the call, return None; there is then no file `name`. Raises OSError if the
@@ -29,11 +37,12 @@ def copy(source: int, directory: int, name: str) -> int | None:
                 size += len(block)
             writer.flush()
             os.fsync(writer.fileno())
-        if digest_in(directory, half, size) != digest(source, size):
+        copied = Copied(size, digest_in(directory, half, size))
+        if copied.sha256 != digest(source, size):
             return None
         os.rename(half, name, src_dir_fd=directory, dst_dir_fd=directory)
         os.fsync(directory)
-        return size
+        return copied
     finally:
         with suppress(FileNotFoundError):
             os.unlink(half, dir_fd=directory)

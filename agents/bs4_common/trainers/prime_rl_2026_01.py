@@ -187,10 +187,11 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL of the inference engine, on port 8000 of this machine unless the
         config sets another address. If the config starts no engine (it has no [inference] table)
-        but sets the address to which the orchestrator connects, return that address.
+        but sets the address to which the orchestrator, or `eval`, connects, return that address.
         """
         current = settings.settings_of(spec, watching=True)
-        base = current.get("orchestrator.client.base_url")
+        client = "client" if spec.component == "eval" else "orchestrator.client"
+        base = current.get(f"{client}.base_url")
         if base is not None and current.get("inference") is None:
             return client_url(base)
         port = current.integer("inference.server.port") or 8000

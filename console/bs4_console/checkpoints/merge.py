@@ -1,73 +1,91 @@
-"""Merge a checkpoint step of a verl run into a Hugging Face directory on its pod: the request, the
-pod's plan, and its confirmation.
+"""Merge a checkpoint step of a verl run, or an adapter and its base, into a Hugging Face directory
+on a pod, or back a step of any run up there: the request, the pod's plan, and its confirmation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bs4_common.trainers import registry
 from bs4_console.errors import NotApplicableError, RefusedError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
-#: The kind of the action. A plan has it in place of a playbook's id.
-NAME = "merge"
+#: The kinds of the action. A plan has its kind in place of a playbook's id.
+Made = Literal["merge", "backup"]
 
 
 @dataclass(frozen=True)
 class MergeRequest:
     """The request to merge one checkpoint of a verl run into a Hugging Face directory on its pod.
-    `step` is the checkpoint's training step, or None for the newest complete one. `target` is the
-    directory to write; "" means one below the run's directory, and a relative path starts at the
-    run's working directory.
+    `step` is the checkpoint's training step, or None for the newest complete one. With `adapter`,
+    the directory of an adapter is merged into the model in `base` in place of a step, by the
+    environment of the run; `base` "" means the one that the adapter names. `target` is the
+    directory to write; "" means one below the run's directory. A relative path starts at the run's
+    working directory. With the kind "backup" the step of a run of any trainer is copied there, and
+    "" means `checkpoints_backup/RUN` beside the run's output directory.
     """
 
     run: str
     step: int | None = None
     target: str = ""
+    adapter: str = ""
+    base: str = ""
+    kind: Made = "merge"
 
     def body(self) -> dict[str, Any]:
         """Return the request as the JSON object that the agent takes."""
-        return {"run": self.run, "step": self.step, "target": self.target}
+        body = {"run": self.run, "step": self.step, "target": self.target}
+        if self.adapter:
+            body |= {"adapter": self.adapter, "base": self.base}
+        return body
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
-    """Have the pod make the plan of the merge `asked`, and return the plan. Raises
-    NotApplicableError if the run has nothing to merge, and RefusedError if the merge is not
-    allowed, each with the agent's reason.
+    """Have the pod make the plan of the merge or backup `asked`, and return the plan. Raises
+    NotApplicableError if the run has nothing to merge, and RefusedError if it is not allowed, each
+    with the agent's reason, or if an older agent has planned another merge.
     """
-    key = await live.submit("plan", merge=asked.body())
+    if asked.kind == "backup":
+        key = await live.submit("plan", backup=asked.body())
+    else:
+        key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
         if action.state == "failed":
             nothing = action.result.get("error") == "not-applicable"
             raise (NotApplicableError if nothing else RefusedError)(action.detail)
-    return next(
+    view = next(
         view for view in reversed(list(live.state.ledger.plans.values())) if view.action == key
     )
+    if asked.adapter and not view.plan["asked"].get("adapter"):
+        raise RefusedError(
+            f"The agent of {live.state.name} is older and merges only steps.",
+            f"Replace it: `bs4-console deploy --pod {live.state.name}`.",
+        )
+    return view
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm the plan `view` of a merge by its hash, so that the pod carries it out. Returns the
-    key of the action that does so.
+    """Confirm the plan `view` of a merge or backup by its hash, so that the pod carries it out.
+    Returns the key of the action that does so.
     """
-    return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
+    return await live.submit(view.playbook, run=view.run, plan_hash=view.plan_hash)
 
 
-def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the merge of the run `run` that has been submitted and has not ended, or None if there
-    is none. A caller watches such a merge and starts no second one.
+def under_way(state: PodState, run: str, kind: Made = "merge") -> ActionView | None:
+    """Return the merge (or the backup) of the run `run` that has been submitted and has not ended,
+    or None if there is none. A caller watches such an action and starts no second one.
     """
     for a in state.ledger.actions.values():
-        if a.kind == NAME and a.run == run and not a.ended:
+        if a.kind == kind and a.run == run and not a.ended:
             return a
     return None
 
 
 def plan_lines(view: PlanView) -> list[str]:
     """Return the lines that a person reads together with the steps of the plan `view`: how much
-    disk space on the pod the merge needs, how much is free there, and the plan's notes.
+    disk space on the pod it needs, how much is free there, and the plan's notes.
     """
     body = view.plan
     disk = (
@@ -87,13 +105,15 @@ def possible(run: RunState) -> bool:
 def progress(action: ActionView) -> str:
     """Return one line about the merge `action`: how far it is, how it ended, or why it failed."""
     plan = action.body.get("plan", {})
-    step = plan.get("resume")
+    what = f"step {plan.get('resume')}"
+    if plan.get("asked", {}).get("adapter"):
+        what = "the adapter"
     if action.state == "done":
         return action.detail
     if action.ended:
-        return f"step {step} was not merged: {action.detail}"
+        return f"{what} was not merged: {action.detail}"
     said = ""
     for one in action.steps:
         if one.state == "running":
             said = one.detail
-    return f"step {step} into {plan.get('target', '')}: {said or 'under way'}"
+    return f"{what} into {plan.get('target', '')}: {said or 'under way'}"

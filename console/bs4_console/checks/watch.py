@@ -40,14 +40,21 @@ class WatchedPod:
         self._timeout = timeout
         self._tried = time.monotonic()
 
+    def retry(self) -> None:
+        """Try the link again if it is down and a person may have repaired it: at once if the pod
+        had no agent, otherwise STOPPED_S (300) seconds after the last time.
+        """
+        link = self._session.state.link
+        if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
+            self._tried = time.monotonic()
+            self._session.retry_now()
+
     async def judge(self) -> Verdict:
         """Return the verdict on the pod's state now. If the link has failed, the verdict is
         UNKNOWN, with the link's error as its sentence.
         """
         session, link = self._session, self._session.state.link
-        if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
-            self._tried = time.monotonic()
-            session.retry_now()
+        self.retry()
         try:
             await session.synced(self._timeout)
             return judge(session.state, await ask(session.state))

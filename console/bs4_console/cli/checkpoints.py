@@ -82,8 +82,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
         (
             "merge",
-            "put a verl step's shards together into a Hugging Face directory; a plan first",
+            "put a verl step's shards, or an adapter and its base, together into a Hugging Face "
+            "directory; a plan first",
             merge.configure,
+        ),
+        (
+            "backup",
+            "copy a complete step to a directory of its own on the pod, verified; a plan first",
+            merge.configure_backup,
         ),
         (
             "sync",
@@ -118,7 +124,13 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
-    verbs = {"keep": _keep, "restore": restore.run, "merge": merge.run, "list": _list}
+    verbs = {
+        "keep": _keep,
+        "restore": restore.run,
+        "merge": merge.run,
+        "backup": merge.run,
+        "list": _list,
+    }
     if options.verb != "list" or options.directory is None:
         return asyncio.run(verbs[options.verb](options))
     if options.pod or options.name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import os
 import shlex
 import subprocess
@@ -12,12 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bs4_console import models
+from bs4_console.cli import env_splits
 from bs4_console.cli.main import Parser
 from bs4_console.cli.output import complain, emit, finding_code
 from bs4_console.cli.sessions import can_ask, confirm, to_act_on, transport
 from bs4_console.errors import RefusedError, UsageError
-from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.port import Completed
 from bs4_console.setup import environment_tools as tools
+from bs4_console.setup.environment_package import pushed
 
 #: The verbs that are words of `prime env`, and what they do.
 PRIME = {
@@ -29,8 +33,8 @@ PRIME = {
 }
 #: verifiers' own tools. Some versions lack some of them.
 VERIFIERS = ("setup", "eval", "init", "validate", "replay", "debug", "tui")
-#: Seconds for a command on a pod. An installation takes minutes.
-_POD_S = 1800.0
+#: Seconds for a command on a pod. An installation takes minutes, and a synthesis may take hours.
+_POD_S, _SYNTHESIS_S = 1800.0, 86400.0
 OPENROUTER = "https://openrouter.ai/api/v1"
 
 
@@ -65,6 +69,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     verifiers.add_argument("tool", choices=VERIFIERS, help="which: vf-TOOL")
     _passing(verifiers)
+    synthesize = verbs.add_parser(
+        "synthesize",
+        help="make data with a model, by prime-rl's own program (synthesize, of January 2026)",
+        allow_abbrev=False,
+    )
+    synthesize.add_argument(
+        "config", metavar="CONFIG", help="its config, seen from the project; further words go to it"
+    )
+    _passing(synthesize)
+    sandbox = verbs.add_parser(
+        "sandbox",
+        help="whether packages can be imported where an environment runs the model's code",
+        allow_abbrev=False,
+    )
+    sandbox.add_argument(
+        "packages", nargs="+", type=_package, metavar="PACKAGE", help="as Python imports it: bs4"
+    )
+    sandbox.add_argument(
+        "--image",
+        metavar="IMAGE",
+        help="in a new container of this image, without a network (default: in the project itself)",
+    )
+    _passing(sandbox)
+    splits = verbs.add_parser(
+        "splits",
+        help="the splits of data sets, their sizes, and the rows that they share; or of a config",
+        allow_abbrev=False,
+    )
+    env_splits.configure(splits)
+    _passing(splits)
     _configure_evaluate(
         verbs.add_parser(
             "evaluate",
@@ -94,7 +128,9 @@ def _placed(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="print the exact command and run nothing"
     )
     parser.add_argument(
-        "--json", action="store_true", help="the command as one JSON object, with --dry-run"
+        "--json",
+        action="store_true",
+        help="one JSON object: the command, with --dry-run, or what `splits` found",
     )
 
 
@@ -145,11 +181,20 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _package(text: str) -> str:
+    """Return the name of a package. Raises ArgumentTypeError if Python could not import it."""
+    if not all(part.isidentifier() for part in text.split(".")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a package")
+    return text
+
+
 def run(options: argparse.Namespace) -> int:
     """Run a tool, or print its command with --dry-run. Returns 0 if the tool ended with 0, else 1.
     Raises NotApplicableError if the tool is not installed, and RefusedError if the budget is too
     small, nobody confirmed, or the console or the pod is read-only.
     """
+    if options.verb == "splits":
+        return _splits(options)
     if options.json and not options.dry_run:
         raise UsageError("--json prints the command of --dry-run alone.", "Give both, or neither.")
     if options.verb == "evaluate":
@@ -166,12 +211,18 @@ def _tool(options: argparse.Namespace) -> list[str]:
         return [f"vf-{options.tool}"]
     if options.verb == "eval":
         return ["prime", "eval", "run", "--hosted"]
+    if options.verb == "synthesize":
+        return ["synthesize", "@", options.config]
+    if options.verb == "sandbox":
+        return tools.importing(options.packages, options.image)
     return ["prime", "env", options.verb]
 
 
 def _here(options: argparse.Namespace, words: list[str]) -> int:
     """Run the tool on this machine, on this terminal."""
     command = tools.here(words, Path(options.project or ".").expanduser())
+    if options.dry_run and options.verb == "push":
+        return _show_push(command, options)
     if options.dry_run:
         return _show(command, "this machine", options)
     if options.read_only:
@@ -187,27 +238,52 @@ def _on_pod(options: argparse.Namespace, words: list[str]) -> int:
     command = tools.there(words, options.project or "prime-rl")
     if options.dry_run:
         return _show(command, Inventory().get(options.pod).name, options)
-    pod = to_act_on(options)
+    timeout = _SYNTHESIS_S if options.verb == "synthesize" else _POD_S
+    status, output = _ran_there(to_act_on(options), command, timeout=timeout)
+    sys.stdout.write(output.decode(errors="replace"))
+    return finding_code(status != 0)
+
+
+def _ran_there(
+    pod: Pod, command: tools.Command, program: bytes = b"", timeout: float = _POD_S
+) -> tuple[int | None, bytes]:
+    """Run a command on a pod with `program` as its input, print its errors, and return its exit
+    status and output. Raises NotApplicableError without the tool, UsageError without the directory.
+    """
     complain(f"{pod.name} $ {shlex.join(command.argv)}")
 
-    async def ended() -> int | None:
+    async def ended() -> Completed:
         link = transport(pod)
         try:
-            done = await link.run(command.on_pod(), timeout=_POD_S)
+            return await link.run(command.on_pod(), stdin=program, timeout=timeout)
         finally:
             await link.close()
-        sys.stdout.write(done.stdout.decode(errors="replace"))
-        sys.stderr.write(done.stderr.decode(errors="replace"))
-        return done.exit_status
 
-    status = asyncio.run(ended())
-    if status == tools.NO_TOOL:
+    done = asyncio.run(ended())
+    sys.stderr.write(done.stderr.decode(errors="replace"))
+    if done.exit_status == tools.NO_TOOL:
         raise tools.absent(command.tool, pod.name)
-    if status == tools.NO_DIRECTORY:
+    if done.exit_status == tools.NO_DIRECTORY:
         raise UsageError(
             f"{pod.name} has no directory {command.directory}.", "Name it with --project."
         )
-    return finding_code(status != 0)
+    return done.exit_status, done.stdout
+
+
+def _splits(options: argparse.Namespace) -> int:
+    """Print the splits of data sets, read here or on a pod, or with --dry-run the command that
+    reads them.
+    """
+    if options.dry_run:
+        env_splits.wanted(options)
+        place = "this machine"
+        if options.pod is not None:
+            place = Inventory().get(options.pod).name
+        return _show(env_splits.command(options), place, options)
+    if options.pod is None:
+        return env_splits.show(options, "this machine", env_splits.here)
+    pod = to_act_on(options)
+    return env_splits.show(options, pod.name, functools.partial(_ran_there, pod))
 
 
 def _show(command: tools.Command, place: str, options: argparse.Namespace) -> int:
@@ -217,6 +293,36 @@ def _show(command: tools.Command, place: str, options: argparse.Namespace) -> in
     else:
         print(f"on {place}, in {command.directory}:\n  $ {shlex.join(command.argv)}")
     return 0
+
+
+def _show_push(command: tools.Command, options: argparse.Namespace) -> int:
+    """Print the command and what it would bring to the hub. Returns 1 if it would fail or would
+    bring a secret there, else 0.
+    """
+    package = pushed([*options.words, *options.overrides], Path(command.directory))
+    if options.json:
+        emit(
+            "envs-command",
+            place="this machine",
+            directory=command.directory,
+            argv=command.argv,
+            package=package,
+        )
+        return finding_code(package.problems)
+    _show(command, "this machine", options)
+    print(
+        f"{package.name or '?'} {package.version or '?'} from {package.directory}: "
+        f"{len(package.files)} files, {package.size} bytes, less what .gitignore names"
+    )
+    for file in package.files:
+        print(f"  {file}")
+    if package.dependencies:
+        print(f"needs {', '.join(package.dependencies)}")
+    for note in package.notes:
+        print(f"note: {note}")
+    for problem in package.problems:
+        complain(problem)
+    return finding_code(package.problems)
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -38,6 +38,7 @@ COMMANDS = {
     "checkpoints": "list checkpoints, whole or not, and order how many stay",
     "reports": "list, fetch and open the crash reports that pods wrote",
     "check": "one health verdict, for cron and monitoring",
+    "watch": "each change of pods and runs as one plain line: the console without a drawn screen",
     "audit": "whether the journals of pods were changed after they were written",
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run, try, add and lint playbooks",
@@ -214,7 +215,7 @@ def _screen(read_only: bool) -> int:
     if not is_terminal():
         raise UsageError(
             "The screen needs a terminal.",
-            "Without one use `bs4-console check` or `bs4-console --help`.",
+            "Without one use `bs4-console watch`, `bs4-console check` or `bs4-console --help`.",
         )
     if not Inventory().list():
         raise UsageError(

@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from dataclasses import replace
 
 from bs4_console.checks.verdict import UNKNOWN, WORDS
 from bs4_console.cli.output import emit
+from bs4_console.cli.provision import provisioner
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.errors import UsageError
 from bs4_console.launch.guide import HOMES, TRAINERS
+from bs4_console.pods.inventory import Pod
+from bs4_console.preflight import account
 from bs4_console.preflight.checks import VERL
 from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
+from bs4_console.providers import keys
 
 #: The exit code of a usage error, in the codes of `check`.
 USAGE_CODE = UNKNOWN
@@ -123,8 +128,20 @@ async def _examine(options: argparse.Namespace) -> Preflight:
         container=options.container,
         urls={name: url for name, url in urls.items() if url},
     )
-    async with linked(pods(options.pod)[0], deploy=False) as live:
-        return await examine(live, wanted, timeout=options.timeout)
+    pod = pods(options.pod)[0]
+    async with linked(pod, deploy=False) as live:
+        found = await examine(live, wanted, timeout=options.timeout)
+    return replace(found, checks=(*found.checks, *await _paid(pod)))
+
+
+async def _paid(pod: Pod) -> list[Check]:
+    """Return the check of the account that pays the pod. Empty if the pod is of no provider for
+    which this machine has a key.
+    """
+    if pod.provider is None or pod.provider not in keys.known():
+        return []
+    async with provisioner([pod.provider]) as rent:
+        return account.judge(*await rent.accounts())
 
 
 def _show(check: Check) -> None:

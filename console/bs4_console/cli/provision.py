@@ -107,6 +107,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only those that a console made and nothing here knows",
     )
+    balance = verbs.add_parser(
+        "balance", help="what every account has left, and how long its machines can run on it"
+    )
+    balance.add_argument(
+        "--hours",
+        type=float,
+        default=24.0,
+        metavar="N",
+        help="complain about credit that lasts for less (default: 24)",
+    )
     terminate = verbs.add_parser(
         "terminate", help="end one machine with its disk, and look until it is gone"
     )
@@ -118,7 +128,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the same name as `provision list` shows for it, to end it without being asked",
     )
-    for verb in (search, create, listing):
+    for verb in (search, create, listing, balance):
         verb.add_argument(
             "--provider",
             action="append",
@@ -135,7 +145,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="in a private file although there is a keyring, for a console that nobody unlocks",
     )
-    for verb in (search, create, listing, terminate, key):
+    for verb in (search, create, listing, balance, terminate, key):
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
@@ -179,13 +189,19 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand of `provision` that `options.verb` names (key, search, create, list or
-    terminate), and return its exit code, 0 if it succeeded. Raises RefusedError if the subcommand
-    would rent or end a machine and the console is read-only or nobody confirmed this.
+    """Run the subcommand of `provision` that `options.verb` names (key, search, create, list,
+    balance or terminate), and return its exit code, 0 if it succeeded. Raises RefusedError if the
+    subcommand would rent or end a machine and the console is read-only or nobody confirmed this.
     """
     if options.verb == "key":
         return _key(options)
-    verbs = {"search": _search, "create": _create, "list": _list, "terminate": _terminate}
+    verbs = {
+        "search": _search,
+        "create": _create,
+        "list": _list,
+        "balance": _balance,
+        "terminate": _terminate,
+    }
     if options.read_only and (
         options.verb == "terminate" or (options.verb == "create" and options.plan != "")
     ):
@@ -386,6 +402,13 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
     )
     for note in plan.notes:
         print(f"  {note}")
+    accounts, failures = await rent.accounts()
+    for account in accounts:
+        prices = [offer.price for offer in plan.offers if offer.provider == account.provider]
+        if prices:
+            print(f"  {account.provider}: {account.told(max(prices))}")
+    for error in failures.values():
+        print(f"  The balance is not known: {error}")
     print(f"  plan {plan.hash}")
     return plan
 
@@ -465,6 +488,46 @@ async def _list(options: argparse.Namespace) -> int:
     if failures:
         return UNREACHABLE
     return finding_code(options.orphans and shown)
+
+
+async def _balance(options: argparse.Namespace) -> int:
+    """Print what every account has left. Returns 3 if a provider did not answer, 1 if the credit of
+    one lasts for less than --hours, else 0.
+    """
+    if not (math.isfinite(options.hours) and options.hours >= 0):
+        raise UsageError(f"{options.hours:g} hours cannot be planned.", "Give --hours from 0 on.")
+    async with provisioner(options.provider) as rent:
+        accounts, failures = await rent.accounts()
+    short, told = [], []
+    for account in accounts:
+        hours = account.hours()
+        if hours is not None and hours <= options.hours:
+            short.append(account.provider)
+        told.append(
+            {
+                "provider": account.provider,
+                "credit": account.balance.credit,
+                "prepaid": account.balance.prepaid,
+                "rate": account.rate,
+                "hours": None if hours == math.inf else hours,
+                "told": account.told(),
+            }
+        )
+    if options.json:
+        emit(
+            "provision-balance",
+            accounts=told,
+            short=short,
+            failures=_texts(failures),
+        )
+    else:
+        for account in accounts:
+            print(f"{account.provider}: {account.told()}")
+        for error in failures.values():
+            complain(str(error))
+    if failures:
+        return UNREACHABLE
+    return finding_code(short)
 
 
 def _print_machines(shown: Sequence[Listed], nothing: str) -> None:

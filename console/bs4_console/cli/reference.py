@@ -34,6 +34,11 @@ SHAPES = {
         "boot), `told` [sentences]"
     ),
     "boot-hook-text": "`pod`, `platform`, `text`, `where` (it goes)",
+    "change": (
+        "`t` (wall seconds at which this console knew of it), `kind` (pod, run, step, incident, "
+        "action, checkpoint), `pod`, `run` (or empty), `text`, `next` (what a person can do, or "
+        "empty). One object a change."
+    ),
     "check": (
         "`status`, `code`, `pods` [{`pod`, `status`, `code`, `sentences`, `perfdata` {label: "
         "value}, `incidents` [{`id`, `failure`, `run`, `severity`, `summary`, `playbook`}], "
@@ -157,11 +162,26 @@ SHAPES = {
     "pods": "`pods` [what the inventory says]",
     "pods-import": "`added` [name], `known` [name], `skipped` [{`alias`, `reason`}]",
     "merge-plan": (
-        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes` (of the "
-        "shards), `needed` (on the disk), `free`, `notes`, `commands` [argv], `cwd`, `steps`"
+        "`pod`, `run`, `plan_hash`, `expires`, `step` (or null for an adapter that lies in none), "
+        "`source`, `target`, `bytes` (of the shards or the base), `needed` (on the disk), `free`, "
+        "`notes`, `commands` [argv], `cwd`, `steps`"
+    ),
+    "backup-plan": (
+        "`pod`, `run`, `plan_hash`, `expires`, `step`, `source`, `target`, `bytes`, `needed` (on "
+        "the disk), `free`, `notes`, `steps`"
     ),
     "model": "`model` [as in models]",
-    "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
+    "envs-command": (
+        "`place` (a pod, or this machine), `directory`, `argv` [word]; of a push from this machine "
+        "also `package` {`directory`, `name`, `version`, `dependencies`, `files`, `size` (bytes), "
+        "`problems`, `notes`}"
+    ),
+    "splits": (
+        "`place` (a pod, or this machine), `splits` [{`use` (train, eval or empty), `place`, "
+        "`split`, `rows` (null: unknown), `limit` (examples that the config takes, or null), "
+        "`note`, `error`}], `overlaps` [{`one`, `other` (positions in `splits`), `rows` (of "
+        "`other`)}], `wrong` [sentence]"
+    ),
     "model-verify": (
         "`model`, `trainer`, `ok`, `remarks` [{`check`, `level` (error, warning, info), "
         "`message`, `fix`}]"
@@ -169,6 +189,12 @@ SHAPES = {
     "models": "`models` [{`name`, `kind` (text, vision, closed), `hub`, `params_b`, `active_b`, "
     "`tool_calls`, `impl`, `price` {`in`, `out`, `source`, `date`}, `baselines` [{`solved`, `n`, "
     "`source`, `date`}], `max_tokens`, `trained`, `problems`, `blocked` {`applies`, `reason`}}]",
+    "provision-balance": (
+        "`accounts` [{`provider`, `credit` (US dollars, or null), `prepaid` (false if invoices are "
+        "sent), `rate` (of its machines, US dollars an hour, or null), `hours` (that the credit "
+        "lasts, or null), `told` (the same in words)}], `short` [providers whose credit lasts for "
+        "less than --hours], `failures` {provider: why}"
+    ),
     "provision-key": (
         "`provider`, `file` (with the key or a reference), `keyring` (the key is there), `why` (it "
         "is not, or empty)"
@@ -254,6 +280,11 @@ SHAPES = {
         "null if not known)}], `changes` [{`environment`, `archetype`, `examples` (in both), "
         "`mean`, `low`, `high`, `word` (better, worse, not shown, unknown)}]; of a results_*.json: "
         "`file`, `pass_rate`, `perfect_rate`, `avg_reward`, `archetypes` {name: reward}"
+    ),
+    "run-milestones": (
+        "`run`, `pod`, `milestones` [{`step`, `examples` (of each environment, or null), `run` "
+        "(the evaluation's), `state` (to-come, due, no-weights, under-way, evaluated, failed), "
+        "`reward`}]; with an evaluation the objects of `launch` follow"
     ),
     "run-eta": (
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_compare, run_costs, run_curves, run_evals
+from bs4_console.cli import run_compare, run_costs, run_curves, run_evals, run_milestones
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -139,6 +139,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "earlier one",
     )
     run_evals.configure(results)
+    stages = verbs.add_parser(
+        "milestones",
+        help="evaluate a run's checkpoints at steps 100, 500 and 1000, one at a time",
+    )
+    run_milestones.configure(stages)
     offline = verbs.add_parser(
         "wandb", help="W&B runs that were recorded offline, and the command that uploads each"
     )
@@ -191,6 +196,7 @@ def run(options: argparse.Namespace) -> int:
         "wandb": _wandb,
         "bench": _bench,
         "evals": run_evals.run,
+        "milestones": run_milestones.run,
         "truncation": _truncation,
     }
     return verbs[options.verb](options)

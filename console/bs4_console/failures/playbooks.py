@@ -44,6 +44,8 @@ _SEARCHED: tuple[Literal["pattern", "unless", "only_after", "not_after", "cleare
     "not_after",
     "cleared_by",
 )
+#: The id of a failure can come from a pod, and becomes part of a path here.
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -125,7 +127,9 @@ def advice(identifier: str) -> tuple[str, ...]:
     Empty if that playbook has no advice, or if there is no playbook with this id. No other playbook
     is read.
     """
-    path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
+    path = None
+    if _ID.fullmatch(identifier):
+        path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
     if path is not None:
         return tuple(_load(path).get("advice") or ())
     return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bs4_console.fleet.changes import repair
 from bs4_console.pods.state import ActionView, IncidentView, PodState
 
 #: Receives each incident once, as soon as the console knows of it.
@@ -42,12 +43,9 @@ def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> li
     For a critical incident of a run that is `stoppable`, they also name the command that stops the
     run.
     """
-    fix = f"playbook show {incident.failure}"
-    if incident.playbook is not None:
-        fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
     lines = [
         f"{incident.severity} on {incident.run}: {incident.title} ({incident.failure}).",
-        f"See `bs4-console check --pod {pod}` and `bs4-console {fix}`.",
+        f"See `bs4-console check --pod {pod}` and `{repair(incident, pod)}`.",
     ]
     if stoppable and incident.severity == "critical":
         lines.append(

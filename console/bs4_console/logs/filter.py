@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from bs4_console.logs.store import MARK, Block, LogStore
-from bs4_console.logs.text import LEVELS, level_of
+from bs4_console.logs.text import ANSWERED, LEVELS, level_of, request_of
 
 #: The number of bytes of a line that an expression covers, as a filter and in a search. An
 #: expression over an unbounded line makes Toolong hang (its issue 55). A plain text is searched in
@@ -26,6 +26,10 @@ FIND_REACH = 16 * 1024
 SLICE_LINES = 4096
 #: The number of lines in which the level of a continuation is searched. A traceback is shorter.
 LEVEL_LINES = 500
+
+#: Which neighbouring lines are shown as one. requests: the same request to a server, answered well.
+#: alike: lines that differ only in numbers.
+Fold = Literal["requests", "alike", "none"]
 
 #: The separator between the terms of a filter.
 AND = " && "
@@ -100,21 +104,21 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 class LogFilter:
     """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
     its level is at least `floor`, a number as in Python's `logging` (0: every level). A line
-    without a level counts as having that of the line before it. With `fold`, neighbouring lines
-    that differ only in numbers are shown once.
+    without a level counts as having that of the line before it. `fold` says
+    which neighbouring lines are shown once.
     """
 
     terms: tuple[Term, ...] = ()
     floor: int = 0
-    fold: bool = False
+    fold: Fold = "none"
 
     @classmethod
-    def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
+    def parse(cls, text: str, floor: int = 0, *, fold: Fold = "none") -> LogFilter:
         """Return the filter that `text`, typed by a person after `/`, stands for: one or more
         regular expressions with `&& ` between them, all of which must match. An expression that
         begins with `!` hides the lines that match it. `floor` is the lowest level to show, a number
-        as in Python's `logging` (0: every level). With `fold`, neighbouring lines that differ only
-        in numbers are shown once.
+        as in Python's `logging` (0: every level). `fold` says which neighbouring lines are
+        shown once.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold)
@@ -124,7 +128,7 @@ class LogFilter:
         """Return True if the filter can hide lines, by its terms, its level or folding (showing
         similar lines once).
         """
-        return bool(self.terms) or self.floor > 0 or self.fold
+        return self.sifts or self.fold != "none"
 
     @property
     def sifts(self) -> bool:
@@ -287,6 +291,15 @@ class Lens:
             at = len(self._hits) + bisect_left(self._unfinished(), number - self.store.end)
         return min(at, max(len(self) - 1, 0))
 
+    def stands_for(self, number: int) -> int:
+        """Return the number of the line that is shown for the store's line `number`: the line that
+        it is folded into, or itself. If terms or a level hide lines, it is always itself.
+        """
+        if not self.filter.active or self.filter.sifts or not self._low <= number < self._high:
+            return number
+        at = bisect_right(self._hits, number)
+        return self._hits[at - 1] if at else number
+
     def _unfinished(self) -> list[int]:
         """Return the indexes of the store's unfinished lines that pass. Unfinished lines change
         with every read and are examined again after it. They enter `_hits` only when they are
@@ -362,13 +375,13 @@ class Lens:
 
         The lines of the older slice's last kind that begin the newer results are folded into it.
         """
-        if not self.filter.fold or not older or not self._hits:
+        if self.filter.fold == "none" or not older or not self._hits:
             if self._hits:
                 return newest
             return self._alike
         last, kind = self._alike
         first = self._hits[0]
-        if not kind or kind_of(self.store.line(first)[1]) != kind:
+        if not kind or self._kind(self.store.line(first)[1]) != kind:
             return newest
         self.folded[last] = self.folded.get(last, 0) + 1 + self.folded.pop(first, 0)
         self._hits = self._hits[1:]
@@ -403,19 +416,33 @@ class Lens:
             for i in range(start, stop):
                 if self._keeps(block, i):
                     found.append(block.first + i)
-        if wanted.fold:
+        if wanted.fold != "none" and found:
             return self._fold(block, found)
         return found
+
+    def _kind(self, line: bytes) -> bytes:
+        """Return what a line has in common with those that are folded with it, or b"" if it is
+        folded with none.
+        """
+        if self.filter.fold == "requests":
+            return request_of(line)
+        return kind_of(line)
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines that are like their predecessor, and count those in
         `folded`.
         """
+        if self.filter.fold == "requests":
+            # One search in C says that there are none, as in almost every log.
+            start, stop = numbers[0] - block.first, numbers[-1] - block.first + 1
+            if next(_candidates(block, start, stop, ANSWERED), None) is None:
+                self._alike = (numbers[-1], b"")
+                return numbers
         shown = []
         for number in numbers:
             alike = b""
             if block.sources[number - block.first] != MARK:
-                alike = kind_of(block.line(number - block.first))
+                alike = self._kind(block.line(number - block.first))
             if alike and alike == self._alike[1]:
                 self.folded[self._alike[0]] = self.folded.get(self._alike[0], 0) + 1
             else:

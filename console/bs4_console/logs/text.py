@@ -48,6 +48,11 @@ _LEVEL_REACH = 90
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
+#: The end of a request in a server's access log (uvicorn's), with the status of a good answer. One
+#: that failed is never folded: it may be what somebody looks for.
+ANSWERED = re.compile(rb' HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b')
+_OF_ONE = re.compile(rb'\S{1,100} - "([A-Z]{1,10} \S+) HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b.*')
+_REQUEST_REACH = 4096
 #: The number of cells of a line that can be scrolled to. A longer line says how many bytes it has.
 #: Toolong has 1,000.
 LINE_CELLS = 2000
@@ -108,6 +113,24 @@ def clock_of(line: bytes) -> int | None:
     if found is None:
         return None
     return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
+
+
+def request_of(line: bytes) -> bytes:
+    """Return the request in a line of an access log that was answered well, with its status, such
+    as b"POST /v1/chat/completions 200". Returns b"" for any other line.
+    """
+    found = ANSWERED.search(line, 0, _REQUEST_REACH)
+    if found is None:
+        return b""
+    request = line[: found.start()].rpartition(b'"')[2]
+    return request + b" " + found[1]
+
+
+def of_many(line: bytes) -> bytes:
+    """Return a line of an access log as it stands for several requests: without the client, the
+    protocol and the phrase of the status.
+    """
+    return _OF_ONE.sub(rb"\1 \2", line[:_REQUEST_REACH])
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from bs4_common.telemetry import (
     Telemetry,
     Xid,
 )
+from bs4_console import ceilings
+from bs4_console.pods.gate.weight import weight_of
 
 __all__ = [
     "Device",
@@ -34,7 +36,7 @@ __all__ = [
     "Xid",
 ]
 
-#: Records of one pack. The newest records stay unpacked, at most twice as many.
+#: Records of one pack at most. The newest records stay unpacked, at most twice as many.
 PACKED = 60
 
 
@@ -44,6 +46,7 @@ class _Pack:
 
     begin: float
     end: float
+    count: int
     data: bytes
 
     def samples(self) -> list[Telemetry]:
@@ -53,17 +56,20 @@ class _Pack:
 
 class Samples:
     """The newest telemetry records of one pod in the order in which they came, compressed in
-    memory. About `most` records are held; when more come, the oldest are dropped. Records come
-    about once a second, and the key `t` of each is its time in wall seconds of the pod. Records
-    must not be changed after they were added.
+    memory. About `most` records are held, and fewer of records that are very long; when more come,
+    the oldest are dropped. Records come about once a second, and the key `t` of each is its time in
+    wall seconds of the pod. Records must not be changed after they were added.
     """
 
     def __init__(self, most: int) -> None:
-        self._packs: deque[_Pack] = deque(maxlen=max(1, most // PACKED - 1))
+        self._most = most
+        self._packs: deque[_Pack] = deque()
         self._newest: list[Telemetry] = []
+        self._weights: list[int] = []
+        """Bytes of memory that each of the newest records takes at most."""
 
     def __len__(self) -> int:
-        return len(self._packs) * PACKED + len(self._newest)
+        return sum(pack.count for pack in self._packs) + len(self._newest)
 
     def __iter__(self) -> Iterator[Telemetry]:
         for pack in self._packs:
@@ -75,21 +81,30 @@ class Samples:
         dropped.
         """
         self._newest.append(record)
-        if len(self._newest) >= 2 * PACKED:
-            old, self._newest = self._newest[:PACKED], self._newest[PACKED:]
+        self._weights.append(weight_of(record))
+        if len(self._newest) < 2 * PACKED and sum(self._weights) <= ceilings.TELEMETRY_MEMORY:
+            return
+        count = 0
+        while count < min(PACKED, len(self._newest) - 1):
+            count += 1
+            if sum(self._weights[:count]) > ceilings.TELEMETRY_MEMORY // 2:
+                break
+        old, self._newest = self._newest[:count], self._newest[count:]
+        del self._weights[:count]
+        if old:
             times = [float(one["t"]) for one in old]
-            self._packs.append(
-                _Pack(
-                    min(times),
-                    max(times),
-                    zlib.compress(json.dumps(old, separators=(",", ":")).encode(), 1),
-                )
-            )
+            data = zlib.compress(json.dumps(old, separators=(",", ":")).encode(), 1)
+            self._packs.append(_Pack(min(times), max(times), count, data))
+        while self._packs and (
+            len(self) > self._most or sum(len(p.data) for p in self._packs) > ceilings.PACKED_MEMORY
+        ):
+            self._packs.popleft()
 
     def clear(self) -> None:
         """Remove all telemetry records."""
         self._packs.clear()
         self._newest.clear()
+        self._weights.clear()
 
     @property
     def newest(self) -> Telemetry | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bs4_common.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_common.trainers.steps import EVAL
+from bs4_console import ceilings
 from bs4_console.errors import LinkState
 from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
 from bs4_console.pods.samples import DiskUsage, Process, Samples, Telemetry
@@ -34,8 +35,6 @@ __all__ = [
 #: Seconds. Older telemetry is shown as stale. The agent samples at 1 Hz and a read takes a round
 #: trip, so 5 s is never normal.
 STALE_S = 5.0
-#: How many steps are kept in memory for the curves, for each run and side.
-STEP_HISTORY = 20_000
 #: How many runs and incidents of one pod are shown. A pod that names more is not believed.
 RUNS_MOST, INCIDENTS_MOST = 1_000, 5_000
 #: How many of the last records are searched for the newest step, because lines may come late.
@@ -103,16 +102,15 @@ def disk_percent(disk: DiskUsage) -> float | None:
 @dataclass(kw_only=True)
 class RunState:
     """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
-    its recent training steps, evaluations and processes. `step_seen` is the time at which the pod
-    recorded the newest step, in seconds of the console's monotonic clock.
+    its training steps, evaluations and processes. Of a pod with very many steps, some of the older
+    ones are left out here; the mirror on this machine's disk has them all. `step_seen` is the time
+    at which the pod recorded the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView
-    trainer_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
-    orchestrator_steps: deque[dict[str, Any]] = field(
-        default_factory=lambda: deque(maxlen=STEP_HISTORY)
-    )
-    eval_points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
+    trainer_steps: list[dict[str, Any]] = field(default_factory=list)
+    orchestrator_steps: list[dict[str, Any]] = field(default_factory=list)
+    eval_points: list[dict[str, Any]] = field(default_factory=list)
     """Points of the run's validations and evaluations. `side` is `eval:` and the name, `val` the
     value.
     """
@@ -234,6 +232,9 @@ class PodState:
     progress: str = ""
     """The present step of the connection ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
+    _steps_bytes: int = 0
+    """Bytes of memory that the step records of all runs take at most."""
+    _journal: JournalWeight = field(default_factory=JournalWeight)
 
     def changed(self) -> None:
         """Call every function in `listeners` with this state."""
@@ -266,6 +267,8 @@ class PodState:
         so perhaps another machine, now answers under its name.
         """
         self.ledger = Ledger()
+        self._journal = JournalWeight()
+        self._steps_bytes = 0
         self.telemetry.clear()
         self.telemetry_seen = None
         self.runs.clear()
@@ -278,9 +281,11 @@ class PodState:
     def apply_journal(self, record: dict[str, Any]) -> None:
         """Apply one journal record, already checked by pods/gate/records.py, to the state. Raises
         RecordRefused if the record names a new run or incident and the pod has too many already
-        (1,000 runs, 5,000 incidents).
+        (1,000 runs, 5,000 incidents), or if the pod's journal takes too much memory
+        (ceilings.JOURNAL_MEMORY).
         """
         self._within_limits(record)
+        self._journal.admit(record, self.ledger)
         self.ledger.apply(record)
         if record.get("type") != "run":
             return
@@ -335,11 +340,17 @@ class PodState:
         # All keys are read before anything changes: a record without one of them must not be
         # applied in part.
         side, _, seen = record["side"], record["step"], self._recorded(record["t"])
+        self._steps_bytes += weight_of(record)
         if side.startswith(EVAL):
             state.eval_points.append(record)
-            return
-        (state.trainer_steps if side == "trainer" else state.orchestrator_steps).append(record)
-        state.step_seen = seen
+        else:
+            (state.trainer_steps if side == "trainer" else state.orchestrator_steps).append(record)
+            state.step_seen = seen
+        if self._steps_bytes > ceilings.STEPS_MEMORY:
+            histories = []
+            for each in self.runs.values():
+                histories += [each.trainer_steps, each.orchestrator_steps, each.eval_points]
+            self._steps_bytes = thin(histories, ceilings.STEPS_MEMORY * 3 // 4)
 
     def _recorded(self, t: float) -> float:
         """Return the console's monotonic time of the wall second `t` of the pod, by the pod's clock

@@ -6,8 +6,8 @@ import contextlib
 from typing import Any
 
 from bs4_console.providers.api import Api
-from bs4_console.providers.base import Machine
-from bs4_console.providers.errors import NotThere
+from bs4_console.providers.base import Balance, Machine, number
+from bs4_console.providers.errors import BadAnswer, NotThere
 from bs4_console.providers.shapes import rows, table
 
 
@@ -33,6 +33,25 @@ class Adapter:
         keys.
         """
         return ()
+
+    async def balance(self) -> Balance:
+        """Return a balance without credit, because this provider's API has none."""
+        return Balance(credit=None, why="its API has no balance")
+
+    def _credit(self, *amounts: object, currency: object = None) -> float:
+        """Return the first of the amounts in an answer that is a number. Raises BadAnswer if none
+        is one, or if the answer says a currency that is not US dollars.
+        """
+        in_dollars = str(currency or "usd").lower() == "usd"
+        for amount in amounts:
+            found = number(amount)
+            if found is not None and in_dollars:
+                return found
+        raise BadAnswer(
+            self.name,
+            "its answer holds no balance in US dollars.",
+            "Look at the provider's page.",
+        )
 
     async def _read(self, machine_id: str) -> Machine | None:
         """Return the machine with this id. Raises NotThere, or returns None, if it does not

@@ -157,6 +157,18 @@ class Machine:
         return _shown(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Balance:
+    """What an account at a provider can still spend. `credit` is in US dollars. It is None if the
+    provider does not tell it, and `why` then says why. `prepaid` is False if the provider sends
+    invoices, so that its machines go on when the credit is used up.
+    """
+
+    credit: float | None
+    why: str = ""
+    prepaid: bool = True
+
+
 def _shown(record: Offer | Machine) -> dict[str, Any]:
     """Return the fields without `detail`, which only the provider's own adapter reads."""
     shown = dict(vars(record))
@@ -202,6 +214,11 @@ class Provider(Protocol):
     async def terminate(self, machine: Machine) -> None:
         """Order the provider to delete a machine and its disk. When this returns the order is
         accepted, but the machine may still exist: poll `machine` until it is gone.
+        """
+
+    async def balance(self) -> Balance:
+        """Return what the account can still spend, or a balance without credit if the provider's
+        API tells none.
         """
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
+    Balance,
     Capabilities,
     Machine,
     MachineState,
@@ -197,6 +198,11 @@ class Prime(Adapter):
     async def terminate(self, machine: Machine) -> None:
         """Order Prime to terminate a pod. Nothing is raised if the pod no longer exists."""
         await self._end("DELETE", f"/pods/{machine.id}")
+
+    async def balance(self) -> Balance:
+        """Return the balance of the account's wallet."""
+        row = await self._table("/billing/wallet", params={"limit": 1})
+        return Balance(credit=self._credit(row.get("balance_usd"), currency=row.get("currency")))
 
     def _machine(self, row: dict[str, Any]) -> Machine:
         raw = str(row.get("status"))

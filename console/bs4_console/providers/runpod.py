@@ -20,6 +20,7 @@ from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
+    Balance,
     Capabilities,
     Machine,
     MachineState,
@@ -151,6 +152,14 @@ class RunPod(Adapter):
     async def terminate(self, machine: Machine) -> None:
         """Order RunPod to terminate a pod. Nothing is raised if the pod no longer exists."""
         await self._end("DELETE", f"/pods/{machine.id}")
+
+    async def balance(self) -> Balance:
+        """Return the balance of the account. The key needs RunPod's permission `billing:read`."""
+        row = await self._table("/billing/balance")
+        return Balance(
+            credit=self._credit(row.get("balanceAmount")),
+            prepaid=row.get("billingMode") != "POSTPAID",
+        )
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to their

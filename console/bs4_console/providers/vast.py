@@ -18,6 +18,7 @@ from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
+    Balance,
     Capabilities,
     Machine,
     MachineState,
@@ -224,6 +225,12 @@ class Vast(Adapter):
         exists.
         """
         await self._end("DELETE", f"/api/v0/instances/{machine.id}/", {})
+
+    async def balance(self) -> Balance:
+        """Return the credit of the account, or its balance if the answer has no credit."""
+        row = _told(await self._api.get("/api/v0/users/current/"))
+        credit = self._credit(row.get("credit"), row.get("balance"), currency=row.get("currency"))
+        return Balance(credit=credit)
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints of the machine's SSH host keys, which the console's start command

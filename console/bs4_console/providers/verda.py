@@ -21,6 +21,7 @@ from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import (
+    Balance,
     Capabilities,
     Machine,
     MachineState,
@@ -216,6 +217,11 @@ class Verda(Adapter):
         if machine.detail.get("left"):
             path, body = "/volumes", {"id": [volume], "action": "delete", "is_permanent": True}
         await self._end("PUT", path, body)
+
+    async def balance(self) -> Balance:
+        """Return the balance of the project."""
+        row = await self._table("/balance", params={"currency": "usd"})
+        return Balance(credit=self._credit(row.get("amount"), currency=row.get("currency")))
 
     async def _whole(self, machine: Machine) -> Machine:
         """Return the machine with the cost of its volume added. One of our machines that will never

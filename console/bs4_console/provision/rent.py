@@ -20,6 +20,7 @@ from bs4_console.errors import ConsoleError, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Pod
 from bs4_console.providers.base import Machine, Offer, Provider, Want, is_ours
 from bs4_console.providers.errors import InDoubt, NotAllowed, NotSent, ProviderError, WrongKey
+from bs4_console.provision.account import Account, account_of
 from bs4_console.provision.book import Book, Intent
 from bs4_console.provision.errors import (
     AlreadyThere,
@@ -139,6 +140,16 @@ class Provisioner:
         """
         found, failures = await self._all(lambda provider: provider.machines())
         return [machine for machine in found if machine.state != "ended"], failures
+
+    async def accounts(self) -> tuple[list[Account], dict[str, ConsoleError]]:
+        """Return what each account has left and what its machines cost, and the error of each
+        provider that did not answer, by name.
+        """
+
+        async def one(provider: Provider) -> list[Account]:
+            return [await account_of(provider)]
+
+        return await self._all(one)
 
     async def _all(
         self, ask: Callable[[Provider], Awaitable[Sequence[T]]]

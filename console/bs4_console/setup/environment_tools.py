@@ -21,6 +21,10 @@ _GET: Mapping[str, str] = {
     "prime": "Install it: `uv tool install prime`.",
     "vf-setup": "verifiers 0.4 has none; `vf-init NAME` makes an environment.",
     "vf-tui": "verifiers 0.4 has none; `bs4-console runs evals PATH` reads what vf-eval left.",
+    "synthesize": "Only prime-rl of January 2026 has it. With the current one `bs4-console launch "
+    "CONFIG --component eval` or `vf-eval` leaves traces, which are data of the same kind.",
+    "docker": "Install Docker there, or leave --image out to look into the project itself.",
+    "python3": "Install Python there, or name the project with --project.",
 }
 _GET_VERIFIERS = "Install verifiers in the project: `uv add verifiers`."
 
@@ -54,11 +58,11 @@ class Command:
 
 def here(words: Sequence[str], project: Path) -> Command:
     """Return the command `words`, to be run in the directory `project` of this machine. If the
-    directory has a pyproject.toml, `uv run` is put before the words. Raises NotApplicableError if
-    the tool (the first word), or uv, is not installed.
+    directory has a pyproject.toml, `uv run` is put before the words, except before `docker`.
+    Raises NotApplicableError if the tool (the first word), or uv, is not installed.
     """
     tool = words[0]
-    is_project = (project / "pyproject.toml").is_file()
+    is_project = tool != "docker" and (project / "pyproject.toml").is_file()
     places = os.environ.get("PATH", os.defpath)
     if is_project:
         places = f"{project.resolve() / '.venv' / 'bin'}{os.pathsep}{places}"
@@ -77,9 +81,22 @@ def here(words: Sequence[str], project: Path) -> Command:
 def there(words: Sequence[str], directory: str) -> Command:
     """Return the command `words`, to be run in a prime-rl checkout on a pod, the directory
     `directory`, by `uv run`. uv is told to change no package there, because a run may be using
-    them.
+    them. `docker` is run without uv.
     """
+    if words[0] == "docker":
+        return Command(words[0], tuple(words), directory)
     return Command(words[0], ("uv", "run", "--no-sync", *words), directory)
+
+
+def importing(packages: Sequence[str], image: str | None) -> list[str]:
+    """Return the words of a command that imports these packages, and fails with Python's own words
+    if one cannot be imported: in a new container of `image` without a network, or in the project if
+    `image` is None.
+    """
+    words = ["python3", "-c", f"import {', '.join(packages)}"]
+    if image is None:
+        return words
+    return ["docker", "run", "--rm", "--network", "none", "--entrypoint", "", image, *words]
 
 
 def absent(tool: str, place: str) -> NotApplicableError:

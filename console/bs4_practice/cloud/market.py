@@ -146,6 +146,10 @@ class PracticePods:
             _apart(pod.stop())
 
 
+#: What an account of a practice cloud has left, in US dollars.
+CREDIT = 250.0
+
+
 class Market:
     """All machines of all practice clouds, those for rent (`goods`) and those that are rented. It
     can be used from several threads. A machine comes up `boot_s` seconds after it was rented,
@@ -159,6 +163,8 @@ class Market:
         self.rented: dict[str, Rented] = {}
         self.keys: dict[str, dict[str, str]] = {}
         """provider -> name or id -> public key, of the account."""
+        self.credit: dict[str, float] = {}
+        """provider -> US dollars that the account has left, CREDIT if it is not there."""
         self._lock = threading.RLock()
         self._ids = itertools.count(1001)
         self._threads: list[threading.Thread] = []
@@ -194,6 +200,10 @@ class Market:
                 self._threads.append(thread)
                 thread.start()
             return machine
+
+    def credit_of(self, provider: str) -> float:
+        """Return what the account at the provider has left, in US dollars."""
+        return self.credit.get(provider, CREDIT)
 
     def of(self, provider: str, *, hidden: bool = False) -> list[Rented]:
         """Return the machines that the provider lists: those that have not ended. Machines that the

@@ -164,7 +164,20 @@ def _slash(market: Market, request: Request) -> Answer:
     return Answer(307, None, {"Location": f"http://{request.headers['host']}{request.path}/"})
 
 
+def _wallet(market: Market, request: Request) -> Answer:
+    wallet: dict[str, Any] = {
+        "wallet_id": "wal_practice",
+        "team_id": None,
+        "balance_usd": market.credit_of("prime"),
+        "currency": "USD",
+        "total_billings": 0,
+        "recent_billings": [],
+    }
+    return Answer(200, wallet)
+
+
 ROUTES: list[Route] = [
+    ("GET", r"/api/v1/billing/wallet", "balance", _wallet),
     ("POST", r"/api/v1/pods", "redirected", _slash),
     ("GET", r"/api/v1/pods", "redirected", _slash),
     ("GET", r"/api/v1/availability/gpus", "offers", _availability),

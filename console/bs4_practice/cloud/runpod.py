@@ -166,7 +166,12 @@ def _logs(market: Market, request: Request, machine_id: str) -> Answer:
     return Answer(200, "".join(events).encode(), {"Content-Type": "text/event-stream"})
 
 
+def _balance(market: Market, request: Request) -> Answer:
+    return Answer(200, {"balanceAmount": market.credit_of("runpod"), "billingMode": "PREPAID"})
+
+
 ROUTES: list[Route] = [
+    ("GET", r"/billing/balance", "balance", _balance),
     ("GET", r"/catalog/gpus", "offers", _gpus),
     ("POST", r"/pods", "create", _create),
     ("GET", r"/pods", "list", _list),

@@ -143,9 +143,10 @@ class Cloud:
         self, provider: str, call: str, kind: str, *, times: int = 1, seconds: float = 1.0
     ) -> None:
         """Let the next `times` calls with the name `call` to a provider fail. `call` is "create",
-        "list", "get", "offers", "terminate", "keys", "logs", "token" or "*" for any; `provider` may
-        be "*" too. `kind` is how they fail, one of KINDS, for example "drop". `seconds` is the
-        delay of the kinds "slow" and "lag". Raises ValueError if the kind is not known.
+        "list", "get", "offers", "terminate", "balance", "keys", "logs", "token" or "*" for any;
+        `provider` may be "*" too. `kind` is how they fail, one of KINDS, for example "drop".
+        `seconds` is the delay of the kinds "slow" and "lag". Raises ValueError if the kind is not
+        known.
         """
         if kind not in KINDS:
             raise ValueError(f"no fault {kind}")

@@ -186,7 +186,18 @@ def _log_file(market: Market, request: Request, machine_id: str) -> Answer:
     )
 
 
+def _user(market: Market, request: Request) -> Answer:
+    user = {
+        "id": 1,
+        "email": "tester@example.org",
+        "credit": market.credit_of("vast"),
+        "balance": 0.0,
+    }
+    return Answer(200, user)
+
+
 ROUTES: list[Route] = [
+    ("GET", r"/api/v0/users/current/", "balance", _user),
     ("POST", r"/api/v0/bundles/", "offers", _search),
     ("PUT", r"/api/v0/asks/(\d+)/", "create", _create),
     ("GET", r"/api/v1/instances/", "list", _list),

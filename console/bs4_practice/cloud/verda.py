@@ -172,7 +172,12 @@ def _add_key(market: Market, request: Request) -> Answer:
     return Answer(201, name.encode(), {"Content-Type": "text/plain"})
 
 
+def _balance(market: Market, request: Request) -> Answer:
+    return Answer(200, {"amount": market.credit_of("verda"), "currency": "usd"})
+
+
 ROUTES: list[Route] = [
+    ("GET", r"/balance", "balance", _balance),
     ("POST", r"/oauth2/token", "token", _token),
     ("GET", r"/instance-types", "offers", _types),
     ("GET", r"/instance-availability", "availability", _availability),

@@ -195,6 +195,13 @@ class MergeCase(Case):
         self.use(self.pod)
 
 
+class BackupCase(MergeCase):
+    kind = "backup"
+
+    def asked(self) -> dict[str, Any]:
+        return {"backup": {"run": RUN}}
+
+
 class RestoreCase(Case):
     kind = "restore"
 
@@ -216,4 +223,4 @@ class RestoreCase(Case):
         self.use(self.pod)
 
 
-CASES = (LaunchCase, PlaybookCase, SetupCase, MergeCase, RestoreCase)
+CASES = (LaunchCase, PlaybookCase, SetupCase, MergeCase, BackupCase, RestoreCase)

@@ -83,6 +83,20 @@ def test_a_step_on_the_disk_is_resumed_and_no_store_is_asked(
     assert pod_actions.asked == 0
 
 
+def test_a_plan_that_starts_nothing_stays_valid_when_the_run_saves_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    pod_actions = Stored(tmp_path, None)
+    pod_actions.alive = True
+    pod_actions.checkpoints = [checkpoint(5)]
+    playbook = Library(compile_all()).get("fd-limit-low")
+    plan = plans.make(pod_actions, playbook, "demo", KEY)
+    pod_actions.checkpoints.append(checkpoint(10))
+    again = plans.make(pod_actions, playbook, "demo", KEY, "", plan)
+    assert [step.kind for step in plan.steps] == ["set_limit"]
+    assert (again.hash, plan.resume) == (plan.hash, None)
+
+
 def test_without_one_the_store_is_restored_and_resumed_at_that_step(
     tmp_path: Path, playbook: Playbook
 ) -> None:

@@ -156,6 +156,22 @@ def test_2026_01_engine_address(
 @pytest.mark.parametrize(
     ("toml", "overrides", "url"),
     [
+        ('[client]\nbase_url = ["http://localhost:8001/v1"]', (), "http://localhost:8001"),
+        ("", ("--client.base-url", "http://localhost:8002/v1"), "http://localhost:8002"),
+        ("", (), "http://127.0.0.1:8000"),
+    ],
+)
+def test_2026_01_server_of_an_evaluation(
+    tmp_path: Path, toml: str, overrides: tuple[str, ...], url: str
+) -> None:
+    asked = dataclasses.replace(spec(tmp_path, toml, *overrides), component="eval")
+    assert OLD.inference_url(asked) == url
+    assert OLD.serves(asked) == {int(url.rpartition(":")[2])}
+
+
+@pytest.mark.parametrize(
+    ("toml", "overrides", "url"),
+    [
         ("[inference]", (), "http://127.0.0.1:8100"),
         ("[inference.server]\nport = 9000", (), "http://127.0.0.1:9100"),
         ("[inference]\nbackend_port = 8555", (), "http://127.0.0.1:8555"),

@@ -50,6 +50,8 @@ def test_a_directory_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["keep", "--pod", "a", "--run", "demo"], 2, "--off"),
         (["keep", "--pod", "a", "--run", "demo", "--last", "2", "--off"], 2, "--off"),
         (["keep", "--pod", "a", "--run", "demo", "--last", "two"], 2, "invalid int"),
+        (["merge", "--pod", "a", "--run", "demo", "--base", "/b"], 2, "--adapter DIR"),
+        (["merge", "--pod", "a", "--run", "demo", "--adapter", "/a", "--step", "5"], 2, "or --a"),
     ],
 )
 def test_what_makes_no_sense(

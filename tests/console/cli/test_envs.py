@@ -31,9 +31,19 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _tools(directory: Path) -> Path:
     directory.mkdir()
-    for name in ("prime", "vf-eval", "uv"):
+    for name in ("prime", "vf-eval", "uv", "docker", "python3"):
         (directory / name).write_text(FAKE)
         (directory / name).chmod(0o755)
+    return directory
+
+
+def environment(directory: Path) -> Path:
+    """Make an environment that can be pushed, and return its directory."""
+    directory.mkdir(parents=True)
+    (directory / "pyproject.toml").write_text(
+        '[project]\nname = "soup"\nversion = "0.1.3"\ndependencies = ["bs4", "lxml>=5"]\n'
+    )
+    (directory / "soup.py").write_text("def load_environment(): ...\n")
     return directory
 
 
@@ -49,6 +59,7 @@ def _argv(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 def test_a_verb_of_prime_is_shown_and_run_as_it_was_shown(
     seen: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
+    environment(Path("environments/name"))
     given = ("owner/name", "-v", "PRIVATE", "--", "--json")
     assert _argv(capsys, verb, *given) == [
         *("prime", "env", verb, "owner/name", "-v", "PRIVATE", "--json")
@@ -56,6 +67,107 @@ def test_a_verb_of_prime_is_shown_and_run_as_it_was_shown(
     assert not seen.exists()
     assert main(["envs", verb, *given]) == 0
     assert seen.read_text().startswith(f"ran prime env {verb} owner/name -v PRIVATE --json in ")
+
+
+def test_what_a_push_would_bring_to_the_hub(seen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = environment(Path("environments/my_soup"))
+    for name in ("data/pages.json", "dist/old.whl", ".git/config", "data/.cache", "notes.txt"):
+        (here / name).parent.mkdir(exist_ok=True)
+        (here / name).write_text("{}")
+    push = ["envs", "push", "--dry-run", "owner/my-soup", "--auto-bump"]
+    assert main([*push, "--json"]) == 0
+    package = json.loads(capsys.readouterr().out)["package"]
+    assert package["files"] == ["data/pages.json", "pyproject.toml", "soup.py"]
+    assert (package["name"], package["version"], package["problems"]) == ("soup", "0.1.3", [])
+    assert package["dependencies"] == ["bs4", "lxml>=5"]
+    assert [note.partition(" ")[0] for note in package["notes"]] == ["dist/", "The"]
+    assert main(push) == 0
+    told = capsys.readouterr().out
+    assert "$ prime env push owner/my-soup --auto-bump" in told
+    assert "soup 0.1.3" in told
+    assert "  data/pages.json" in told
+    assert not seen.exists()
+    assert (here / "dist/old.whl").exists()
+    # The same directory by other words of the tool.
+    for words in (("my_soup", "--path=environments"), ("-v", "PRIVATE", "-p", str(here))):
+        assert main(["envs", "push", "--dry-run", "--json", *words]) == 0
+        assert json.loads(capsys.readouterr().out)["package"]["files"] == package["files"]
+    assert main(["envs", "push", "--dry-run", "--path"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("soup.py", None, "There is no Python file."),
+        ("pyproject.toml", None, "cannot be read"),
+        ("pyproject.toml", "[project", "is no TOML"),
+        ("pyproject.toml", "[tool]\n", "has no [project]"),
+        ("pyproject.toml", "[project]\nversion = '1'\n", "has no name"),
+        ("pyproject.toml", "[project]\nname = 'x'\n", "has no version"),
+        ("data/server.pem", "-", "data/server.pem holds what looks like a secret"),
+        ("data/notes.md", "key: hf_" + "a1B2" * 9, "data/notes.md holds what looks like a secret"),
+    ],
+)
+def test_a_push_that_would_fail_or_bring_a_secret_there_is_told(
+    seen: Path, capsys: pytest.CaptureFixture[str], name: str, text: str | None, problem: str
+) -> None:
+    here = environment(Path("environments/soup"))
+    (here / "data").mkdir()
+    if text is None:
+        (here / name).unlink()
+    else:
+        (here / name).write_text(text)
+    assert main(["envs", "push", "--dry-run", "soup"]) == 1
+    told = capsys.readouterr()
+    assert problem in told.err
+    assert "a1B2a1B2" not in told.out + told.err
+    assert not seen.exists()
+
+
+def test_packages_are_looked_for_where_the_models_code_runs(
+    seen: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = ["python3", "-c", "import bs4, lxml.html"]
+    image = ("--image", "acme/sandbox:1")
+    box = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "", image[1], *inside]
+    assert _argv(capsys, "sandbox", "bs4", "lxml.html", *image) == box
+    assert _argv(capsys, "sandbox", "bs4", "lxml.html") == inside
+    Path("pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert _argv(capsys, "sandbox", "bs4", "lxml.html", *image) == box
+    assert _argv(capsys, "sandbox", "bs4", "lxml.html") == ["uv", "run", *inside]
+    assert main(["envs", "sandbox", "bs4", *image]) == 0
+    assert seen.read_text().startswith("ran docker run --rm --network none --entrypoint  acme/")
+    monkeypatch.setenv("FAKE_EXIT", "1")
+    assert main(["envs", "sandbox", "bs4"]) == 1
+    for wrong in ("bs4; import os", "a.", "-c"):
+        with pytest.raises(SystemExit):
+            main(["envs", "sandbox", wrong])
+
+
+def test_a_synthesis_is_started_by_the_trainers_own_program(
+    seen: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text("[project]\nname = 'prime-rl'\n")
+    words = ("synthesize", "configs/synth.toml", "--reasoning-field", "reasoning")
+    uv = ["uv", "run", "synthesize", "@", *words[1:]]
+    assert main(["envs", *words]) == 2
+    assert "Only prime-rl of January 2026 has it." in capsys.readouterr().err
+    script = Path(".venv/bin/synthesize")
+    script.parent.mkdir(parents=True)
+    script.write_text(FAKE)
+    script.chmod(0o755)
+    assert _argv(capsys, *words) == uv
+    assert not seen.exists()
+    assert main(["envs", *words]) == 0
+    assert seen.read_text().startswith(f"ran {' '.join(uv)} in ")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+    assert main(["pods", "add", "here", "local"]) == 0
+    there = ["envs", *words, "--pod", "here", "--project", str(Path.cwd())]
+    assert main(there) == 0
+    assert seen.read_text().startswith("ran uv run --no-sync synthesize @ configs/synth.toml")
+    script.unlink()
+    assert main(there) == 2
 
 
 def test_a_project_runs_it_by_uv_and_a_failure_of_the_tool_is_told(

@@ -96,6 +96,23 @@ def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_i
     assert console("provision", "search", *H100, "--json").code == 0
 
 
+def test_what_every_account_has_left(console: Console, cloud: Cloud) -> None:
+    equipped(console, cloud, "vast", "lambda")
+    cloud.market.credit["vast"] = 0.0
+    done = console("provision", "balance", "--json")
+    assert (done.code, done.json["short"], done.json["failures"]) == (1, ["vast"], {})
+    vast, lambdas = done.json["accounts"]
+    assert (vast["provider"], vast["credit"], vast["hours"]) == ("vast", 0.0, 0.0)
+    assert (lambdas["credit"], lambdas["hours"]) == (None, None)
+    cloud.market.credit["vast"] = 80.0
+    text = console("provision", "balance")
+    assert text.code == 0
+    assert "vast: $80.00 left, and no machine costs anything now" in text.out
+    assert "lambda: its API has no balance" in text.out
+    cloud.fault("vast", "balance", "403", times=9)
+    assert console("provision", "balance", "--provider", "vast").code == 3
+
+
 def test_a_gpu_by_the_word_that_people_use(console: Console, cloud: Cloud) -> None:
     equipped(console, cloud, "vast")
     search = ("provision", "search", "--provider", "vast", "--count", "2")

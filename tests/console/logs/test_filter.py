@@ -11,7 +11,7 @@ from bs4_console.logs import filter as log_filter
 from bs4_console.logs.filter import Lens, LogFilter, compile_pattern
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import CAP_BYTES, MARK, LogStore
-from bs4_console.logs.text import level_of
+from bs4_console.logs.text import level_of, of_many
 
 TEXT = b"".join(
     b"21:00:%02d %s line %d\n"
@@ -251,9 +251,53 @@ def test_lines_fold_over_the_edges_of_slices(
         + b"other\n"
         + b"".join(b"step %d done\n" % n for n in range(1000))
     )
-    view.set(LogFilter.parse("", fold=True), near)
+    view.set(LogFilter.parse("", fold="alike"), near)
     assert shown(view) == [b"step 0 done", b"other", b"step 0 done"]
     assert sorted(view.folded.values()) == [999, 999]
+
+
+def request(port: int, path: str = "/v1/chat/completions", status: str = "200 OK") -> bytes:
+    return f'INFO:     127.0.0.1:{port} - "POST {path} HTTP/1.1" {status}\n'.encode()
+
+
+@pytest.mark.parametrize("near", [None, 0, 150])
+def test_requests_fold_and_what_failed_or_is_no_request_stays(
+    near: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same request by different clients is one line. Another path, a bad answer, and lines that
+    differ only in numbers are lines of their own.
+    """
+    monkeypatch.setattr(log_filter, "SLICE_LINES", 64)
+    failed = request(5, status="500 Internal Server Error")
+    view = lens(
+        b"".join(map(request, range(100)))
+        + failed
+        + failed
+        + request(7, "/update_weights")
+        + b"".join(map(request, range(100)))
+        + b"step 1 done\nstep 2 done\n"
+    )
+    view.set(LogFilter.parse("", fold="requests"), near)
+    lines = [
+        request(0),
+        failed,
+        failed,
+        request(7, "/update_weights"),
+        request(0),
+        b"step 1 done\n",
+        b"step 2 done\n",
+    ]
+    assert shown(view) == [line.rstrip(b"\n") for line in lines]
+    assert view.folded == {0: 99, 103: 99}
+    assert [view.stands_for(n) for n in (0, 50, 99, 100, 101, 102, 150, 203)] == [
+        *(0, 0, 0, 100, 101, 102, 103, 203)
+    ]
+
+
+def test_a_line_of_many_requests_names_no_client() -> None:
+    assert of_many(request(40012)[:-1]) == b"INFO:     POST /v1/chat/completions 200"
+    behind = b"(APIServer pid=8) " + request(1, "/health")[:-1]
+    assert of_many(behind) == b"(APIServer pid=8) INFO:     POST /health 200"
 
 
 @pytest.mark.parametrize("seed", range(6))

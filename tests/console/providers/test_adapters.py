@@ -14,7 +14,7 @@ import pytest
 
 from bs4_console import providers
 from bs4_console.errors import ConsoleError
-from bs4_console.providers.base import Machine, Offer, Provider, Want, label_of
+from bs4_console.providers.base import Balance, Machine, Offer, Provider, Want, label_of
 from bs4_console.providers.errors import (
     BadAnswer,
     InDoubt,
@@ -91,6 +91,50 @@ async def test_the_offers_of_one_search_are_the_same_on_the_next_and_fit(
         "verda",
     )
     assert await provider.offers(Want(gpu="H100", count=2, region="nowhere")) == []
+
+
+async def test_what_an_account_has_left(cloud: Cloud, client: httpx.AsyncClient) -> None:
+    cloud.market.credit = {"vast": 12.5, "runpod": -0.25, "prime": 99.0, "verda": 50.5}
+    left = {name: await adapter(cloud, name, client).balance() for name in providers.NAMES}
+    credit = {name: balance.credit for name, balance in left.items()}
+    assert credit == {**cloud.market.credit, "lambda": None}
+    assert left["lambda"].why
+    assert cloud.sent("lambda", "balance") == []
+    cloud.fault("vast", "balance", "empty")
+    with pytest.raises(BadAnswer):  # never taken for an empty account
+        await adapter(cloud, "vast", client).balance()
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"credit": 3.0, "balance": -1.0}, 3.0),
+        ({"balance": 7.25}, 7.25),
+        ({"credit": "nan", "balance": 4}, 4.0),
+        ({"credit": 3.0, "currency": "USD"}, 3.0),
+        ({"credit": 3.0, "currency": "eur"}, None),
+        ({"credit": True}, None),
+        ({}, None),
+    ],
+)
+async def test_a_balance_is_a_number_of_us_dollars_or_an_error(
+    row: dict[str, object], told: float | None
+) -> None:
+    answer = httpx.Response(200, json=row)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: answer)) as client:
+        vast = providers.make("vast", client, key=key_of("vast"), environment={})
+        if told is None:
+            with pytest.raises(BadAnswer):
+                await vast.balance()
+        else:
+            assert (await vast.balance()).credit == told
+
+
+async def test_a_low_balance_does_not_stop_who_gets_invoices() -> None:
+    answer = httpx.Response(200, json={"balanceAmount": 0.0, "billingMode": "POSTPAID"})
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: answer)) as client:
+        made = providers.make("runpod", client, key=key_of("runpod"), environment={})
+        assert await made.balance() == Balance(credit=0.0, prepaid=False)
 
 
 async def test_prices_are_for_the_whole_machine_with_its_disk(

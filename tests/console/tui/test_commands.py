@@ -216,7 +216,9 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
         "healthy",
         ("l",),
         ("z",),
-        lambda app: app.screen.pane.view.fold and 0 < len(app.screen.pane.view.lens) < 3000,
+        lambda app: (
+            app.screen.pane.view.fold == "alike" and 0 < len(app.screen.pane.view.lens) < 3000
+        ),
     ),
     "expand": (
         "healthy",

@@ -288,7 +288,7 @@ async def test_folded_lines_of_a_progress_bar_show_how_far_it_is(bench: LogView)
         b"21:00:00 INFO loading\n"
         + b"".join(b"Loading shards: %d%% Completed | %d/40\n" % (n, n) for n in range(40))
     )
-    bench.set_filter(fold=True)
+    bench.set_filter(fold="alike")
     bench.tick()
     assert rows(bench)[1] == "×40 Loading shards: 39% Completed | 39/40"
     bench.store.append(
@@ -299,6 +299,34 @@ async def test_folded_lines_of_a_progress_bar_show_how_far_it_is(bench: LogView)
         "×41 Loading shards: 40% Completed | 40/40",
         "21:00:01 INFO ×2 loaded",
     ]
+
+
+async def test_requests_are_one_line_until_something_is_looked_for(bench: LogView) -> None:
+    """The cursor stands on the line that stands for the one pointed at."""
+    answered = b'INFO:     127.0.0.1:%d - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    bench.store.append(
+        b"21:00:00 INFO begin\n"
+        + b"".join(answered % port for port in range(40000, 40016))
+        + b'INFO:     127.0.0.1:40012 - "POST /update_weights HTTP/1.1" 500 Internal Server Error\n'
+    )
+    bench.tick()
+    assert rows(bench)[:4] == [
+        "21:00:00 INFO begin",
+        "INFO: ×16     POST /v1/chat/completions 200",
+        'INFO:     127.0.0.1:40012 - "POST /update_weights HTTP/1.1" 500 Internal Serve›',
+        "",
+    ]
+    assert text_of(bench.title()) == " · 15 requests folded"
+    bench.point_at(9)
+    assert [row for row in range(3) if bench.render_line(row).text.startswith("▸")] == [1]
+    bench.set_find("40009")
+    bench.tick()
+    assert (
+        rows(bench)[9] == 'INFO:     127.0.0.1:40008 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+    )
+    bench.set_find("")
+    bench.tick()
+    assert rows(bench)[3] == ""
 
 
 async def test_what_is_found_is_marked(bench: LogView) -> None:

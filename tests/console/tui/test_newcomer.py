@@ -305,6 +305,23 @@ def test_the_merged_log_has_columns(raw: bytes, shown: str) -> None:
     assert text_of(alone) == raw.decode(), "a source alone is shown as it is"
 
 
+async def test_requests_to_inference_take_one_line_of_the_merged_log() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    answered = 'INFO:     127.0.0.1:{} - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("l",))
+        for port in range(40000, 40016):
+            session.write("log/code-14b/inference", answered.format(port).encode())
+        await until(pilot, lambda: "INFO ×16 POST /v1/chat/completions 200" in page(app))
+        assert "15 requests folded" in page(app)
+        await drive(pilot, [session], ("z", "z"))
+        await until(pilot, lambda: "127.0.0.1:40014 - " in page(app))
+        assert "nothing folded" in page(app)
+        await drive(pilot, [session], ("z",))
+        await until(pilot, lambda: "×16 POST /v1/chat/completions 200" in page(app))
+
+
 def test_each_source_has_a_hue_that_no_state_has() -> None:
     names = ["orch", "trainer", "infer"]
     roles = [log_lines.source_span(names, number)[0][1] for number in range(3)]

@@ -1,5 +1,5 @@
-"""The merge of a checkpoint as a kind of action: its plan with a hash, its two steps and its
-verification.
+"""The merge and the backup of a checkpoint as kinds of actions: their plan with a hash, its two
+steps and their verification.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ from bs4_agent.playbooks.pod_actions import Planned, Target, picked, steps_as_di
 from bs4_common.failures.compiled import digest
 from bs4_common.withheld import refuse_lost
 
-#: Stands in the place of a playbook's id, so no playbook may have this name.
-NAME = "merge"
-
 
 @dataclass(frozen=True)
 class MergePlan:
-    """The plan of one merge of a checkpoint's shards into a Hugging Face directory. The plan
-    expires at `expires_m`, in seconds of the monotonic clock.
+    """The plan of one merge into a Hugging Face directory, or of one backup. The plan expires at
+    `expires_m`, in seconds of the monotonic clock.
     """
 
     prepared: Prepared
@@ -33,14 +30,14 @@ class MergePlan:
 
     @property
     def steps(self) -> list[Planned]:
-        """Return the two steps of the plan: run the merger, then move the merged model to its final
-        directory.
+        """Return the two steps of the plan: run the merger or copy, then move what that made to its
+        final directory.
         """
         one = self.prepared
         return [
             Planned(
                 "merge",
-                f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
+                f"{one.verb} {one.what} of {one.asked.run}: {len(one.files)} files, "
                 f"{one.bytes / 1e9:.2f} GB",
                 "; ".join(" ".join(argv) for argv in one.commands),
                 self._parameters(),
@@ -66,14 +63,14 @@ class MergePlan:
     @property
     def hash(self) -> str:
         """Return the hash of everything that the merge would do."""
-        return digest({"merge": self._parameters()})
+        return digest({self.prepared.kind: self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as the dictionary that the journal holds and a console shows."""
         one = self.prepared
         return {
-            "playbook": NAME,
-            "title": f"Merge step {one.step} of {one.asked.run} into {one.target}",
+            "playbook": one.kind,
+            "title": f"{one.verb} {one.what} of {one.asked.run} into {one.target}",
             "danger": "none",
             "typed_name": False,
             "run": one.asked.run,
@@ -176,22 +173,22 @@ STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 class Merge(Kind[MergePlan]):
     """Merges of a checkpoint's shards into one model; see `actions.kind.Kind` for the methods."""
 
-    name, planner, steps = NAME, "checkpoints merge --plan", STEPS
+    name, planner, steps = "merge", "checkpoints merge --plan", STEPS
 
     def __init__(self, merging: Merging) -> None:
         self._merging = merging
 
     def hold(self, run: str) -> str:
-        """Return what a merge of `run` holds, so that there is one at a time. It is not the run
-        itself, which may train meanwhile. No run can have this name.
+        """Return what a merge or a backup of `run` holds, so that there is one of each at a time.
+        It is not the run itself, which may train meanwhile. No run can have this name.
         """
-        return f"the merge of {run}"
+        return f"the {self.name} of {run}"
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run in the body's request `merge`, and a function that makes the plan. Raises
-        BadRequest if the request is malformed.
+        """Return the run in the request under this kind's name in the body, and a function that
+        makes the plan. Raises BadRequest if the request is malformed.
         """
-        request = MergeRequest.read(asked.table(NAME))
+        request = MergeRequest.read(asked.table(self.name))
         return request.run, lambda key: make(self._merging, request)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:
@@ -209,10 +206,17 @@ class Merge(Kind[MergePlan]):
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
     def verify(self, action: Underway[MergePlan]) -> Outcome:
-        """Return the outcome: the merge is done if the model is in its place."""
+        """Return the outcome: the action is done if the model or the copy is in its place."""
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"
         if whole:
-            detail = f"step {one.step} is merged into {one.target}"
+            did = "copied to" if one.kind == "backup" else "merged into"
+            detail = f"{one.what} is {did} {one.target}"
         return Outcome(whole, detail, {"step": one.step, "target": str(one.target)})
+
+
+class Backup(Merge):
+    """Backups of a checkpoint; see `actions.kind.Kind` for the methods."""
+
+    name, planner = "backup", "checkpoints backup --plan"

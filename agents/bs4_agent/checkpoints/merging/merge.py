@@ -1,17 +1,17 @@
-"""Merges a step's shards into a Hugging Face directory: finds out what would be run, from where and
-to where, and carries out the two steps.
+"""Merges a step's shards, or an adapter and its base, into a Hugging Face directory: finds out what
+would be run, from where and to where, and carries out the two steps.
 
-The merger is the trainer's own. `worker.py` runs it beside the target, under a shim. When its
-output is complete, one rename puts it in its place.
+The merger of shards is the trainer's own. `worker.py` runs it beside the target, under a shim. When
+its output is complete, one rename puts it in its place.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
@@ -24,6 +24,7 @@ from bs4_agent.probes import merge_adapter
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.tree.changes import remove, rename
+from bs4_common.checkpoints.content import wanting
 from bs4_common.checkpoints.inventory import nearest
 from bs4_common.checkpoints.sets import (
     StepSet,
@@ -49,46 +50,62 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """What a person requests from one merge of a checkpoint's shards into a Hugging Face directory.
-    `step` None means the newest complete step. `target` "" means `merged/global_step_N` in the
-    run's directory; a relative target counts from the directory in which the run was started.
+    """What a person requests from one merge into a Hugging Face directory. `step` None means the
+    newest complete step. With `adapter`, that directory of an adapter is merged into the model in
+    the directory `base`, in place of a step's shards; `base` "" means the one that the adapter's
+    own config names. `target` "" means `merged/NAME` in the run's directory, where NAME is that of
+    the step or of the adapter. Relative paths count from the directory in which the run was
+    started.
     """
 
     run: str
     step: int | None = None
     target: str = ""
+    adapter: str = ""
+    base: str = ""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> MergeRequest:
         """Return the request in the body of an action. Raises BadRequest if the body is no valid
         request.
         """
-        step, target = body.get("step"), body.get("target") or ""
+        step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
-        if not isinstance(target, str) or "\0" in target:
-            raise BadRequest("`target` is the path of a directory that is not there yet.")
-        return cls(safe_name(str(body.get("run") or "")), step, target)
+        paths = [body.get(name) or "" for name in ("target", "adapter", "base")]
+        for path in paths:
+            if not isinstance(path, str) or "\0" in path or path.startswith("~"):
+                raise BadRequest(
+                    "Give `target`, `adapter` and `base` as absolute paths, or relative to the "
+                    "run's cwd."
+                )
+        _, adapter, base = paths
+        if (adapter and step is not None) or (base and not adapter):
+            raise BadRequest("Merge a step, or an adapter into its base; give one of the two.")
+        return cls(safe_name(str(body.get("run") or "")), step, *paths)
 
     def body(self) -> dict[str, Any]:
         """Return the request as the body of an action, which `read` accepts again."""
-        return {"run": self.run, "step": self.step, "target": self.target}
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
     """Everything that one merge will do, found out in advance.
 
-    `source` is the directory with the shards and `target` the directory to create. `commands` (argv
-    lists) are run one after the other in `cwd`. `inside` is True if the merger writes into the
-    directory that it reads. `files` maps the name of each file that is read to [bytes, mtime in
-    ns]. `bytes` is the size of the ranks' files, which is the most that the model can have (a merge
-    writes bfloat16). `needed` is the number of bytes of disk space that the merge needs. `notes`
-    are sentences for the person who reads the plan.
+    `step` is the step that is read, or None for an adapter that lies in no step of the run.
+    `source` is the directory with the shards or the adapter and `target` the directory to create.
+    `commands` (argv lists) are run one after the other in `cwd`. `inside` is True if the merger
+    writes into the directory that it reads. `files` maps the name of each file that is read to
+    [bytes, mtime in ns]. `bytes` is the size of the ranks' files, which is the most that the model
+    can have (a merge writes bfloat16), or that of the base. `needed` is the number of bytes of disk
+    space that the merge needs. `notes` are sentences for the person who reads the plan. `kind` is
+    the kind of the action; a "backup" copies `files` and runs no command (backup.py).
     """
 
+    kind: Literal["merge", "backup"] = "merge"
     asked: MergeRequest
-    step: int
+    step: int | None
     source: Path
     target: Path
     commands: Sequence[Sequence[str]]
@@ -100,18 +117,32 @@ class Prepared:
     notes: Sequence[str]
 
     @property
+    def what(self) -> str:
+        """Return what is merged, as text for a person."""
+        if self.asked.adapter:
+            return f"the adapter {self.source}"
+        return f"step {self.step}"
+
+    @property
+    def verb(self) -> str:
+        """Return what is done, as the first word of a title."""
+        return "Back up" if self.kind == "backup" else "Merge"
+
+    @property
     def staging(self) -> Path:
         """Return the directory in which the merger works. It is beside `target`."""
-        return staging_of(self.target)
+        return staging_of(self.target, self.kind)
 
     def order(self) -> worker.MergeOrder:
         """Return the merge as data for the separate program that carries it out. The action's key
         is not included.
         """
         return {
+            "kind": self.kind,
             "run": self.asked.run,
             "step": self.step,
             "source": str(self.source),
+            "base": self.asked.base,
             "target": str(self.target),
             "staging": str(self.staging),
             "commands": [list(argv) for argv in self.commands],
@@ -121,11 +152,11 @@ class Prepared:
         }
 
 
-def staging_of(target: Path) -> Path:
-    """Return the directory in which the merger for the directory `target` works: beside `target`,
-    so that the result can be renamed.
+def staging_of(target: Path, kind: str = "merge") -> Path:
+    """Return the directory in which the directory `target` is made: beside `target`, so that the
+    result can be renamed.
     """
-    return target.with_name(f".{target.name}.merging")
+    return target.with_name(f".{target.name}.{'copying' if kind == 'backup' else 'merging'}")
 
 
 class Merging:
@@ -147,11 +178,13 @@ class Merging:
     def find(self, asked: MergeRequest) -> Prepared:
         """Find out what the requested merge would do now, and return it. Nothing is written.
 
-        Raises NotApplicable if there is no such step, no merger or nothing to merge; Refused if the
-        step is incomplete, the target exists or would be in the way of other files, or the disk or
-        the memory is too small; and BadRequest if a relative target cannot be resolved.
+        Raises NotApplicable if there is no such step, no merger or nothing to merge; and Refused if
+        the step, the adapter or the base is incomplete, the target exists or would be in the way of
+        other files, or the disk or the memory is too small.
         """
         run = self._runs.get(asked.run)
+        if asked.adapter:
+            return self._of_adapter(run, asked)
         if not self._runs.trainer(run).merges:
             raise NotApplicable(
                 f"{asked.run} is a run of {run.spec.trainer}, which writes whole weights "
@@ -165,7 +198,7 @@ class Merging:
             )
         one = self._chosen(run, asked)
         source = one.parts["model" if "model" in one.parts else "actor"].path.resolve()
-        target = self._target(run, asked, one)
+        target = self._target(run, asked, self._merged(run, f"global_step_{one.step}"))
         merger = verl_merger.find(run.spec)
         if merger is None:
             raise NotApplicable(
@@ -182,21 +215,10 @@ class Merging:
         commands = [merger.argv(staging / worker.INPUT if inside else source, first)]
         if lora:
             _refuse_alpha(adapter)
-            commands.append(
-                [
-                    verl_needs.interpreter(run.spec, absolute=True),
-                    "-B",
-                    merge_adapter.__file__,
-                    "--base",
-                    str(first),
-                    "--adapter",
-                    str(adapter),
-                    "--target",
-                    str(staging / worker.MODEL),
-                ]
-            )
+            commands.append(_adapter_merger(run, first, adapter, staging))
         needed = shards * (2 if lora else 1)
-        notes = self._refuse_small(run, one, target, shards, needed)
+        self._refuse_full(one.bytes if run.live else 0, target, needed)
+        notes = self._refuse_small(shards)
         # The person confirms this step, even if the run saves a newer one in the meantime.
         asked = replace(asked, step=one.step)
         return Prepared(
@@ -213,6 +235,59 @@ class Merging:
             notes=notes,
         )
 
+    def _of_adapter(self, run: Run, asked: MergeRequest) -> Prepared:
+        """Return the merge of an adapter into its base, by the interpreter of the run."""
+        if run.spec.container:
+            raise NotApplicable(
+                f"{asked.run} runs in the container {run.spec.container}, which alone has its "
+                f"libraries; copy {merge_adapter.__file__} there and run it with --base, --adapter "
+                "and --target."
+            )
+        adapter = Path(os.path.normpath(run.spec.cwd / asked.adapter))
+        config = read_json(adapter / "adapter_config.json")
+        if config is None:
+            raise NotApplicable(f"{adapter} is no adapter: it has no adapter_config.json.")
+        _refuse_alpha(adapter)
+        named = str(config.get("base_model_name_or_path") or "")
+        own = Path(os.path.normpath(run.spec.cwd / named))
+        base = Path(os.path.normpath(run.spec.cwd / asked.base)) if asked.base else own
+        if not (asked.base or named) or not base.is_dir():
+            raise NotApplicable(
+                f"The base of {adapter} is {named or 'not named'}, and there is no directory "
+                f"{base} here; give the one that has it with --base."
+            )
+        for place, why in ((adapter, wanting("weights", adapter)), (base, lacking(base))):
+            if why:
+                raise Refused(f"{place} is not whole ({why}) and is not merged.")
+        target = self._target(run, asked, self._merged(run, adapter.name))
+        for place in (adapter.resolve(), base.resolve()):
+            if place in target.parents:
+                raise Refused(
+                    f"{target} lies in {place}, which is only read; name another --target."
+                )
+        sets = step_sets(self._runs.trainer(run), run.spec)
+        asked = replace(asked, adapter=str(adapter), base=str(base))
+        files = worker.stamp(adapter, asked.base)
+        size = sum(path.stat().st_size for path in base.iterdir() if path.is_file())
+        reserve = max((one.bytes for one in sets), default=0) if run.live else 0
+        self._refuse_full(reserve, target, size)
+        notes = self._refuse_small(size)
+        if named and base != own:
+            notes.append(f"The adapter's own config names {named} as its base.")
+        return Prepared(
+            asked=asked,
+            step=_holding(sets, adapter.resolve()),
+            source=adapter,
+            target=target,
+            commands=[_adapter_merger(run, base, adapter, staging_of(target))],
+            cwd=run.spec.cwd,
+            inside=False,
+            files=files,
+            bytes=size,
+            needed=size,
+            notes=notes,
+        )
+
     def _chosen(self, run: Run, asked: MergeRequest) -> StepSet:
         """Return the requested step, or the newest one whose files verify."""
         sets = step_sets(self._runs.trainer(run), run.spec)
@@ -221,7 +296,7 @@ class Merging:
                 if not verify(one):
                     return one
             raise NotApplicable(
-                f"{asked.run} has no complete checkpoint to merge; `bs4-console "
+                f"{asked.run} has no complete checkpoint; `bs4-console "
                 "checkpoints list` says what they lack."
             )
         found = set_of(sets, asked.step)
@@ -230,19 +305,20 @@ class Merging:
             raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
         if why := verify(found):
             raise Refused(
-                f"Step {asked.step} of {asked.run} is torn ({why}) and is not merged; take "
-                "another one with --step."
+                f"Step {asked.step} of {asked.run} is torn ({why}); take another one with --step."
             )
         return found
 
-    def _target(self, run: Run, asked: MergeRequest, one: StepSet) -> Path:
-        """Return the absolute path of the target. Raises Refused if it exists, cannot be written,
-        is among the checkpoints, or lies in a directory that is in other people's hands.
+    def _merged(self, run: Run, name: str) -> Path:
+        """Return the directory of a merged model if no other is requested."""
+        return self._runs.trainer(run).layout(run.spec).run_dir / "merged" / name
+
+    def _target(self, run: Run, asked: MergeRequest, named: Path) -> Path:
+        """Return the absolute path of the target, which is `named` if none was requested. Raises
+        Refused if it exists, cannot be written, is among the checkpoints, or lies in a directory
+        that is in other people's hands.
         """
         layout = self._runs.trainer(run).layout(run.spec)
-        if asked.target.startswith("~"):
-            raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
-        named = layout.run_dir / "merged" / f"global_step_{one.step}"
         if asked.target:
             named = run.spec.cwd / asked.target
         target = Path(os.path.normpath(named))
@@ -270,21 +346,19 @@ class Merging:
                 pass  # the model is not put where others can change it
         return target
 
-    def _refuse_small(
-        self, run: Run, one: StepSet, target: Path, shards: int, needed: int
-    ) -> list[str]:
-        """Return notes for the person. Raises Refused if the disk or the host's memory is too
-        small.
-        """
-        free = fetch.free_bytes(staging_of(target))
-        reserve = one.bytes if run.live else 0
+    def _refuse_full(self, reserve: int, target: Path, needed: int) -> None:
+        """Raise Refused if the disk, of which `reserve` bytes are the run's, is too small."""
+        free = fetch.free_bytes(target)
         if needed + reserve + fetch.MARGIN > free:
             beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
             raise Refused(
-                f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
+                f"The disk of {target} has {_gb(free)} free, and this needs up to "
                 f"{_gb(needed)}{beside if reserve else ''}. Free space there, or name another disk "
                 "with --target."
             )
+
+    def _refuse_small(self, shards: int) -> list[str]:
+        """Return notes for the person. Raises Refused if the host's memory is too small."""
         used, total = self._memory()
         left = total - used
         if left < shards:
@@ -306,7 +380,11 @@ class Merging:
         """Return True if the action with the key `key` has produced its verified model, which is
         then in the staging directory beside the target or already in the target.
         """
-        return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
+        return _made_by(key, prepared, _beside(prepared)) or self._there(prepared, key)
+
+    def _there(self, prepared: Prepared, key: str) -> bool:
+        """Return True if the target is what the action `key` has made."""
+        return _made_by(key, prepared, prepared.target)
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
         """Run the merger for the action `key` to its end and return a sentence about the result.
@@ -339,7 +417,7 @@ class Merging:
             # The command line is the agent's own and long; only how it ended matters.
             how = failure.message.rpartition(" ended with ")[2]
             raise kind(
-                str(told.get("message") or f"The program that merges ended with {how} Merge again.")
+                str(told.get("message") or f"The program for it ended with {how} Ask again.")
             ) from failure
         done = read_json(answer) or {}
         return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
@@ -348,7 +426,7 @@ class Merging:
         """Return True if the model of the action `key` is in the target directory and the staging
         directory is gone.
         """
-        return _made_by(key, prepared.target) and not prepared.staging.exists()
+        return self._there(prepared, key) and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
         """Move the merged model to the target directory with one rename and return a sentence about
@@ -356,20 +434,22 @@ class Merging:
         complete any more.
         """
         model, target = _beside(prepared), prepared.target
-        if not _made_by(key, target):
+        if not self._there(prepared, key):
             if os.path.lexists(target):
                 raise PlanChanged(
-                    f"{target} is there by now; the merged model waits in {model}. Move it "
-                    "where you want it."
+                    f"{target} is there by now; what was made waits in {model}. Move it where "
+                    "you want it."
                 )
-            if why := lacking(model):
+            if why := worker.unwhole(prepared.kind, prepared.files, model):
                 raise StepFailed(
                     f"{model} is not whole any more ({why}) and was not put in its place; "
-                    "merge again."
+                    "ask again."
                 )
             rename(model, target)
         # this holds our own mark, and the base into which an adapter was merged
         remove(prepared.staging, ours=prepared.staging)
+        if prepared.kind == "backup":
+            return f"{target} is a copy, whose digests are in {worker.SUMS}"
         return f"{target} is a Hugging Face directory"
 
 
@@ -379,6 +459,7 @@ def again(body: Mapping[str, Any]) -> Prepared:
     Prepared.
     """
     return Prepared(
+        kind=body["playbook"],
         asked=MergeRequest.read(body["asked"]),
         step=body["step"],
         source=Path(body["source"]),
@@ -393,14 +474,37 @@ def again(body: Mapping[str, Any]) -> Prepared:
     )
 
 
-def _made_by(key: str, model: Path) -> bool:
-    """Return True if the action `key` has made the model."""
-    return (read_json(model / worker.RECEIPT) or {}).get("key") == key
+def _made_by(key: str, prepared: Prepared, made: Path) -> bool:
+    """Return True if the action `key` has made the directory."""
+    return (read_json(made / worker.receipt(prepared.kind)) or {}).get("key") == key
 
 
 def _beside(prepared: Prepared) -> Path:
     """Return the merged model before it is put in its place."""
     return prepared.staging / worker.MODEL
+
+
+def _adapter_merger(run: Run, base: Path, adapter: Path, staging: Path) -> list[str]:
+    """Return the command that merges an adapter into its base, by the interpreter of the run."""
+    return [
+        verl_needs.interpreter(run.spec, absolute=True),
+        "-B",
+        merge_adapter.__file__,
+        "--base",
+        str(base),
+        "--adapter",
+        str(adapter),
+        "--target",
+        str(staging / worker.MODEL),
+    ]
+
+
+def _holding(sets: Iterable[StepSet], place: Path) -> int | None:
+    """Return the step in whose directories `place` lies, or None. Both are without links."""
+    for one in sets:
+        if any(directory.resolve() in place.parents for directory in one.directories):
+            return one.step
+    return None
 
 
 def _refuse_unmergeable(source: Path, shards: int) -> None:

@@ -1,5 +1,5 @@
-"""The program that merges: it holds the step, runs the trainer's own merger beside the target, and
-checks the output.
+"""The program that merges or backs up: it holds the step, runs the trainer's own merger beside the
+target or copies the step's files there, and checks the output.
 
 It is a process of its own under a shim, so that it outlives the agent and the console. Its standard
 output is the log. The result goes into the answer file: `{"bytes", "files"}`, or `{"error":
@@ -18,7 +18,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -26,8 +27,9 @@ from bs4_agent.checkpoints import holds
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.paths import Home
 from bs4_agent.tree.changes import Entry, entries, remove
+from bs4_agent.tree.copies import copy
 from bs4_common.checkpoints.inventory import size_of
-from bs4_common.descriptors import open_directory
+from bs4_common.descriptors import open_directory, open_file
 from bs4_common.errors import AgentError, Busy, PlanChanged, StepFailed
 from bs4_common.files import read_json, write_json
 
@@ -37,8 +39,8 @@ OWNER = "owner.json"
 #: The directories in the staging directory: the result, the base for an adapter, and a stand-in for
 #: the checkpoint if verl's merger writes into its input.
 MODEL, BASE, INPUT = "model", "base", "input"
-#: The file in the merged directory that says where it comes from.
-RECEIPT = "bs4-merge.json"
+#: The file in a backup that `sha256sum -c` takes.
+SUMS = "SHA256SUMS"
 #: Seconds between two lines about the progress.
 _SAY_S = 2.0
 
@@ -65,9 +67,13 @@ def main(arguments: Sequence[str]) -> int:
 class MergeOrder(TypedDict):
     """A merge as data for the separate program that carries it out; see `merge.Prepared`."""
 
+    kind: str
+    """What is made: "merge" or "backup"."""
     run: str
-    step: int
+    step: int | None
     source: str
+    base: str
+    """The directory of the model into which an adapter is merged, or ""."""
     target: str
     staging: str
     commands: Sequence[Sequence[str]]
@@ -111,15 +117,16 @@ def _merge(home: Home, order: WorkerOrder) -> Merged:
         pass  # they are there now, and the staging directory is in nobody else's hands
     if not (staging / OWNER).exists() and any(staging.iterdir()):
         raise Busy(
-            f"{staging} holds what no merge of ours has put there; move it aside, then merge again."
+            f"{staging} holds what no {order['kind']} of ours has put there; move it aside, then "
+            "ask again."
         )
     owner = os.open(staging / OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy(f"Another merge writes to {staging}; wait for it to end.") from None
-        with holds.hold(home, order["run"], order["step"], f"merge into {order['target']}"):
+            raise Busy(f"Another action writes to {staging}; wait for it to end.") from None
+        with _held(home, order["run"], order["step"], f"{order['kind']} into {order['target']}"):
             _clear(staging)
             os.pwrite(owner, json.dumps({"key": order["key"]}).encode(), 0)
             try:
@@ -133,29 +140,29 @@ def _merge(home: Home, order: WorkerOrder) -> Merged:
         os.close(owner)
 
 
+def _held(home: Home, run: str, step: int | None, who: str) -> AbstractContextManager[None]:
+    """Hold the step that is read against removal. An adapter need not lie in one."""
+    if step is None:
+        return nullcontext()
+    return holds.hold(home, run, step, who)
+
+
 def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged:
-    """Run the commands, check their output, and return its bytes and number of files."""
-    _refuse_changed(order, source)
-    if order["inside"]:
-        _stand_in(source, staging / INPUT)
-    for number, argv in enumerate(order["commands"], 1):
-        _run(argv, order, owner, f"{number} of {len(order['commands'])}")
+    """Merge or copy, check the output, and return its bytes and number of files."""
     _refuse_changed(order, source)
     model = staging / MODEL
-    if order["inside"]:
-        (staging / INPUT / "huggingface").rename(model)
-    if not model.is_dir():
+    if order["kind"] == "backup":
+        _copy(order["files"], source, model)
+    else:
+        _run_all(order, staging, source, owner)
+    _refuse_changed(order, source)
+    if why := unwhole(order["kind"], order["files"], model):
         raise StepFailed(
-            f"The merger ended well and wrote nothing to {model}; look at its output with "
-            "`pods setup POD --log`."
-        )
-    if why := lacking(model):
-        raise StepFailed(
-            f"What the merger wrote is not whole ({why}) and was not put in its place; look "
-            "at its output."
+            f"What was written is not whole ({why}) and was not put in its place; look at the "
+            "output with `pods setup POD --log`."
         )
     write_json(
-        model / RECEIPT,
+        model / receipt(order["kind"]),
         {
             "run": order["run"],
             "step": order["step"],
@@ -174,28 +181,94 @@ def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged
     return {"bytes": size, "files": files}
 
 
-def stamp(source: Path) -> dict[str, list[int]]:
-    """Return {file name: [bytes, mtime in ns]} of the files that a merge of `source` reads. A
-    finished checkpoint is never written again, so this identifies its content.
+def _run_all(order: WorkerOrder, staging: Path, source: Path, owner: int) -> None:
+    """Run the commands of a merge. Raises StepFailed if they write no model."""
+    if order["inside"]:
+        _stand_in(source, staging / INPUT)
+    for number, argv in enumerate(order["commands"], 1):
+        _run(argv, order, owner, f"{number} of {len(order['commands'])}")
+    model = staging / MODEL
+    if order["inside"]:
+        (staging / INPUT / "huggingface").rename(model)
+    if not model.is_dir():
+        raise StepFailed(
+            f"The merger ended well and wrote nothing to {model}; look at its output with "
+            "`pods setup POD --log`."
+        )
+
+
+def _copy(files: Mapping[str, Sequence[int]], source: Path, backup: Path) -> None:
+    """Copy the files of a step, read each copy back, and write their digests beside them. Raises
+    PlanChanged if one of them has changed meanwhile.
     """
-    entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
+    sums, written = [], 0
+    for name in sorted(files):
+        place = backup / name
+        with (
+            open_file(source / name) as opened,
+            open_directory(place.parent, ours=backup.parent, make=0o755) as directory,
+        ):
+            copied = copy(opened, directory, place.name)
+        if copied is None or copied.size != files[name][0]:
+            raise PlanChanged(f"{source / name} has changed meanwhile; make a new plan.")
+        sums.append(f"{copied.sha256}  {name}\n")
+        written += copied.size
+        print(f"{name}: {written / 1e9:.2f} GB written", flush=True)  # noqa: T201
+    (backup / SUMS).write_text("".join(sums))
+
+
+def receipt(kind: str) -> str:
+    """Return the name of the file in a result that says where it comes from."""
+    return f"bs4-{kind}.json"
+
+
+def unwhole(kind: str, files: Mapping[str, Sequence[int]], made: Path) -> str:
+    """Return why the directory that an action of this kind has made is not whole, as a phrase, or
+    "". The copies of a backup were read back when they were made; only their sizes count here.
+    """
+    if kind != "backup":
+        return lacking(made)
+    for name, (size, _) in files.items():
+        path = made / name
+        if not path.is_file() or path.stat().st_size != size:
+            return f"{name} is not as it was copied"
+    return ""
+
+
+def stamp(source: Path, base: str = "") -> dict[str, list[int]]:
+    """Return {file name, relative to `source`: [bytes, mtime in ns]} of the files that a merge
+    reads: of the shards in `source`, or of the adapter there and its model in the directory `base`.
+    A finished checkpoint is never written again, so this identifies its content.
+    """
+    paths = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
+    if base:
+        paths = [*source.iterdir(), *Path(base).iterdir()]
+    return stamp_of(
+        source, (os.path.relpath(path, source) for path in sorted(paths) if path.is_file())
+    )
+
+
+def stamp_of(source: Path, names: Iterable[str]) -> dict[str, list[int]]:
+    """Return {name: [bytes, mtime in ns]} of files with these names in the directory `source`.
+    Raises FileNotFoundError if one is not there.
+    """
     found = {}
-    for path in sorted(entries):
-        found[str(path.relative_to(source))] = [path.stat().st_size, path.stat().st_mtime_ns]
+    for name in names:
+        status = (source / name).stat()
+        found[name] = [status.st_size, status.st_mtime_ns]
     return found
 
 
 def _refuse_changed(order: WorkerOrder, source: Path) -> None:
     """Raise PlanChanged if the step's files are not as they were planned."""
     try:
-        now = stamp(source)
+        now = stamp(source, order["base"])
+        if order["kind"] == "backup":
+            now = stamp_of(source, order["files"])
     except FileNotFoundError:
         now = {}
     if now != order["files"]:
-        raise PlanChanged(
-            f"Step {order['step']} of {order['run']} is not there any more as it was "
-            "planned; make a new plan."
-        )
+        raise PlanChanged(f"{source} is not there any more as it was planned; make a new plan.")
 
 
 def _run(argv: Sequence[str], order: WorkerOrder, owner: int, which: str) -> None:
@@ -242,9 +315,7 @@ def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
 
 def _stopped(number: int, frame: object) -> None:
     """Turn SIGTERM into StepFailed."""
-    raise StepFailed(
-        "The merge was stopped, and what it had written is gone; merge again when you want it."
-    )
+    raise StepFailed("It was stopped, and what it had written is gone; ask again when you want it.")
 
 
 def _stand_in(source: Path, place: Path) -> None:
@@ -280,7 +351,7 @@ def _failure(error: AgentError | OSError) -> dict[str, str]:
     return {
         "type": "step-failed",
         "message": f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put "
-        "that right, then merge again.",
+        "that right, then ask again.",
     }
 
 

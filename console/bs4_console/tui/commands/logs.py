@@ -133,7 +133,8 @@ COMMANDS = (
         keys=("z",),
         title="Fold",
         help="Of neighbouring lines that differ only in their numbers show the first, with how "
-        "many it stands for; again shows all.",
+        "many it stands for; again shows all; once more folds only requests that a server answered "
+        "well, as at the start.",
         where=on(RUN, LOG),
         hint=57,
     ),

@@ -45,8 +45,8 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         "(good, warning and bad stay apart for colour-blind eyes), bs4-no-colour, and Textual's "
         "own by name. `NO_COLOR=1` uses none, and on a terminal of 16 colours each meaning has "
         "one of them. Every state has a sign and a word as well. For a screen reader, "
-        "`check --watch` writes a plain line for each change, and `check`, `diagnose` and `logs` "
-        "answer in plain lines.",
+        "`watch` writes a plain line for each change, with the command to type next; all other "
+        "commands answer in plain lines too (docs/check.md).",
         "",
         "**Over SSH.** Where `SSH_CONNECTION` or `SSH_TTY` is set the screen paints less: news of "
         "pods once a second, logs within a budget of bytes. `BS4_REMOTE=1` or `0` decides it by "

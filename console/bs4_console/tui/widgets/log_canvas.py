@@ -23,7 +23,7 @@ from textual.widget import Widget
 from bs4_console.logs.filter import Lens
 from bs4_console.logs.private_keys import shown_line
 from bs4_console.logs.store import MARK, LogStore, Place
-from bs4_console.logs.text import LINE_CELLS, size_of
+from bs4_console.logs.text import LINE_CELLS, of_many, size_of
 from bs4_console.tui.remote import remote
 from bs4_console.tui.styled_text import Line, RoleStyles, text_of
 from bs4_console.tui.widgets import log_lines
@@ -159,6 +159,13 @@ class LogCanvas(Widget):
             return None
         return repeats.owners.get(self.store.line(number)[1] + b"\n")
 
+    @property
+    def _pointed(self) -> int | None:
+        """Return the number of the line at which the cursor is drawn, or None. It is another one
+        than `spot` if that line is folded into it.
+        """
+        return None if self.spot is None else self.lens.stands_for(self.spot)
+
     def to_copy(self) -> list[str]:
         """Return the text of each line on the screen in full. A very long line is cut, and its text
         says so.
@@ -210,7 +217,7 @@ class LogCanvas(Widget):
         text = text_of(line)
         narrow = text[GUTTER:].isascii()  # what may stand in the gutter takes one cell too
         cells = len(text) if narrow else cell_len(text)
-        if number == self.spot:
+        if number == self._pointed:
             # The cursor's style is below that of each word, so that a match stays marked.
             line = [
                 *((part, f"cursor {role}") for part, role in line),
@@ -248,11 +255,13 @@ class LogCanvas(Widget):
             return []
         source, raw = shown_line(self.store, number)
         folded = self.lens.folded.get(number, 0)
-        if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
+        if folded and self.lens.filter.fold == "requests":
+            raw = of_many(raw)
+        elif folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
             # Of a progress bar that is written line by line, show the newest line.
             raw = shown_line(self.store, min(number + folded, self.store.end - 1))[1]
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
-        head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
+        head = log_lines.gutter(pointed=number == self._pointed, bookmarked=bookmarked)
         if source != MARK:
             owner = self._owner(number)
             head = head + log_lines.source_span(self.names(), source if owner is None else owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from bs4_console.logs.filter import AND
+from bs4_console.logs.filter import AND, Fold
 from bs4_console.logs.text import LINE_CELLS
 from bs4_console.tui.formatting import count
 from bs4_console.tui.widgets.log_pane import LogPane
@@ -13,6 +13,7 @@ from bs4_console.tui.widgets.log_pane import LogPane
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
+_NEXT_FOLD: dict[Fold, Fold] = {"requests": "alike", "alike": "none", "none": "requests"}
 LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
 
 
@@ -117,10 +118,10 @@ class LogCommands:
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
-        """Show neighbouring lines that differ only in their numbers as one line. If that is on
-        already, show each line by itself again. `args` is ignored.
+        """Show neighbouring lines that differ only in their numbers as one line; the next time show
+        each line by itself, and then again only the same requests as one line. `args` is ignored.
         """
-        self.pane.set_filter(fold=not self.pane.view.fold)
+        self.pane.set_filter(fold=_NEXT_FOLD[self.pane.view.fold])
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:

@@ -14,7 +14,7 @@ from bs4_console.tui.styled_text import Line, hue
 #: torchrun's prefix and the clock, then the level word.
 _HEAD = re.compile(
     r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
-    r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
+    r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b:?)?"
 )
 #: The prefixes of torchrun and vLLM, a date, the clock, and the level, which vLLM puts before the
 #: clock. Beside other sources all of these stand in columns.
@@ -157,7 +157,9 @@ def body(
     line: Line = [(clock, "dim"), (word, colour)]
     if folded:
         times = f"×{folded + 1:,}"
-        line.append((f" {times}" if word else f"{times} ", "accent bold"))
+        # The column of the level ends with a blank.
+        after_word = word and not columns
+        line.append((f" {times}" if after_word else f"{times} ", "accent bold"))
     return [*line, *marks.apply(text, rest)]
 
 

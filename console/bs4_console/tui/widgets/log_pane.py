@@ -87,7 +87,7 @@ class LogPane(LogFinding):
         line: Line = []
         if self._busy:
             line += [dot, (self._busy, "warn")]
-        elif feed is not None and feed.paging and self.view.lens.filter.active:
+        elif feed is not None and feed.paging and self.view.lens.filter.sifts:
             line += [dot, (f"sifting older lines {feed.reached}", "dim")]
         if self._broken:
             fault = f"ended with a fault, {self._app.keys['messages']} tells it"

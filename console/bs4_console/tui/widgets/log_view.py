@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Click, MouseScrollDown, MouseScrollLeft, MouseScrollRight, MouseScrollUp
 from textual.message import Message
 
-from bs4_console.logs.filter import Lens, LogFilter, compile_pattern, find_reach
+from bs4_console.logs.filter import Fold, Lens, LogFilter, compile_pattern, find_reach
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import present
 from bs4_console.tui.formatting import count
@@ -88,7 +88,8 @@ class LogView(LogCanvas, can_focus=True):
         id: str | None = None,  # noqa: A002
     ) -> None:
         super().__init__(store, names, id=id)
-        self.filter_text, self.floor, self.fold = "", 0, False
+        self.filter_text, self.floor = "", 0
+        self.fold: Fold = "requests"
         self.find_text = ""
         self.highlights: list[str] = []
         self._find: re.Pattern[bytes] | None = None
@@ -117,9 +118,30 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def wanted(self) -> LogFilter:
         """Return the filter that is set: its regular expressions, the lowest level that is shown,
-        and whether similar lines are folded.
+        and which neighbouring lines are folded. Requests are folded only while nothing is filtered
+        or looked for, because they may be what is wanted.
         """
-        return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
+        return LogFilter.parse(self.filter_text, self.floor, fold=self._folds)
+
+    @property
+    def _folds(self) -> Fold:
+        """Return which neighbouring lines are folded now. A log without requests is not searched
+        for them.
+        """
+        sought = self.filter_text or self.find_text or self.floor
+        if self.fold == "requests" and (sought or not self.store.requests):
+            return "none"
+        return self.fold
+
+    def tick(self, *, now: bool = False) -> None:
+        """Paint the rows that have changed since the last call, and fold requests from the first
+        one on that has come. Over SSH nothing is painted while the budget of bytes is used up,
+        unless `now` is True.
+        """
+        if self._folds == self.lens.filter.fold:
+            super().tick(now=now)
+        else:
+            self.set_filter()
 
     @property
     def filtered_text(self) -> str:
@@ -141,12 +163,12 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
 
     def set_filter(
-        self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
+        self, text: str | None = None, floor: int | None = None, *, fold: Fold | None = None
     ) -> None:
         """Change the filter. `text` has its regular expressions, separated by " && "; one that
         begins with `!` hides the lines that match it. `floor` is the lowest level that is shown (a
-        number as in Python's logging; 0 shows all), and `fold` says whether neighbouring similar
-        lines are shown as one. None leaves a part as it is. The line pointed at keeps its row, so
+        number as in Python's logging; 0 shows all), and `fold` says which neighbouring lines are
+        shown as one. None leaves a part as it is. The line pointed at keeps its row, so
         that removing a filter shows the surroundings of a line that was found with it.
         """
         self._settle()
@@ -174,6 +196,9 @@ class LogView(LogCanvas, can_focus=True):
         """
         self.find_text = text
         self._find = compile_pattern(text) if text else None
+        if self._folds != self.lens.filter.fold:
+            self.set_filter()
+            return
         self._remark()
         self.forget()
 
@@ -298,9 +323,13 @@ class LogView(LogCanvas, can_focus=True):
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
-        if self.fold:
-            alike = sum(self.lens.folded.values())
-            line += [(" · ", "dim"), ("folded", "accent"), (f" {alike:,} alike", "dim")]
+        folded = sum(self.lens.folded.values())
+        if self.fold == "alike":
+            line += [(" · ", "dim"), ("folded", "accent"), (f" {folded:,} alike", "dim")]
+        elif self.fold == "none":
+            line += [(" · ", "dim"), ("nothing folded", "accent")]
+        elif folded:
+            line.append((f" · {count(folded, 'request')} folded", "dim"))
         if self._side:
             line.append((f" · from column {self._side}", "dim"))
         return line
@@ -426,7 +455,7 @@ class LogView(LogCanvas, can_focus=True):
         bottom = min(self._top + self.size.height, len(self.lens)) - 1
         if self.spot is None:
             return bottom
-        return min(max(self.lens.position(self.spot), self._top), bottom)
+        return min(max(self.lens.position(self.lens.stands_for(self.spot)), self._top), bottom)
 
     def from_here(self, direction: int) -> int:
         """Return the position, counted among the lines that the filter shows, from which the next

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.worker import Worker
 
 from bs4_console.logs.feed import LogFeed
+from bs4_console.logs.filter import Fold
 from bs4_console.logs.jump import near
 from bs4_console.logs.store import LogStore, Place, Repeats
 from bs4_console.logs.text import size_of
@@ -272,11 +273,13 @@ class LogWindow(Vertical):
         """Return True if older lines are needed: a filter leaves too few to fill the screen, or the
         oldest held line is near.
         """
-        if view.lens.pending:
+        lens = view.lens
+        if lens.pending:
             return False
-        return (view.lens.filter.active and len(view.lens) < view.size.height) or (
-            not view.following and view.position < view.size.height
-        )
+        few = lens.filter.active and len(lens) < view.size.height
+        if lens.filter.fold == "requests" and len(self._store) > AHEAD_LINES:
+            few = False  # a server's log may hold nothing but requests, up to its beginning
+        return few or (not view.following and view.position < view.size.height)
 
     def _fetch_older(self, feed: LogFeed) -> None:
         if self._store.full and not self.view.following and self.view.current is not None:
@@ -326,12 +329,12 @@ class LogWindow(Vertical):
     # -- filters
 
     def set_filter(
-        self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
+        self, text: str | None = None, floor: int | None = None, *, fold: Fold | None = None
     ) -> None:
         """Change the filter. `text` has its regular expressions, separated by " && "; one that
         begins with `!` hides the lines that match it. `floor` is the lowest level that is shown (a
-        number as in Python's logging; 0 shows all), and `fold` says whether neighbouring similar
-        lines are shown as one. None leaves a part as it is. The lines in memory are filtered at
+        number as in Python's logging; 0 shows all), and `fold` says which neighbouring lines are
+        shown as one. None leaves a part as it is. The lines in memory are filtered at
         once; lines that are read later are filtered on the pod.
         """
         before = self.view.wanted

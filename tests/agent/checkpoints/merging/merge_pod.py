@@ -92,10 +92,10 @@ class MergePod:
         (self.checkpoints / TRACKER).write_text(str(step))
         return actor
 
-    def plan(self, **more: Any) -> dict[str, Any]:
+    def plan(self, kind: str = "merge", **more: Any) -> dict[str, Any]:
         """The plan's record."""
         key = ulid()
-        self.actions.submit({"key": key, "kind": "plan", "merge": {"run": "demo", **more}}, "alice")
+        self.actions.submit({"key": key, "kind": "plan", kind: {"run": "demo", **more}}, "alice")
         self.ended(key)
         return next(r for r in self.told("plan") if r["action"] == key)
 
@@ -103,7 +103,8 @@ class MergePod:
         assert plan["plan_hash"], plan.get("refused")
         key = ulid()
         self.actions.submit(
-            {"key": key, "kind": "merge", "run": "demo", "plan_hash": plan["plan_hash"]}, "alice"
+            {"key": key, "kind": plan["playbook"], "run": "demo", "plan_hash": plan["plan_hash"]},
+            "alice",
         )
         return key
 

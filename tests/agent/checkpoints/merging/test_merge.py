@@ -17,7 +17,7 @@ from bs4_agent.checkpoints.merging import merge as merging
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging
-from bs4_common.errors import PlanChanged, Refused
+from bs4_common.errors import BadRequest, PlanChanged, Refused
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import segments
 from bs4_common.trainers import verl_merger
@@ -275,6 +275,75 @@ def test_an_adapter_is_merged_into_the_base_that_the_merger_makes(pod: MergePod)
     assert tensors.load(target) == [value + 16 for value in tensors.of(0.5)]
     assert (target / "tokenizer.json").exists()
     assert not list(target.parent.glob(".*")), "the base that was only needed on the way is gone"
+
+
+def with_base(pod: MergePod, named: str = "models/base") -> tuple[Path, Path]:
+    """An adapter of its own and a base on the pod, and the libraries that merge them."""
+    for name, text in LIBRARIES.items():
+        (site_packages(pod.project) / f"{name}.py").write_text(text)
+    base = pod.project / "models" / "base"
+    base.mkdir(parents=True)
+    tensors.save(base, tensors.of(0.25))
+    (base / "config.json").write_text('{"model_type": "qwen2"}')
+    (pod.project / "best").mkdir()
+    adapter = adapt(pod.project / "best", alpha=16)
+    config = {"r": 8, "lora_alpha": 16, "base_model_name_or_path": named}
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    return adapter, base
+
+
+@pytest.mark.parametrize("given", ["models/base", ""])
+def test_an_adapter_of_another_place_is_merged_into_a_base_that_is_only_read(
+    pod: MergePod, given: str
+) -> None:
+    adapter, base = with_base(pod)
+    before = {path: path.read_bytes() for path in [*base.iterdir(), *adapter.iterdir()]}
+    record = pod.plan(adapter="best/lora_adapter", base=given)
+    plan = record["plan"]
+    assert (plan["source"], plan["resume"]) == (str(adapter), None)
+    assert plan["asked"]["base"] == str(base)
+    assert plan["notes"] == []
+    end = pod.merge(record)
+    assert end["event"] == "done", end
+    target = Path(end["result"]["target"])
+    assert target == pod.out / "merged" / "lora_adapter"
+    assert tensors.load(target) == [value + 16 for value in tensors.of(0.25)]
+    assert {path: path.read_bytes() for path in [*base.iterdir(), *adapter.iterdir()]} == before
+
+
+def test_an_adapter_is_not_merged_over_or_into_its_base(pod: MergePod) -> None:
+    adapter, base = with_base(pod)
+    asked = {"adapter": "best/lora_adapter", "base": str(base)}
+    assert "is there already" in pod.plan(**asked, target=str(base))["refused"]
+    assert "is only read" in pod.plan(**asked, target=str(base / "new"))["refused"]
+    assert "is only read" in pod.plan(**asked, target=str(adapter / "new"))["refused"]
+    first = base / "model-00001-of-00002.safetensors"
+    os.truncate(first, first.stat().st_size - 1)
+    assert "is not whole" in pod.plan(**asked)["refused"]
+
+
+def test_an_adapter_without_a_base_on_the_pod_is_refused(pod: MergePod) -> None:
+    adapter, _ = with_base(pod, named="Qwen/Qwen2.5-0.5B")
+    assert "Qwen/Qwen2.5-0.5B" in pod.plan(adapter=str(adapter))["refused"]
+    note = pod.plan(adapter=str(adapter), base="models/base")["plan"]["notes"][0]
+    assert "names Qwen/Qwen2.5-0.5B" in note
+    assert "is no adapter" in pod.plan(adapter="models/base")["refused"]
+    with pytest.raises(BadRequest, match="give one of the two"):
+        pod.plan(adapter=str(adapter), step=5)
+
+
+def test_an_adapter_or_base_that_changes_after_the_plan_is_not_merged(pod: MergePod) -> None:
+    adapter, base = with_base(pod)
+    plan = pod.plan(adapter=str(adapter))
+    os.utime(base / "config.json")
+    with pytest.raises(PlanChanged, match="look at the new plan"):
+        pod.begin(plan)
+
+
+def test_the_step_in_which_an_adapter_lies_is_held(pod: MergePod) -> None:
+    with_base(pod)
+    adapter = adapt(pod.save(5), alpha=16)
+    assert pod.plan(adapter=str(adapter), base="models/base")["plan"]["resume"] == 5
 
 
 FORMS = [

@@ -1,0 +1,118 @@
+"""The command `envs splits`: sizes of the splits of data sets, and the rows that they share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from bs4_console.cli.output import complain, emit, table
+from bs4_console.configs import document
+from bs4_console.configs.view import View
+from bs4_console.errors import FINDING, UNREACHABLE, UsageError
+from bs4_console.setup import dataset_splits as splits
+from bs4_console.setup import environment_tools as tools
+from bs4_console.setup.dataset_probe import Wanted
+
+#: Seconds. A large data set is read from the disk, and an environment may build its own.
+LONGEST_S = 1800.0
+#: Runs a command with an input and returns its exit status and output, on this machine or a pod.
+Runs = Callable[[tools.Command, bytes], tuple[int | None, bytes]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `envs splits`, but those that all verbs of `envs` have."""
+    parser.add_argument(
+        "places",
+        nargs="*",
+        metavar="PLACE",
+        help="a file (JSON, JSON lines, Parquet), a directory, or a data set of the hub",
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="ID", help="an installed environment"
+    )
+    parser.add_argument(
+        "--args", default="{}", metavar="JSON", help="the arguments of each --env, as a JSON object"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE", help="what this config trains and evaluates on, of this machine"
+    )
+
+
+def wanted(options: argparse.Namespace) -> list[Wanted]:
+    """Return the data sets that the options name. Raises UsageError if they name none, or one of
+    them is not understood.
+    """
+    try:
+        arguments = json.loads(options.args)
+    except ValueError:
+        arguments = None
+    if options.words or not isinstance(arguments, dict):
+        raise UsageError(
+            f"{' '.join(options.words) or options.args!r} is not understood.",
+            '--args takes a JSON object, such as \'{"split": "bench"}\'.',
+        )
+    found = [Wanted("path", place) for place in options.places]
+    for name in options.env:
+        found.append(Wanted("environment", name, arguments=arguments))
+    if options.config is not None:
+        config = document.read_toml(Path(options.config), follow=True)
+        for finding in config.findings:
+            raise UsageError(f"{options.config}: {finding.message}", "`config lint` says more.")
+        found += splits.of_config(View(generation="", document=config, data=config.data))
+    if not found:
+        raise UsageError("No data set is named.", "Give a PLACE, --env ID, or --config FILE.")
+    return found
+
+
+def command(options: argparse.Namespace) -> tools.Command:
+    """Return the command that reads the program: the interpreter of the project."""
+    words = ["python3", "-"]
+    if options.pod is not None:
+        return tools.there(words, options.project or "prime-rl")
+    return tools.here(words, Path(options.project or ".").expanduser())
+
+
+def show(options: argparse.Namespace, place: str, runs: Runs) -> int:
+    """Run the program on `place` by `runs` and print the splits. Returns 1 if splits overlap that
+    should not, or a config takes more than there is, 3 if a data set could not be read, else 0.
+    """
+    asked = splits.program(wanted(options))
+    status, output = runs(command(options), asked)
+    found = splits.read(output, place)
+    wrong = found.wrong()
+    unread = [one for one in found.splits if one.error]
+    if options.json:
+        emit("splits", place=place, splits=found.splits, overlaps=found.overlaps, wrong=wrong)
+    else:
+        rows = [_row(one) for one in found.splits]
+        table(rows, ["use", "data", "split", "rows", "note"])
+        for sentence in [*wrong, *splits.pairs(found)]:
+            print(sentence)
+    if status != 0 or unread:
+        complain("A data set could not be read; nothing is known of it.")
+        return UNREACHABLE
+    return FINDING if wrong else 0
+
+
+def _row(one: splits.Split) -> list[str]:
+    """Return the cells of one split."""
+    rows = "?" if one.rows is None else f"{one.rows}"
+    taken = "" if one.limit is None else f"{one.limit} are taken"
+    note = "; ".join(filter(None, (taken, one.note, one.error)))
+    return [one.use or "-", one.place, one.split or "-", rows, note]
+
+
+def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
+    """Run the program on this machine. What libraries print goes to standard error."""
+    done = subprocess.run(
+        ran.argv,
+        cwd=ran.directory,
+        input=program,
+        stdout=subprocess.PIPE,
+        timeout=LONGEST_S,
+        check=False,
+    )
+    return done.returncode, done.stdout

@@ -1,0 +1,98 @@
+"""How much memory the records of a pod take, so that one pod cannot fill this machine's memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from bs4_console import ceilings
+from bs4_console.pods.gate.records import RecordRefused
+
+
+def weight_of(record: Any) -> int:
+    """Return how many bytes of memory the parsed JSON value `record` takes with everything in it.
+    What occurs in it twice, such as a small number, counts twice.
+    """
+    size, total = sys.getsizeof, 0
+    waiting = [record]
+    for one in waiting:  # grows while it is walked
+        total += size(one)
+        if isinstance(one, dict):
+            total += sum(map(size, one))
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return total
+
+
+def bytes_held(value: Any) -> int:
+    """Return how many bytes of memory `value` takes with everything in it: containers of the
+    standard library and the attributes of objects. An object that has attributes counts once,
+    however often it occurs.
+    """
+    size, total = sys.getsizeof, 0
+    waiting = [value]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if hasattr(one, "__dict__"):
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            waiting.append(vars(one))
+        total += size(one)
+        if isinstance(one, dict):
+            waiting += one.keys()
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set):
+            waiting += one
+    return total
+
+
+class JournalWeight:
+    """How much memory the fold of one pod's journal takes. The records that were folded since the
+    fold was last measured count as if all of them were still held.
+    """
+
+    def __init__(self) -> None:
+        self._measured, self._since, self._full = 0, 0, False
+
+    def admit(self, record: Any, fold: object) -> None:
+        """Count `record`, which is about to be folded into `fold`. Raises RecordRefused if the fold
+        takes more than ceilings.JOURNAL_MEMORY already; then it is raised for every later record.
+        """
+        if not self._full:
+            self._since += weight_of(record)
+            is_due = self._since > ceilings.JOURNAL_MEMORY // 8
+            if is_due and self._measured + self._since > ceilings.JOURNAL_MEMORY:
+                self._measured, self._since = bytes_held(fold), 0
+                self._full = self._measured > ceilings.JOURNAL_MEMORY
+        if self._full:
+            raise RecordRefused(
+                f"what its journal tells takes {ceilings.JOURNAL_MEMORY // ceilings.MIB} MiB of "
+                "memory already"
+            )
+
+
+def thin(histories: Sequence[list[Any]], goal: int) -> int:
+    """Take records out of the lists until all of them together take at most `goal` bytes of memory.
+    Return the bytes that they still take.
+
+    The heaviest list loses every second record of its older half, then the next, and so on. So
+    each keeps its newest records and a coarser picture of the older ones. A list of fewer than four
+    records loses its oldest.
+    """
+    weights = [sum(map(weight_of, history)) for history in histories]
+    total = sum(weights)
+    while total > goal:
+        for place in sorted(range(len(histories)), key=lambda place: -weights[place]):
+            history = histories[place]
+            half = len(history) // 2
+            history[:] = history[:half:2] + history[half:] if half > 1 else history[1:]
+            total -= weights[place]
+            weights[place] = sum(map(weight_of, history))
+            total += weights[place]
+            if total <= goal:
+                break
+    return total

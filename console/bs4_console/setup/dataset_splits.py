@@ -1,0 +1,175 @@
+"""The data sets that a config trains and evaluates on: their splits, sizes, and the rows that they
+have in common.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from bs4_console.configs.view import View, table_in
+from bs4_console.errors import RemoteError
+from bs4_console.printable import one_line
+from bs4_console.setup import dataset_probe
+from bs4_console.setup.dataset_probe import Wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """One split as it was found. `rows` is None if it is not known, with the reason in `error` or
+    `note`. The other fields are those of the Wanted.
+    """
+
+    use: str
+    place: str
+    split: str
+    rows: int | None
+    limit: int | None
+    note: str
+    error: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the split for a person."""
+        use = f" ({self.use})" if self.use else ""
+        return f"{self.split or 'data'} of {self.place}{use}"
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """So many rows of `other` have a question that `one` has too. Both are positions in the list of
+    splits.
+    """
+
+    one: int
+    other: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The splits, and their overlaps where rows could be compared."""
+
+    splits: Sequence[Split]
+    overlaps: Sequence[Overlap]
+
+    def wrong(self) -> list[str]:
+        """Return what is wrong with the splits as sentences: what is evaluated on and was trained
+        on, and what a config takes and there is not.
+        """
+        told = []
+        for overlap in self.overlaps:
+            one, other = self.splits[overlap.one], self.splits[overlap.other]
+            if overlap.rows and (not one.use or one.use != other.use):
+                told.append(
+                    f"{overlap.rows} of {other.rows} rows of {other.name} are in {one.name} too."
+                )
+        for split in self.splits:
+            if split.rows is not None and (split.limit or 0) > split.rows:
+                told.append(
+                    f"The config takes {split.limit} examples of {split.name}, which has "
+                    f"{split.rows}."
+                )
+        return told
+
+
+def of_config(config: View) -> list[Wanted]:
+    """Return the data sets that a config names: of verl (`data.train_files` and `val_files`), of an
+    SFT (`data.name`), or of prime-rl (environments to train and evaluate on, of both generations).
+    The list is empty if it names none.
+    """
+    found = []
+    for use, key in (("train", "data.train_files"), ("eval", "data.val_files")):
+        files = config.written(key) or []
+        for place in [files] if isinstance(files, str) else files:
+            found.append(Wanted("path", str(place), use))
+    for use, key in (("train", "data"), ("eval", "val.data")):
+        if name := config.written(f"{key}.name"):
+            for split in config.written(f"{key}.splits") or ["train"]:
+                found.append(Wanted("path", str(name), use, str(split)))
+    for use, key in (("train", "orchestrator.env"), ("eval", "orchestrator.eval.env")):
+        for env in config.tables(key):
+            limit = _limit(config, use, env.get("num_examples"))
+            place, arguments = str(env.get("id", "")), table_in(env.get("args"))
+            found.append(Wanted("environment", place, use, use, limit, arguments))
+    for use in ("train", "eval"):
+        for source in config.tables(f"orchestrator.{use}.source"):
+            taskset = dict(table_in(table_in(source.get("env")).get("taskset")))
+            limit = _limit(config, use, source.get("num_examples"))
+            place = str(taskset.pop("id", ""))
+            found.append(Wanted("environment", place, use, use, limit, taskset))
+    return found
+
+
+def _limit(config: View, use: str, own: Any) -> int | None:
+    """Return how many examples an evaluation takes, by its own number or that of all evaluations,
+    or None for all.
+    """
+    number = own
+    if number is None:
+        number = config.written("orchestrator.eval.num_examples")
+    if use == "eval" and isinstance(number, int) and number > 0:
+        return number
+    return None
+
+
+def program(wanted: Sequence[Wanted]) -> bytes:
+    """Return the program that an interpreter of the project reads from its standard input. The
+    arguments of environments are in it, and not on a command line.
+    """
+    asked = json.dumps([asdict(one) for one in wanted])
+    source = Path(dataset_probe.__file__).read_text()
+    return f"{source}\n\nmain({asked!r})\n".encode()
+
+
+def read(output: bytes, place: str) -> Found:
+    """Return the answer in what the program has printed on `place`. Raises RemoteError if there is
+    none, or if it is not one of the program's.
+    """
+    lines = output.decode(errors="replace").splitlines()
+    answer = next((line for line in lines if line.startswith(dataset_probe.MARK)), "")
+    try:
+        told = json.loads(answer[len(dataset_probe.MARK) :])
+        splits = [Split(**entry) for entry in told["sets"]]
+        overlaps = [Overlap(**entry) for entry in told["overlaps"]]
+        for overlap in overlaps:
+            if not 0 <= overlap.one < overlap.other < len(splits) or overlap.rows < 0:
+                raise ValueError(overlap)
+        return Found([_checked(split) for split in splits], overlaps)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise RemoteError(
+            "splits",
+            f"The program that counts rows on {place} gave no answer; its words are above.",
+        ) from error
+
+
+def _checked(split: Split) -> Split:
+    """Return the split with texts that a terminal only prints. Raises ValueError or AttributeError
+    for other types than the program's.
+    """
+    for number in (split.rows, split.limit):
+        if number is not None and (type(number) is not int or number < 0):
+            raise ValueError(number)
+    return replace(
+        split,
+        use=one_line(split.use),
+        place=one_line(split.place),
+        split=one_line(split.split),
+        note=one_line(split.note),
+        error=one_line(split.error),
+    )
+
+
+def pairs(found: Found) -> list[str]:
+    """Return a sentence for each two splits whose rows were compared and share none."""
+    shared = {(o.one, o.other): o.rows for o in found.overlaps}
+    told = []
+    for one, other in combinations(range(len(found.splits)), 2):
+        if shared.get((one, other)) == 0:
+            names = found.splits[one].name, found.splits[other].name
+            told.append(f"{names[0]} and {names[1]} have no row in common.")
+    return told
