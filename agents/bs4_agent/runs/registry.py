@@ -32,6 +32,7 @@ from bs4_agent.runs.records import (
     spec_from_dict,
 )
 from bs4_agent.scope import Scope
+from bs4_agent.streams.cursor import Gap
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers import registry as registered_trainers
 from bs4_agent.trainers.base import LaunchSpec, Trainer
@@ -273,7 +274,7 @@ class Runs:
                 )
             return self._container_logs[key]
 
-    def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
+    def note_gap(self, stream: str, gap: Gap) -> None:
         """Record in the journal that bytes of the log stream with the name `stream` were lost.
         `gap` is `{"generation", "from", "to", "reason"}`: the number of the log's file, two byte
         offsets in it, and a text that says why. If the journal is full, the record is kept in

@@ -237,14 +237,15 @@ class Queries:
             self._place(asked.arguments.get("cursor", START)),
         )
         if asked.arguments.get("regex"):
-            request = {
+            request: search.ScanRequest = {
                 "op": "count",
                 "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
                 "limit": search.STRETCHES,
             }
             answer, following = search.scan(pieces, start, request, asked.budget)
             stretches, finished = answer["stretches"], following is None
-            reached = Cursor(*answer["reached"]) if answer.get("reached") else start
+            counted = answer.get("reached")
+            reached = Cursor(*counted) if counted else start
             place = following or max(reached, start)
         else:
             needle = search.Needle(pattern.encode("utf-8", "surrogatepass"), ignore_case)
@@ -275,7 +276,7 @@ class Queries:
             raise BadRequest(
                 f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer."
             )
-        checked = []
+        checked: list[search.Term] = []
         for t in terms:
             checked.append(
                 {
@@ -286,7 +287,7 @@ class Queries:
             )
         pieces = search.whole_lines(self._stream.pieces())
         start = self._place(asked.arguments.get("cursor", END if backwards else START))
-        request = {
+        request: search.ScanRequest = {
             "op": "sift",
             "terms": checked,
             "floor": floor,

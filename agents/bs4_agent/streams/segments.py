@@ -17,7 +17,7 @@ from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, BadCursor, SpoolFull
 from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.runs.files import sync_directory
-from bs4_agent.streams.cursor import END, START, Chunk, Cursor
+from bs4_agent.streams.cursor import END, START, Chunk, Cursor, Gap
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.stream import Piece, Stat
 from bs4_agent.wire import PAYLOAD_LIMIT
@@ -71,7 +71,7 @@ class SegmentStream:
         disk is full and returns True if it has made room (the journal's deletes telemetry).
         """
         self.directory = directory
-        self.repaired: dict[str, Any] | None = None
+        self.repaired: Gap | None = None
         self.timestamp: Callable[[bytes], float | None] | None = record_time
         self.on_append: Callable[[], None] | None = None
         self._cap, self._segment_bytes = cap_bytes, segment_bytes
