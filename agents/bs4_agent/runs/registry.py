@@ -34,6 +34,7 @@ from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
 from bs4_common.ids import safe_name
 from bs4_common.runs.model import Attempt, End, Exit, Member, Run
+from bs4_common.streams.cursor import Gap
 from bs4_common.trainers import registry as registered_trainers
 from bs4_common.trainers.base import LaunchSpec, Trainer
 from bs4_common.trainers.settings import BadConfig
@@ -274,7 +275,7 @@ class Runs:
                 )
             return self._container_logs[key]
 
-    def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
+    def note_gap(self, stream: str, gap: Gap) -> None:
         """Record in the journal that bytes of the log stream with the name `stream` were lost.
         `gap` is `{"generation", "from", "to", "reason"}`: the number of the log's file, two byte
         offsets in it, and a text that says why. If the journal is full, the record is kept in

@@ -7,11 +7,10 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 from bs4_common.clock import boot_id
 from bs4_common.files import read_json, write_json
-from bs4_common.streams.cursor import Cursor
+from bs4_common.streams.cursor import Cursor, Gap
 from bs4_common.streams.generations import Generation, Watch, link_into, open_log, rotated
 
 #: Seconds for which a replaced file must be quiet before readers go on. Its writer may still hold
@@ -51,7 +50,7 @@ class Chain:
         self.first = 1
         """The number of the oldest generation that is remembered."""
         self.generations: list[Generation] = []
-        self.lost: list[dict[str, Any]] = []
+        self.lost: list[Gap] = []
         self.problem = ""
         """The reason why a file cannot be read or the chain cannot be saved, or ""."""
         self._archive, self._state = archive, state

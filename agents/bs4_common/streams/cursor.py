@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from bs4_common.errors import BadCursor
 
 #: ASCII digits only: int() alone would also take spaces, underscores and other alphabets' digits.
 _PLACE = re.compile(r"([0-9]{1,12}):([0-9]{1,18})")
+
+
+_Range = TypedDict("_Range", {"from": int, "to": "int | None"})
+
+
+class Gap(_Range):
+    """Bytes of a stream that are lost: `from` and `to` are offsets in the file `generation`. `to`
+    is None if it is not known how many bytes are lost.
+    """
+
+    generation: int
+    reason: str
+    """A text for a person that says why."""
 
 
 @dataclass(frozen=True, order=True)
@@ -34,9 +47,8 @@ class Cursor:
             )
         return cls(int(match[1]), int(match[2]))
 
-    def gap(self, to: int | None, reason: str) -> dict[str, Any]:
-        """Return a dictionary {"generation", "from", "to", "reason"}, as in `Chunk.gap`. It says
-        that the bytes from this cursor up to byte `to` of the same file are lost, or, with `to`
+    def gap(self, to: int | None, reason: str) -> Gap:
+        """Return a gap, as in `Chunk.gap`. It says that the bytes from this cursor up to byte `to` of the same file are lost, or, with `to`
         None, that an unknown number of bytes is lost. `reason` is a text for a person that says
         why.
         """
@@ -74,7 +86,7 @@ class Chunk:
     start: str
     next: str
     data: bytes = b""
-    gap: dict[str, Any] | None = None
+    gap: Gap | None = None
     partial: bool = False
     more: bool = False
 

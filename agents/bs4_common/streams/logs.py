@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bs4_common.errors import BadCursor
 from bs4_common.streams.chain import Chain
-from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.cursor import END, START, Chunk, Cursor, Gap
 from bs4_common.streams.generations import Generation
 from bs4_common.streams.lines import line_start
 from bs4_common.streams.stream import GenerationRow, Piece, Stat
@@ -62,7 +61,7 @@ class LogStream:
         state: Path | None,
         *,
         timestamp: Callable[[bytes], float | None] | None = None,
-        on_gap: Callable[[dict[str, Any]], None] | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
     ) -> None:
         """Open the stream `name`. `timestamp` returns the Unix time of a line, for seek-time, or
         None. With `state` None, cursors end with this object.

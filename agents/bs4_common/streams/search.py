@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.errors import BadRequest
 from bs4_common.identity import Identity
@@ -251,7 +251,7 @@ def regex(
     Only the first 16 KiB of a line are searched, but a pattern without special characters is found
     anywhere in a line. Raises BadRequest if the pattern is invalid or takes too long.
     """
-    request = {
+    request: ScanRequest = {
         "op": "search",
         "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
         "limit": limit,
@@ -262,14 +262,48 @@ def regex(
     ], following
 
 
+class Term(TypedDict, total=False):
+    """A regular expression that a line must match, or, with `out`, must not match."""
+
+    pattern: str
+    ignore_case: bool
+    out: bool
+
+
+class ScanRequest(TypedDict, total=False):
+    """What the scanner searches for; regexscan.py describes the keys."""
+
+    op: str
+    """ "search", "sift" or "count"."""
+    terms: Sequence[Term]
+    floor: int
+    """The lowest level of a line, such as 40 for ERROR."""
+    limit: int
+    """Hits or stretches at most."""
+
+
+class ScanAnswer(TypedDict, total=False):
+    """What the scanner has found."""
+
+    hits: Sequence[Any]
+    stretches: list[list[int]]
+    """Each is [generation, begin, end, lines]."""
+    reached: list[int] | None
+    """The place up to which lines were counted, as [generation, offset]."""
+    next: list[int] | None
+    """The place to continue from, or None if everything was searched."""
+    error: str
+    """Why a pattern is no regular expression."""
+
+
 def scan(
     pieces: Sequence[Piece],
     start: Cursor,
-    request: dict[str, Any],
+    request: ScanRequest,
     budget: Budget,
     *,
     backwards: bool = False,
-) -> tuple[dict[str, Any], Cursor | None]:
+) -> tuple[ScanAnswer, Cursor | None]:
     """Let a separate process search the files `pieces` of a stream with regular expressions, from
     the place `start` on or, with `backwards`, before it. `request` says what to search for: `op`
     (search, sift or count), `terms` [{"pattern", "ignore_case", "out"}], `floor` (the lowest level)
@@ -287,7 +321,7 @@ def scan(
             ranges.append([piece.generation, fd, begin, end])
             fds.append(fd)
     try:
-        request = {
+        message = {
             **request,
             "ranges": ranges,
             "backwards": backwards,
@@ -295,7 +329,7 @@ def scan(
             "room": ROOM,
             "escapes": ESCAPES.pattern.decode("latin-1"),
         }
-        answer = _scan(request, fds, budget)
+        answer = _scan(json.dumps(message).encode(), fds, budget)
     finally:
         for fd in fds:
             os.close(fd)
@@ -309,16 +343,16 @@ def scan(
     return answer, Cursor(further.generation, further.size if backwards else 0)
 
 
-def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[str, Any] | None:
-    """Return the answer of the scanner's process, or None if the query was cancelled. Raises
-    BadRequest.
+def _scan(request: bytes, fds: Sequence[int], budget: Budget) -> ScanAnswer | None:
+    """Return the answer of the scanner's process to a request in JSON, or None if the query was
+    cancelled. Raises BadRequest.
     """
     argv = [sys.executable, "-I", "-S", str(_SCANNER)]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=fds
     ) as process:
         output = b""
-        message: bytes | None = json.dumps(request).encode()
+        message: bytes | None = request
         while True:
             try:
                 output, _ = process.communicate(message, timeout=0.1)
@@ -333,7 +367,7 @@ def _scan(request: dict[str, Any], fds: Sequence[int], budget: Budget) -> dict[s
         raise BadRequest(
             "The pattern takes too long on a line; search for plain text or for a simpler pattern."
         )
-    answer: dict[str, Any] = json.loads(output)
+    answer: ScanAnswer = json.loads(output)
     if "error" in answer:
         raise BadRequest(
             f"The pattern is no regular expression ({answer['error']}); mend it, or search "

@@ -17,7 +17,7 @@ from bs4_common.clock import boot_id
 from bs4_common.errors import AgentError, BadCursor, SpoolFull
 from bs4_common.files import sync_directory
 from bs4_common.foreign_json import ForeignJsonError, loads
-from bs4_common.streams.cursor import END, START, Chunk, Cursor
+from bs4_common.streams.cursor import END, START, Chunk, Cursor, Gap
 from bs4_common.streams.lines import line_start
 from bs4_common.streams.stream import Piece, Stat
 from bs4_common.wire import PAYLOAD_LIMIT
@@ -73,7 +73,7 @@ class SegmentStream:
         disk is full and returns True if it has made room (the journal's deletes telemetry).
         """
         self.directory = directory
-        self.repaired: dict[str, Any] | None = None
+        self.repaired: Gap | None = None
         self.timestamp: Callable[[bytes], float | None] | None = record_time
         self.on_append: Callable[[], None] | None = None
         self._cap, self._segment_bytes = cap_bytes, segment_bytes

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypedDict, cast
 
 from bs4_common.failures import offline
 from bs4_common.failures.compiled import Library
@@ -41,8 +41,53 @@ _SAMPLE = 256 * 1024
 _STRANGE = 0.05
 #: The severities of findings, the least first.
 _SEVERITIES = ("info", "warning", "critical")
-#: The fields of a piece of evidence, with the value of a missing one.
-_EVIDENCE: dict[str, Any] = {"source": "", "file": "", "offset": 0, "line": 0, "text": ""}
+
+
+class EvidenceRow(TypedDict):
+    """One piece of the evidence of a finding."""
+
+    source: str
+    file: str
+    offset: int
+    """Bytes from the beginning of `file`."""
+    line: int
+    """From 1, or 0 if the whole file or directory is the evidence."""
+    text: str
+
+
+class FindingRow(TypedDict):
+    """A finding in the JSON of `diagnose`."""
+
+    id: str
+    """The id of the failure's playbook."""
+    title: str
+    role: str
+    severity: str
+    summary: str
+    source: str
+    """The source of the first piece of evidence, or ""."""
+    evidence: Sequence[EvidenceRow]
+    playbook: str | None
+    attempt: int
+    count: int
+    """How many times the failure was seen."""
+    coverage: Sequence[str]
+
+
+class Diagnosis(TypedDict):
+    """What is wrong in some files."""
+
+    findings: list[FindingRow]
+    """Causes first."""
+    coverage: list[str]
+    """Phrases about what could not be seen."""
+
+
+class AssumedDiagnosis(Diagnosis):
+    """A diagnosis with what was assumed for it."""
+
+    assumed: dict[str, str]
+    """By path of a log: the source that was assumed for it."""
 
 
 class UnclearSource(UsageError):
@@ -51,7 +96,7 @@ class UnclearSource(UsageError):
 
 def assuming(
     paths: Sequence[Path], source: str | None = None, trainer: str | None = None
-) -> dict[str, Any]:
+) -> AssumedDiagnosis:
     """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
     of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
     the first with the gravest finding is taken. A log in which no source has a finding is named in
@@ -59,7 +104,7 @@ def assuming(
     Raises UsageError as `diagnose` does, and UnclearSource if there is a log that is not clear and
     no finding in any other path, because nothing would be known of it.
     """
-    whole: dict[str, Any] = {"findings": [], "coverage": [], "assumed": {}}
+    whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
     unclear: UnclearSource | None = None
     for path in paths:
         try:
@@ -85,7 +130,7 @@ def assuming(
     return whole
 
 
-def _assumed(path: Path, trainer: str | None) -> tuple[str, dict[str, Any]]:
+def _assumed(path: Path, trainer: str | None) -> tuple[str, Diagnosis]:
     """Return the first source with the gravest finding in a log, and what was found. Raises
     UnclearSource if no source has any, with the reason.
     """
@@ -133,7 +178,7 @@ def _is_binary(sample: bytes) -> bool:
     return not text or strange > len(text) * _STRANGE
 
 
-def _gravity(findings: Sequence[Mapping[str, Any]]) -> tuple[int, bool]:
+def _gravity(findings: Sequence[FindingRow]) -> tuple[int, bool]:
     """Return a key by which findings are compared: the severity of the likeliest cause, then
     whether it is a root. It is the lowest key if there are no findings.
     """
@@ -149,7 +194,7 @@ def diagnose(
     *,
     idle_s: float | None = None,
     thorough: bool = False,
-) -> dict[str, Any]:
+) -> Diagnosis:
     """Return what is wrong in some files: `findings` (causes first) and `coverage` (phrases about
     what could not be seen). A path is a log, a run's directory, a crash report or `-` for standard
     input. For a crash report, the findings are those of the pod's agent. Raises UsageError if a
@@ -167,7 +212,7 @@ def diagnose(
     """
     library = list(Library(compile_all()))
     rules = Rules(library)
-    findings: list[dict[str, Any]] = []
+    findings: list[FindingRow] = []
     coverage: list[str] = []
     subjects: list[_Subject] = []
     for path in paths:
@@ -434,25 +479,31 @@ def _needed(source: str, what: str) -> str:
     return source
 
 
-def _reported(incident: IncidentView) -> dict[str, Any]:
+def _reported(incident: IncidentView) -> FindingRow:
     """Return a finding of the pod's own agent, which saw processes and GPUs as well as logs."""
     return _row(vars(incident), 1, str)
 
 
-def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
+def _finding(transition: Transition, subject: _Subject) -> FindingRow:
     """Return a finding of the engine, with file names as the person gave them."""
     return _row(transition_fields(transition, ()), transition.finding.count, subject.name)
 
 
-def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> dict[str, Any]:
+def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> FindingRow:
     """Return a finding as a JSON object. `fields` are those of an incident, and `count` is the
     number of times that it was seen.
     """
-    evidence = []
+    evidence: list[EvidenceRow] = []
     for item in fields["evidence"]:
-        row = {key: item.get(key, empty) for key, empty in _EVIDENCE.items()}
-        row["file"] = file_name(row["file"])
-        evidence.append(row)
+        evidence.append(
+            {
+                "source": item.get("source", ""),
+                "file": file_name(item.get("file", "")),
+                "offset": item.get("offset", 0),
+                "line": item.get("line", 0),
+                "text": item.get("text", ""),
+            }
+        )
     return {
         "id": fields["failure"],
         "title": fields["title"],

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bs4_console.checks.diagnose import diagnose
+from bs4_console.checks.diagnose import EvidenceRow, diagnose
 from bs4_console.checks.verdict import OK, Reason, Verdict, level_of, unreachable, verdict
 from bs4_console.errors import UsageError
+from bs4_console.pods.observer import IncidentRow
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
@@ -28,10 +29,18 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
     for f in deciding:
         text = f"{f['id']}: {f['summary']}{_place(f['evidence'])}"
         found.append(Reason(level_of(f["severity"]), f["id"], text))
-    incidents = []
+    incidents: list[IncidentRow] = []
     for f in report["findings"]:
-        own = {key: f[key] for key in ("severity", "summary", "playbook")}
-        incidents.append({"id": "", "failure": f["id"], "run": "", **own})
+        incidents.append(
+            {
+                "id": "",
+                "failure": f["id"],
+                "run": "",
+                "severity": f["severity"],
+                "summary": f["summary"],
+                "playbook": f["playbook"],
+            }
+        )
     return verdict(
         str(path),
         found or [Reason(OK, "files", "nothing known is wrong here")],
@@ -40,7 +49,7 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
     )
 
 
-def _place(evidence: Sequence[dict[str, object]]) -> str:
+def _place(evidence: Sequence[EvidenceRow]) -> str:
     """Return ` (trainer.log:12)` for the first line of evidence, or "" if there is none."""
     if not evidence or not evidence[0]["file"]:
         return ""

@@ -14,21 +14,37 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_console.errors import ConsoleError
-from bs4_console.pods.observer import FRESH_S, Observation, ago
+from bs4_console.pods.observer import FRESH_S, IncidentRow, Observation, ago
 from bs4_console.pods.state import PodState, RunState
 
 if TYPE_CHECKING:
-    from bs4_common.failures.engine import Engine
     from bs4_common.failures.facts import Facts
-    from bs4_console.checks.wandb import WandbApi
+    from bs4_console.checks.wandb import WandbApi, WandbRow
 
 #: Seconds between two polls of a console that stays open.
 EVERY_S = 60.0
 #: Seconds after which a finished run is polled no more.
 _ENDED_S = 3600.0
+
+
+class SightRow(TypedDict):
+    """What W&B said about a run, in the JSON of `check`."""
+
+    run: str
+    witness: str
+    """Always "wandb"."""
+    state: str
+    detail: str
+    seen_t: float | None
+    """Wall seconds since 1970 at which W&B last heard of the run."""
+    looked_t: float
+    """Wall seconds since 1970 of the query."""
+    step: int | None
+    """The newest training step."""
+    coverage: str
 
 
 @dataclass(frozen=True)
@@ -39,16 +55,12 @@ class Outside:
     """
 
     sights: Mapping[str, Observation] = field(default_factory=dict)
-    incidents: Sequence[dict[str, Any]] = ()
+    incidents: Sequence[IncidentRow] = ()
     coverage: Sequence[str] = ()
 
-    def as_list(self) -> list[dict[str, Any]]:
-        """Return the observations as JSON objects, one for each run. `seen_t` is the wall time in
-        seconds at which W&B last heard of the run, `looked_t` the wall time of the query, and
-        `step` the newest training step. The other keys are `run`, `witness` (always "wandb"),
-        `state`, `detail` and `coverage`.
-        """
-        found = []
+    def as_list(self) -> list[SightRow]:
+        """Return the observations as JSON objects, one for each run."""
+        found: list[SightRow] = []
         for run, sight in self.sights.items():
             found.append(
                 {
@@ -89,12 +101,12 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
     ended less than an hour ago, if the run has reported where W&B shows it. Return the
     observations. A query that fails becomes an observation with the state "unknown".
     """
-    from bs4_console.checks.wandb import WandbWitness
+    from bs4_console.checks.wandb import WandbRow, WandbWitness
 
     runs = watched(pod)
     witnesses = [WandbWitness(api, run.name, run.view.tracked) for run in runs]
     seen = await asyncio.gather(*(witness.observe() for witness in witnesses))
-    sights, rows, coverage = dict[str, Observation](), list[dict[str, Any]](), []
+    sights, rows, coverage = dict[str, Observation](), list[WandbRow](), []
     for run, witness, sight in zip(runs, witnesses, seen, strict=True):
         sights[run.name] = sight
         rows += witness.rows
@@ -142,12 +154,14 @@ def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None
     return ""
 
 
-def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _incidents(pod: PodState, rows: Sequence[WandbRow]) -> list[IncidentRow]:
     """Return the incidents that the agent's engine finds in facts that only this machine knows.
     Nothing is kept from earlier rounds: each round decides anew.
     """
-    found = []
-    for transition in _engine().evaluate(_facts(pod, rows), complete=True):
+    from bs4_common.failures.engine import Engine
+
+    found: list[IncidentRow] = []
+    for transition in Engine(_playbooks(), live=False).evaluate(_facts(pod, rows), complete=True):
         if transition.event == "opened":
             item, playbook = transition.finding, transition.playbook
             found.append(
@@ -161,13 +175,6 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
                 }
             )
     return found
-
-
-def _engine() -> Engine:
-    """Return a new engine with the console's W&B playbooks."""
-    from bs4_common.failures.engine import Engine
-
-    return Engine(_playbooks(), live=False)
 
 
 @functools.cache
@@ -184,7 +191,7 @@ def _playbooks() -> list[Any]:
     return found
 
 
-def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
+def _facts(pod: PodState, rows: Sequence[WandbRow]) -> Facts:
     """Return the facts that the engine needs: the observed runs and W&B's rows."""
     from bs4_common.failures.environment import ConsoleFacts
     from bs4_common.failures.facts import Facts, RunFacts, Side

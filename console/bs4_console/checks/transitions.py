@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, rank
+from bs4_console.pods.observer import IncidentRow
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Notice:
     level: int
     was: int
     text: str
-    incidents: Sequence[dict[str, Any]] = ()
+    incidents: Sequence[IncidentRow] = ()
     t: float = field(default_factory=time.time)
     """The wall time in seconds at which it was found. A receiver that did not answer gets it later.
     """

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bs4_console.checks.outside import Outside, beside_the_pod
-from bs4_console.pods.observer import without_the_pod
+from bs4_console.checks.outside import Outside, SightRow, beside_the_pod
+from bs4_console.pods.observer import IncidentRow, without_the_pod
 from bs4_console.pods.samples import Device, DiskUsage
 from bs4_console.pods.state import STALE_S, PodState, RunState, disk_percent
 
@@ -57,13 +57,13 @@ class Verdict:
     level: int
     sentences: Sequence[str]
     perfdata: dict[str, str] = field(default_factory=dict)
-    incidents: Sequence[dict[str, Any]] = ()
+    incidents: Sequence[IncidentRow] = ()
     coverage: Sequence[str] = ()
     """What could not be seen on the pod, as phrases. Unknown is not healthy."""
     found: Sequence[Reason] = ()
     """Everything that was checked, worst first, including what is well."""
     samples: Sequence[Sample] = ()
-    sights: Sequence[dict[str, Any]] = ()
+    sights: Sequence[SightRow] = ()
     """The observations of the runs by W&B (see `outside`)."""
 
     def line(self) -> str:
@@ -127,7 +127,7 @@ def aggregate(verdicts: Sequence[Verdict]) -> int:
 def unreachable(
     pod: str,
     sentence: str,
-    incidents: Sequence[dict[str, Any]] = (),
+    incidents: Sequence[IncidentRow] = (),
     outside: Outside | None = None,
 ) -> Verdict:
     """Return the verdict on the pod named `pod`, whose link failed. It is UNKNOWN and not CRITICAL,
@@ -173,7 +173,7 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
                 "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old",
             )
         )
-    incidents = [
+    incidents: list[IncidentRow] = [
         {
             "id": i.id,
             "failure": i.failure,

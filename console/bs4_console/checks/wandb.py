@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 import httpx
@@ -257,6 +257,32 @@ def _time(text: object) -> float | None:
     return moment.timestamp()
 
 
+class Tracked(TypedDict, total=False):
+    """Where W&B shows one side of a run, as the journal has it."""
+
+    side: str
+    id: str
+    project: str
+    entity: str
+    server: str
+
+
+class WandbRow(TypedDict, total=False):
+    """What W&B knows of one side of a run, as the detectors read it."""
+
+    run: str
+    side: str | None
+    found: bool
+    id: str | None
+    entity: str | None
+    project: str | None
+    name: str
+    last_step: int | None
+    updated_t: float | None
+    """Wall seconds since 1970 at which W&B last got data."""
+    state: str
+
+
 class WandbWitness:
     """The external observer (see ExternalObserver) that queries W&B about one run. `tracked` says
     where W&B shows each side of the run, such as the trainer and the orchestrator (server, entity,
@@ -265,9 +291,9 @@ class WandbWitness:
 
     name = "wandb"
 
-    def __init__(self, api: WandbApi, run: str, tracked: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, api: WandbApi, run: str, tracked: Sequence[Tracked]) -> None:
         self._api, self._run, self._tracked = api, run, tracked
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[WandbRow] = []
         """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def observe(self) -> Observation:
@@ -293,23 +319,25 @@ class WandbWitness:
         self.rows = list(map(self._row, here, sides))
         return self._sight([found for found in sides if found is not None])
 
-    async def _side(self, entry: Mapping[str, Any]) -> WandbRun | None:
+    async def _side(self, entry: Tracked) -> WandbRun | None:
         """Return the run that W&B has for an entry of `tracked`, or None."""
         project, run, entity = (str(entry.get(key) or "") for key in ("project", "id", "entity"))
         return await self._api.run(project, run, entity)
 
-    def _row(self, entry: Mapping[str, Any], found: WandbRun | None) -> dict[str, Any]:
+    def _row(self, entry: Tracked, found: WandbRun | None) -> WandbRow:
         """Return what W&B knows of one side as a row for the detectors."""
-        row = {"run": self._run, "side": entry.get("side"), "found": found is not None}
-        row |= {key: entry.get(key) for key in ("id", "entity", "project")}
-        if found is None:
-            return row
-        return row | {
-            "name": found.name,
-            "last_step": found.step,
-            "updated_t": found.updated_t,
-            "state": found.state,
+        row: WandbRow = {
+            "run": self._run,
+            "side": entry.get("side"),
+            "found": found is not None,
+            "id": entry.get("id"),
+            "entity": entry.get("entity"),
+            "project": entry.get("project"),
         }
+        if found is not None:
+            row["name"], row["last_step"] = found.name, found.step
+            row["updated_t"], row["state"] = found.updated_t, found.state
+        return row
 
     def _sight(self, found: Sequence[WandbRun]) -> Observation:
         """Return the observation that combines all sides of the run."""

@@ -5,11 +5,10 @@ offline, with the same engine as on a pod.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from bs4_console.checks.diagnose import SOURCES, assuming
+from bs4_console.checks.diagnose import SOURCES, FindingRow, assuming
 from bs4_console.cli.output import emit, evidence_place, finding_code
 from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import shipped
@@ -59,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     return finding_code(report["findings"])
 
 
-def _told(finding: Mapping[str, Any], playbook: PlaybookFile) -> Iterator[str]:
+def _told(finding: FindingRow, playbook: PlaybookFile) -> Iterator[str]:
     """Yield a finding for a person: its title, why it is thought so, the first step of the fix, and
     one or two lines of evidence. `playbook` is the file of the failure, {} if there is none.
     """

@@ -13,14 +13,56 @@ import json
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from bs4_console.assets import find
 from bs4_console.configs.findings import Path, dotted, names_of
 
-Schema = dict[str, Any]
+#: A schema's bounds of a number.
+Bound = Literal["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"]
+
+
+class _Discriminator(TypedDict, total=False):
+    propertyName: str
+    mapping: Mapping[str, str]
+
+
+_Named = TypedDict(
+    "_Named",
+    {
+        "$ref": str,
+        "$defs": Mapping[str, "Schema"],
+        "additionalProperties": "bool | Schema",
+        "anyOf": "list[Schema]",
+        "oneOf": "list[Schema]",
+        "minItems": int,
+        "minimum": float,
+        "exclusiveMinimum": float,
+        "maximum": float,
+        "exclusiveMaximum": float,
+    },
+    total=False,
+)
+
+
+class Schema(_Named, total=False):
+    """The part of a JSON Schema that pydantic writes and that is read here."""
+
+    title: str
+    description: str
+    type: str
+    enum: Sequence[Any]
+    const: Any
+    default: Any
+    properties: Mapping[str, Schema]
+    required: Sequence[str]
+    items: Schema
+    discriminator: _Discriminator
+    """By which key of a table it is known which of several schemas applies to it."""
+
+
 Generation = Literal["prime-rl-2026-01", "prime-rl"]
 Kind = Literal["extra", "ignored", "missing", "type", "bound", "word", "tag", "short"]
 
@@ -65,7 +107,7 @@ _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
 #: known to their packages only.
 _OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
 #: The schema's keys for bounds: (key, words for it, comparison that must hold).
-BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
+BOUNDS: tuple[tuple[Bound, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
     ("exclusiveMinimum", "more than", operator.gt),
     ("maximum", "at most", operator.le),
@@ -216,7 +258,7 @@ class Checker:
 
     def _tagged(self, schema: Schema, value: Any, path: Path, default: Any) -> Any:
         key = schema["discriminator"]["propertyName"]
-        mapping: dict[str, str] = schema["discriminator"]["mapping"]
+        mapping = schema["discriminator"]["mapping"]
         if not isinstance(value, dict):
             return self._refuse("type", path, f"a table with `{key}`", value)
         # Only `type` is filled in from the default. A renderer without its `name` is refused.
@@ -236,7 +278,7 @@ class Checker:
     def _object(self, schema: Schema, name: str, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
             return self._refuse("type", path, "a table", value)
-        properties: dict[str, Schema] = schema.get("properties", {})
+        properties: Mapping[str, Schema] = schema.get("properties", {})
         more = schema.get("additionalProperties")
         result: dict[str, Any] = {}
         for key, item in value.items():

@@ -180,7 +180,7 @@ class _Walk:
         the same under every tag come once.
         """
         key = schema["discriminator"]["propertyName"]
-        mapping: dict[str, str] = schema["discriminator"]["mapping"]
+        mapping = schema["discriminator"]["mapping"]
         default = schema.get("default")
         usual = default.get(key) if isinstance(default, dict) else None
         yield Parameter(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from bs4_common.streams.cursor import Gap
 from bs4_common.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.pods.range_set import RangeSet
@@ -204,7 +205,7 @@ class Mirror:
         except OSError as error:
             self._stop(error)
 
-    def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
+    def note_gap(self, stream: str, gap: Gap) -> None:
         """Append `gap` to the mirror's list of gaps in `stream`. A gap describes bytes that the pod
         deleted before the console could read them. Nothing is written if the mirror does not save
         data.
@@ -213,12 +214,11 @@ class Mirror:
         if directory is None or not self.keeps:
             return
         try:
-            entry = (
-                json.dumps({key: gap[key] for key in _GAP if isinstance(gap.get(key), (int, str))})[
-                    :_GAP_BYTES
-                ]
-                + "\n"
-            )
+            known = {}
+            for key in _GAP:
+                if isinstance(value := gap.get(key), (int, str)):
+                    known[key] = value
+            entry = json.dumps(known)[:_GAP_BYTES] + "\n"
             if not self._has_room("gaps", len(entry)):
                 return
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)

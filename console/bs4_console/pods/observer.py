@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict
 
 from bs4_console.errors import (
     AuthFailed,
@@ -138,9 +138,23 @@ LINK_FAILURES = {
 }
 
 
+class IncidentRow(TypedDict):
+    """An incident in the JSON of `check`."""
+
+    id: str
+    """The incident's id, or "" in finished files."""
+    failure: str
+    """The id of the failure's playbook."""
+    run: str
+    severity: str
+    summary: str
+    playbook: str | None
+    """The id of the playbook that repairs it, or None."""
+
+
 def link_incidents(
     pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
-) -> list[dict[str, Any]]:
+) -> list[IncidentRow]:
     """Return the incident for a pod's link that is not up, as a list with one dictionary in the
     form of `check`'s JSON. `link_state` is the word for why the link is not up, and `sentence`
     becomes the incident's summary. The list is empty if no playbook covers this state, such as "no

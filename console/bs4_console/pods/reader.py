@@ -331,7 +331,7 @@ class PodReader:
         self._backfilled = self.mirror.keeps_telemetry
 
     def _put_step(self, run: str, record: Any) -> None:
-        self.state.apply_step(run, records.check(f"steps/{run}", record))
+        self.state.apply_step(run, records.training_step(record))
 
     # -- which streams there are
 

@@ -15,7 +15,7 @@ from bs4_console.pods.gate.records import RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
-from bs4_console.pods.samples import DiskUsage, Process, Samples, Telemetry
+from bs4_console.pods.samples import DiskUsage, Process, Samples, StepRecord, Telemetry
 
 if TYPE_CHECKING:
     from bs4_console.pods.liveness import Verdict
@@ -108,9 +108,9 @@ class RunState:
     """
 
     view: RunView
-    trainer_steps: list[dict[str, Any]] = field(default_factory=list)
-    orchestrator_steps: list[dict[str, Any]] = field(default_factory=list)
-    eval_points: list[dict[str, Any]] = field(default_factory=list)
+    trainer_steps: list[StepRecord] = field(default_factory=list)
+    orchestrator_steps: list[StepRecord] = field(default_factory=list)
+    eval_points: list[StepRecord] = field(default_factory=list)
     """Points of the run's validations and evaluations. `side` is `eval:` and the name, `val` the
     value.
     """
@@ -152,19 +152,17 @@ class RunState:
             rows = self.orchestrator_steps
         values = {}
         for row in rows:
-            if isinstance(row.get(key), (int, float)):
-                values[row["step"]] = row[key]
+            value = row.get(key)
+            if isinstance(value, (int, float)):
+                values[row["step"]] = value
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
         """Return the median duration of the last 20 trainer steps in seconds, or None if no step
         has a duration yet.
         """
-        recent = sorted(
-            row["time_s"]
-            for row in list(self.trainer_steps)[-20:]
-            if isinstance(row.get("time_s"), (int, float))
-        )
+        times = [row.get("time_s") for row in list(self.trainer_steps)[-20:]]
+        recent = sorted(time_s for time_s in times if isinstance(time_s, (int, float)))
         return recent[len(recent) // 2] if recent else None
 
     def eta_seconds(self) -> float | None:
@@ -331,7 +329,7 @@ class PodState:
             if run := self.runs.get(entry["run"]):
                 run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
-    def apply_step(self, run: str, record: dict[str, Any]) -> None:
+    def apply_step(self, run: str, record: StepRecord) -> None:
         """Apply the record of one training step of `run`, which was checked before, to the state.
         Nothing happens if the journal has not named that run.
         """

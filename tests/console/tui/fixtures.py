@@ -298,7 +298,8 @@ def steps(
         stamp = {"t": NOW - ago, "m": POD_M - ago, "b": BOOT, "attempt": attempt, "step": step}
         share = step / 500
         grad = 0.14 + 0.05 * noise.random() + (0.9 if noise.random() < 0.02 else 0.0)
-        pod.apply_step(
+        apply(
+            pod,
             run,
             {
                 **stamp,
@@ -317,7 +318,8 @@ def steps(
                 "log_t": NOW - ago,
             },
         )
-        pod.apply_step(
+        apply(
+            pod,
             run,
             {
                 **stamp,
@@ -458,9 +460,14 @@ def clock(ago: float) -> str:
     return f"{seconds // 3600:02}:{seconds % 3600 // 60:02}:{seconds % 60:02}"
 
 
+def apply(pod: PodState, run: str, record: Any) -> None:
+    pod.apply_step(run, record)
+
+
 def trainer_log(pod: PodState, run: str, extra: str = "", escape: bool = False) -> bytes:
     lines = [f"{clock(4000)}    INFO Starting training loop (max_steps=500)"]
-    for row in pod.runs[run].trainer_steps:
+    rows: Any = pod.runs[run].trainer_steps
+    for row in rows:
         word = "\x1b[32m\x1b[1mSUCCESS\x1b[0m" if escape else "SUCCESS"
         ago = NOW - row["t"]
         lines.append(
@@ -475,7 +482,8 @@ def trainer_log(pod: PodState, run: str, extra: str = "", escape: bool = False) 
 
 def orchestrator_log(pod: PodState, run: str, extra: str = "") -> bytes:
     lines = []
-    for row in pod.runs[run].orchestrator_steps:
+    rows: Any = pod.runs[run].orchestrator_steps
+    for row in rows:
         ago = NOW - row["t"]
         lines.append(f"{clock(ago + 9)}    INFO Starting orchestrator step {row['step']}")
         if row["step"] % 20 == 7:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_common.foreign_json import EXACT_INTEGER, TIME_MOST
-from bs4_console.pods.samples import Telemetry
+from bs4_console.pods.samples import StepRecord, Telemetry
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]
@@ -416,6 +416,12 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 def telemetry(record: Any) -> Telemetry:
     """Check a record of the telemetry stream as `check` does, and return it."""
     checked: Telemetry = _checked("telemetry", record)
+    return checked
+
+
+def training_step(record: Any) -> StepRecord:
+    """Check a record of the training steps of a run as `check` does, and return it."""
+    checked: StepRecord = _checked("steps", record)
     return checked
 
 

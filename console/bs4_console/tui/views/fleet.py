@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from bs4_console.pods.state import disk_percent
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, joined, text_of, width_of
 
 if TYPE_CHECKING:
-    from bs4_console.pods.samples import Device
+    from bs4_console.pods.samples import Device, StepRecord
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -353,7 +353,7 @@ def step_line(run: RunState, role: str = "") -> Line:
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
-def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
+def newest(rows: Iterable[StepRecord], key: str) -> float | None:
     """Return the value under `key` of the newest of `rows` (records of steps, the newest last) that
     has a number there. Only the last eight rows are searched; None if none of these has one.
     """

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, cut, fold
 
-Note = Mapping[str, Any]
+
+class Note(TypedDict, total=False):
+    """What a person wrote about a run."""
+
+    t: float
+    """Wall seconds since 1970 of the pod."""
+    who: str
+    text: str
 
 
 def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:

@@ -8,14 +8,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from bs4_console.tui import formatting
 from bs4_console.tui.widgets.braille import Overlay
 from bs4_console.tui.widgets.curve_view import Point
 
 if TYPE_CHECKING:
-    from bs4_console.pods.samples import Telemetry
+    from bs4_console.pods.samples import StepRecord, Telemetry
     from bs4_console.pods.state import RunState
 
 #: (key, title, True if the orchestrator reports it).
@@ -45,8 +45,8 @@ _LINEAGES_KEPT = 2 * (MOST + 1)
 #: Most curves that are cached. Each entry keeps its rows alive, so that no other list can get their
 #: id.
 _POINTS_KEPT = (len(METRICS) + len(MORE)) * (MOST + 1)
-_POINTS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Sequence[Point]]] = {}
-_LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]] = {}
+_POINTS: dict[tuple[int, str], tuple[Sequence[StepRecord], Sequence[Point]]] = {}
+_LINEAGES: dict[int, tuple[tuple[int, int], Sequence[StepRecord], object]] = {}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def curves(
     return made
 
 
-def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
+def rows_of(run: RunState, *, orchestrator: bool) -> Collection[StepRecord]:
     """Return the records of the run's steps: those of its orchestrator with `orchestrator`,
     otherwise those of its trainer.
     """
@@ -122,7 +122,7 @@ def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
     return run.trainer_steps
 
 
-def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
+def points(rows: Collection[StepRecord], key: str) -> Sequence[Point]:
     """Return (step, value) of the metric with the name `key`, for example "reward", in the order of
     the steps. `rows` are step records. Records without the metric are left out, and so are those of
     earlier attempts whose steps a later attempt did again (see `lineage`). A value that is a text
@@ -143,7 +143,7 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
     return known[1]
 
 
-def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def lineage(rows: Collection[StepRecord]) -> Sequence[StepRecord]:
     """Return those of the step records `rows` that count, in the order of their steps. If a later
     attempt began again at a step, the records of earlier attempts from that step on do not count.
     Of several records of one step the last counts. The result is cached until a record is added to
@@ -164,8 +164,8 @@ def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     return made
 
 
-def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    found: dict[int, Mapping[str, Any]] = {}
+def _lineage(rows: Iterable[StepRecord]) -> list[StepRecord]:
+    found: dict[int, StepRecord] = {}
     newest = 0
     for row in rows:
         attempt = row.get("attempt") or 0
@@ -178,7 +178,7 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for _, row in sorted(found.items())]
 
 
-def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
+def overtaken(rows: Iterable[StepRecord], key: str, attempt: int) -> list[Point]:
     """Return the curve of an attempt where a later attempt did its steps again, as (step, value) in
     the order of the steps. `attempt` is the number of the attempt, `key` the name of the metric,
     and `rows` are the step records of all attempts. The step before the first of these is included
@@ -217,7 +217,7 @@ def overtaken_attempts(run: RunState) -> list[int]:
     return found
 
 
-def _value(row: Mapping[str, Any], key: str) -> float | None:
+def _value(row: StepRecord, key: str) -> float | None:
     value = row.get(key)
     if isinstance(value, (int, float)):
         return float(value)
