@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.telemetry.records import Telemetry
+from bs4_common.telemetry import Telemetry
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "agent_cost.json"

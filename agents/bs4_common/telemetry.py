@@ -1,5 +1,6 @@
-"""The records of the telemetry stream, as docs/wire.md describes them. A number that is not known
-is null. Other versions of the agent leave fields out, so a reader expects none of them.
+"""The records of the streams `telemetry` and `steps/RUN`, as docs/wire.md describes them. A number
+that is not known is null. Other versions of the agent leave fields out, so a reader expects none of
+them.
 """
 
 from __future__ import annotations
@@ -190,3 +191,46 @@ class Telemetry(TypedDict, total=False):
     runs: Sequence[WatchedRun]
     coverage: Mapping[str, str]
     """What can be seen on this pod, by source."""
+
+
+class StepPlace(TypedDict, total=False):
+    """The log line that reported a step."""
+
+    stream: str
+    cursor: str
+
+
+class StepRecord(TypedDict, total=False):
+    """A record of the stream steps/RUN: one step of one side. The step's numbers, such as
+    `reward`, stand beside these, also under other names than those that are known here; a number
+    is a text if it is not finite.
+    """
+
+    t: float
+    """Wall seconds since 1970 at which it was recorded."""
+    side: str
+    """ "trainer", "orchestrator", or the name of an evaluation."""
+    step: int
+    attempt: int
+    log_t: float
+    """Wall seconds since 1970 of the log line."""
+    at: StepPlace
+    time_s: float | str
+    """Seconds."""
+    loss: float | str
+    entropy: float | str
+    mismatch_kl: float | str
+    grad_norm: float | str
+    lr: float | str
+    throughput: float | str
+    """Tokens per second."""
+    mfu: float | str
+    """Percent."""
+    peak_mem_gib: float | str
+    reward: float | str
+    val: float | str
+    """The result of a validation or an evaluation."""
+    seq_len: float | str
+    """Tokens of a sample."""
+    async_level: float | str
+    off_policy: float | str

@@ -48,9 +48,9 @@ class Cursor:
         return cls(int(match[1]), int(match[2]))
 
     def gap(self, to: int | None, reason: str) -> Gap:
-        """Return a gap, as in `Chunk.gap`. It says that the bytes from this cursor up to byte `to` of the same file are lost, or, with `to`
-        None, that an unknown number of bytes is lost. `reason` is a text for a person that says
-        why.
+        """Return a gap, as in `Chunk.gap`. It says that the bytes from this cursor up to byte `to`
+        of the same file are lost, or, with `to` None, that an unknown number of bytes is lost.
+        `reason` is a text for a person that says why.
         """
         return {"generation": self.generation, "from": self.offset, "to": to, "reason": reason}
 

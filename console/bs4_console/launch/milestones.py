@@ -58,7 +58,9 @@ def look(
         evaluation = state.runs.get(name)
         reward = None
         if evaluation is not None and evaluation.eval_points:
-            reward = evaluation.eval_points[-1].get("val")
+            value = evaluation.eval_points[-1].get("val")
+            # A value that is not finite is a text.
+            reward = value if isinstance(value, int | float) else None
         found.append(
             Milestone(
                 step=step,

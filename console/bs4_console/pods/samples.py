@@ -10,7 +10,6 @@ import zlib
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypedDict
 
 from bs4_common.telemetry import (
     Device,
@@ -19,6 +18,7 @@ from bs4_common.telemetry import (
     Gpus,
     Host,
     Process,
+    StepRecord,
     Telemetry,
     Xid,
 )
@@ -37,48 +37,6 @@ __all__ = [
     "Telemetry",
     "Xid",
 ]
-
-
-class StepPlace(TypedDict, total=False):
-    """The log line that reported a step."""
-
-    stream: str
-    cursor: str
-
-
-class StepRecord(TypedDict, total=False):
-    """A record of the stream steps/RUN: one step of one side. The step's numbers, such as
-    `reward`, stand beside these, also under other names than those that are known here; a number
-    is a text if it is not finite.
-    """
-
-    t: float
-    """Wall seconds since 1970 at which it was recorded."""
-    side: str
-    """ "trainer", "orchestrator", or the name of an evaluation."""
-    step: int
-    attempt: int
-    log_t: float
-    """Wall seconds since 1970 of the log line."""
-    at: StepPlace
-    time_s: float | str
-    """Seconds."""
-    loss: float | str
-    entropy: float | str
-    mismatch_kl: float | str
-    grad_norm: float | str
-    lr: float | str
-    throughput: float | str
-    """Tokens per second."""
-    mfu: float | str
-    """Percent."""
-    peak_mem_gib: float | str
-    reward: float | str
-    seq_len: float | str
-    """Tokens of a sample."""
-    async_level: float | str
-    off_policy: float | str
-
 
 #: Records of one pack at most. The newest records stay unpacked, at most twice as many.
 PACKED = 60

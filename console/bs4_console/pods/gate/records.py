@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bs4_common.foreign_json import EXACT_INTEGER, TIME_MOST
-from bs4_console.pods.samples import StepRecord, Telemetry
+from bs4_common.telemetry import StepRecord, Telemetry
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]
