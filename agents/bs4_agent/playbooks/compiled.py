@@ -12,15 +12,7 @@ from typing import Any
 from bs4_agent.digest import sha256
 from bs4_agent.errors import UnknownPlaybook
 from bs4_agent.states import Danger, Role, Severity, Where
-
-#: A word on the command line and in `applies` -> the ids of the trainers that it means.
-FAMILIES = {
-    "any": ("prime-rl-2026-01", "prime-rl", "verl"),
-    "prime-rl": ("prime-rl-2026-01", "prime-rl"),
-    "prime-rl-current": ("prime-rl",),
-    "prime-rl-2026-01": ("prime-rl-2026-01",),
-    "verl": ("verl",),
-}
+from bs4_agent.trainers import registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +55,7 @@ class Playbook:
             severity=data["severity"],
             danger=data["danger"],
             where=data["where"],
-            applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
+            applies=registry.named(data["applies"]),
             detect=data.get("detect", {}),
             explains=frozenset(data.get("explains", ())),
             fix=[

@@ -26,7 +26,7 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     counts.
     """
     if (
-        run.spec.trainer != "verl"
+        run.trainer.traits.reports_exits
         or run.spec.component not in ("rl", "sft")
         or run.state != "ended"
         or run.with_pod
