@@ -280,7 +280,21 @@ def names_of(
             for node in tree.body:
                 if isinstance(node, ast.Assign) and is_meant(node.value, found[name]):
                     found[name] |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-    return found
+    dotted = {name: dotted_of(tree, found) for name, tree in modules.items()}
+    return {name: found[name] | dotted[name] for name in modules}
+
+
+def dotted_of(tree: ast.Module, found: dict[str, set[str]]) -> set[str]:
+    """Return the names in `found` of the modules that a module imports, as it writes them:
+    `launcher.CURRENT`.
+    """
+    dotted = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                theirs = found.get(f"{node.module}.{name.name}", set())
+                dotted |= {f"{name.asname or name.name}.{each}" for each in theirs}
+    return dotted
 
 
 def theirs_of(tree: ast.Module, modules: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -331,8 +345,8 @@ def loose_in(node: ast.AST, aliases: set[str]) -> int:
 
 def is_trainer_id(value: ast.expr, ids: set[str]) -> bool:
     """Return True for the id of a trainer, a name of one, and a collection that holds one."""
-    if isinstance(value, ast.Name):
-        return value.id in ids
+    if isinstance(value, ast.Name | ast.Attribute):
+        return ast.unparse(value) in ids
     if isinstance(value, ast.Tuple | ast.List | ast.Set):
         return any(is_trainer_id(each, ids) for each in value.elts)
     return isinstance(value, ast.Constant) and value.value in TRAINERS

@@ -34,9 +34,9 @@ def test_more_than_forty_failures_can_be_tried_and_each_is_in_the_catalog() -> N
 
 
 def test_a_try_is_only_for_trainers_to_which_its_playbook_applies() -> None:
-    from bs4_common.failures.compiled import FAMILIES
+    from bs4_common.trainers.registry import named
 
-    applies = {p["id"]: {t for word in p["applies"] for t in FAMILIES[word]} for p in lint()[0]}
+    applies = {p["id"]: named(p["applies"]) for p in lint()[0]}
     wrong = [(s.name, t) for s in TRIES.values() for t in s.trainers if t not in applies[s.failure]]
     assert wrong == []
     assert all(

@@ -107,6 +107,8 @@ def test_a_loose_record_under_another_name_counts_in_every_module_that_imports_i
         ("x == 'verl'", 1),
         ("x in ('prime-rl', 'other')", 1),
         ("x == VERL", 1),
+        ("x == verl.VERL", 1),
+        ("x == other.VERL", 0),
         ("y = {'prime-rl': 1, 'verl': 2}", 1),
         ("match x:\n    case 'verl': pass", 1),
         ("y = {'torch': 1, 'vllm': 2, 'verl': 3}", 0),
@@ -114,7 +116,7 @@ def test_a_loose_record_under_another_name_counts_in_every_module_that_imports_i
     ],
 )
 def test_a_comparison_with_the_id_of_a_trainer(text: str, found: int) -> None:
-    text = f"from trainers.verl import VERL\n{text}"
+    text = f"from trainers import verl\nfrom trainers.verl import VERL\n{text}"
     home = "VERL = 'verl'\nx == VERL"
     assert used(agents__one=text, agents__trainers__verl=home).trainers == found
 

@@ -13,20 +13,21 @@ from bs4_common.runs.model import Attempt, Run
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
     """Return the indexes of the GPUs that the launch whose facts are `run` will use, sorted, from
-    its settings and its trainer's defaults. Return None if the settings are not known, or if the
-    launch is not one of the component "rl". CUDA_VISIBLE_DEVICES is not considered; see
-    `device_ids`.
+    its settings and its trainer's defaults. Return None if the settings are not known, if none says
+    it, or if the launch is not one of the component "rl". `device_ids` also considers
+    CUDA_VISIBLE_DEVICES.
     """
-    if run.config is None or run.spec.component != "rl":
+    keys = run.trainer.traits.gpus
+    if run.config is None or run.spec.component != "rl" or keys is None:
         return None
-    if run.spec.trainer == "prime-rl":
-        count = int(_number(run, "deployment.num_train_gpus") or 1)
+    if keys.counted:
+        count = int(_number(run, keys.train) or 1)
         if serves_itself(run):
-            count += int(_number(run, "deployment.num_infer_gpus") or 1)
+            count += int(_number(run, keys.infer) or 1)
         return list(range(count))
-    found = _ids(run.setting("trainer_gpu_ids") or "1")
+    found = _ids(run.setting(keys.train) or "1")
     if serves_itself(run):
-        found += _ids(run.setting("inference_gpu_ids") or "0")
+        found += _ids(run.setting(keys.infer) or "0")
     return sorted(set(found))
 
 
@@ -39,11 +40,11 @@ def device_ids(run: RunFacts, environment: Mapping[str, str]) -> list[int] | Non
     2026 overrides CUDA_VISIBLE_DEVICES, and the current one takes the first that the variable
     names.
     """
-    ids, nodes = gpu_ids(run), run.setting("deployment.type")
-    if run.spec.container or run.spec.trainer == "verl" or nodes not in (None, "single_node"):
+    ids, nodes, keys = gpu_ids(run), run.setting("deployment.type"), run.trainer.traits.gpus
+    if run.spec.container or keys is None or nodes not in (None, "single_node"):
         return None
     visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if ids is None or run.spec.trainer != "prime-rl" or visible is None:
+    if ids is None or not keys.counted or visible is None:
         return ids
     words = [word.strip() for word in visible.split(",")]
     if len(words) < len(ids) or not all(word.isdigit() for word in words):

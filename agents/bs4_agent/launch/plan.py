@@ -27,10 +27,9 @@ from bs4_common.errors import BadRequest, Refused, RunExists
 from bs4_common.failures.compiled import digest
 from bs4_common.foreign_json import loads
 from bs4_common.runs.model import Run
-from bs4_common.trainers import settings, verl_settings
+from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import Checkpoint, LaunchSpec
 from bs4_common.trainers.settings import Settings
-from bs4_common.trainers.verl import VERL
 
 #: The name in place of a playbook's id in records of plans.
 NAME = "launch"
@@ -360,9 +359,10 @@ def _steps(found: Sequence[Checkpoint]) -> str:
 
 def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
     """Raise Refused if the step to resume from is already the config's last step."""
-    last = runs.trainer(spec).max_steps(spec)
+    trainer = runs.trainer(spec)
+    last = trainer.max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
-        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
+        name = trainer.traits.last_step_key
         raise Refused(
             f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is "
             f"left to train. Raise {name}, or start afresh with --fresh."
@@ -393,14 +393,10 @@ def _with_tracking(
     before = known.spec if known is not None and spec.resume is not None else None
     given = before.env if before is not None else {}
     seed = f"{runs.home.id()} {spec.run} {spec.output_dir} {_attempt(known)}"
-    if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
-        own = given.get("PRL_RUN_ID") or _identity(seed, 32)
-        return dataclasses.replace(spec, env={"PRL_RUN_ID": own, **spec.env})
-    if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
-        own = given.get("WANDB_RUN_ID") or _identity(seed, 32)
-        tracked = {"WANDB_RUN_ID": own, "WANDB_RESUME": "allow", **spec.env}
-        return dataclasses.replace(spec, env=tracked)
-    if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
+    trainer = runs.trainer(spec)
+    if tracked := trainer.tracked(spec, given, _identity(seed, 32)):
+        return dataclasses.replace(spec, env={**tracked, **spec.env})
+    if not trainer.traits.ids_as_options or spec.component != "rl":
         return spec
     words = list(spec.overrides)
     earlier = settings.parse_arguments(before.overrides) if before is not None else None
@@ -430,17 +426,11 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
     if known.spec.container != spec.container:
         before, now = _place(known.spec), _place(spec)
         notes.append(f"The attempt before ran {before}; this one starts {now}.")
-    lost = []
-    if spec.trainer == VERL:
-        mine = verl_settings.overrides(spec.overrides)
-        for key, value in verl_settings.overrides(known.spec.overrides).items():
-            if key not in mine:
-                lost.append(verl_settings.word(key, value))
-    else:
-        said = dict(settings.parse_arguments(spec.overrides).options)
-        for key, value in settings.parse_arguments(known.spec.overrides).options:
-            if key not in said and not key.endswith(".wandb.id"):
-                lost.append(f"--{key.replace('_', '-')} {value}")
+    trainer = registry.get(spec.trainer)
+    mine, lost = dict(trainer.options(spec.overrides)), []
+    for key, text in trainer.options(known.spec.overrides):
+        if key not in mine:
+            lost.append(text)
     if lost:
         notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
     return notes
@@ -461,15 +451,7 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
     if str(spec.config) not in {path for _, path in current.arguments.nested}:
         data = settings.load_toml(spec.config_path)
     values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
-    model = current.first(
-        "model.name",
-        "trainer.model.name",
-        "orchestrator.model.name",
-        "inference.vllm.model",
-        "inference.model.name",
-    )
-    if spec.trainer == VERL:
-        model = verl_settings.model(verl_settings.flat(spec))
+    model = registry.get(spec.trainer).model(spec, current)
     lora = current.first("orchestrator.lora_name", "orchestrator.model.lora.name")
     version, based_on = _version(spec.config_path, values)
     return {

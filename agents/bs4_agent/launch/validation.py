@@ -97,7 +97,7 @@ def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
         refuse_incomplete(found, spec.resume)
     last = -1 if spec.resume is None else spec.resume
     leftovers = [c.step for c in found if "orchestrator" in c.directories and c.step > last]
-    if leftovers and spec.trainer == "prime-rl-2026-01":
+    if leftovers and trainer.traits.awaits_leftovers:
         complete = [c.step for c in found if c.complete]
         way_out = "Move them aside"
         if complete and spec.resume is None:

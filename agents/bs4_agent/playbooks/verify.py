@@ -18,7 +18,6 @@ from bs4_common.failures.facts import LogEvent, RunFacts
 
 #: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]
-_OLD = "prime-rl-2026-01"
 
 
 @dataclass(frozen=True)
@@ -203,32 +202,24 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
     """Return True if the inference server has taken the weights of `step` or of a later step."""
     if facts.layout.own_log == "trainer":
         return True
-    if facts.spec.trainer == _OLD:
-        # 2026-01 counts policies from 1 and steps from 0.
-        return _taken_old(facts) >= step + 1
-    return _taken_current(facts) >= step
+    # The first step makes policy 1.
+    return _taken(facts) >= step + 1 - facts.trainer.first_step
 
 
-def _taken_old(facts: RunFacts) -> int:
-    """Return the newest policy that the server has, or -1. It follows from the async level that the
-    orchestrator prints with a batch.
+def _taken(facts: RunFacts) -> int:
+    """Return the newest policy that the server certainly has, or -1.
+
+    2026-01 prints its async level with a batch. The current generation announces an update before
+    it is tried, and updates follow one another, so all but the last one have succeeded.
     """
     newest = -1
     for event in _orchestrator_events(facts, "step"):
         level = event.event.values.get("async_level")
         if event.event.step is not None and isinstance(level, (int, float)):
             newest = max(newest, event.event.step - int(level))
+    for event in _orchestrator_events(facts, "policy-update")[:-1]:
+        newest = max(newest, int(event.event.values.get("policy", -1)))
     return newest
-
-
-def _taken_current(facts: RunFacts) -> int:
-    """Return the newest policy that the server certainly has, or -1.
-
-    An update is announced before it is tried, and updates follow one another, so all but the last
-    one have succeeded.
-    """
-    announced = _orchestrator_events(facts, "policy-update")
-    return max((int(e.event.values.get("policy", -1)) for e in announced[:-1]), default=-1)
 
 
 def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:

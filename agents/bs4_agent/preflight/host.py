@@ -14,13 +14,21 @@ from bs4_agent.probes.asking import Ask
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
-from bs4_common.trainers import verl_needs, verl_settings
+from bs4_common.trainers import registry, verl_needs, verl_settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
 
-#: The modules to import for verl; flash-attn is checked too if it is installed.
-MODULES = ["verl"]
 _CUDA_S = 90.0
+
+
+def modules(trainer: object) -> list[str]:
+    """Return the modules to import for the trainer that a `look` without a config names by its id.
+    Empty for a trainer that is installed from here, and for no trainer. flash-attn is checked too
+    if it is installed.
+    """
+    if (known := registry.find(str(trainer))) is not None:
+        return list(known.traits.modules)
+    return []
 
 
 def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:

@@ -17,13 +17,12 @@ from bs4_agent.containers.inside import Box
 from bs4_agent.launch.environment import inherited
 from bs4_agent.pod import Pod
 from bs4_agent.preflight import host, pod_probe, schema, source, stack
-from bs4_agent.probes import classes, services
+from bs4_agent.probes import services
 from bs4_common.errors import AgentError, BadRequest
 from bs4_common.failures.compiled import Library, digest
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import BadConfig, load_toml
-from bs4_common.trainers.verl import VERL
 
 #: Seconds for which one answer waits for the parts that are still under way.
 SLICE_S = 2.0
@@ -125,9 +124,9 @@ class Preflights:
         parts: dict[str, Part] = {"pod": lambda: pod_probe.at_pod(self._pod, name, environment)}
         if spec is None:
             parts["stack"] = lambda: stack.probe(cwd, [], more)
-            if body.get("trainer") == VERL:
+            if modules := host.modules(body.get("trainer")):
                 python = host.interpreter(cwd, more)
-                parts["stack"] = lambda: stack.probe(cwd, host.MODULES, more, python)
+                parts["stack"] = lambda: stack.probe(cwd, modules, more, python)
                 parts["host"] = lambda: host.probe(cwd, python, more)
             parts["services"] = lambda: services.probe(question, environment=more)
             return parts
@@ -138,7 +137,7 @@ class Preflights:
         parts["services"] = lambda: services.probe(
             {**question, "model": _hub_model(cwd, str(known()["model"]))}, environment=more
         )
-        if planned.trainer in classes.CLASSES:
+        if registry.get(planned.trainer).traits.classes is not None:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 
@@ -160,7 +159,7 @@ class Preflights:
         parts: dict[str, Part] = {"pod": lambda: pod_probe.at_pod(self._pod, name, more, box)}
         if spec is None:
             python = host.interpreter(cwd, more, container)
-            modules = host.MODULES if body.get("trainer") == VERL else []
+            modules = host.modules(body.get("trainer"))
             parts["stack"] = lambda: stack.look_inside(box(), cwd, modules, more, python)
             if modules:
                 parts["host"] = lambda: host.probe(cwd, python, more, box())
@@ -190,7 +189,7 @@ class Preflights:
             _hub_model(cwd, str(known()["model"]), box()),
             environment_of(),
         )
-        if planned.trainer in classes.CLASSES:
+        if registry.get(planned.trainer).traits.classes is not None:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 

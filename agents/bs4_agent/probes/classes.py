@@ -15,32 +15,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Trainer -> (the module and function that read a command line, component -> module and class).
-#: The names come from each component's own entry point, at a24ec986b and 559b44772.
-CLASSES = {
-    "prime-rl-2026-01": (
-        ("prime_rl.utils.pydantic_config", "parse_argv"),
-        {
-            "rl": ("prime_rl.rl", "RLConfig"),
-            "trainer": ("prime_rl.trainer.rl.config", "RLTrainerConfig"),
-            "orchestrator": ("prime_rl.orchestrator.config", "OrchestratorConfig"),
-            "inference": ("prime_rl.inference.config", "InferenceConfig"),
-            "sft": ("prime_rl.trainer.sft.config", "SFTTrainerConfig"),
-            "eval": ("prime_rl.eval.config", "OfflineEvalConfig"),
-        },
-    ),
-    "prime-rl": (
-        ("prime_rl.utils.config", "cli"),
-        {
-            "rl": ("prime_rl.configs.rl", "RLConfig"),
-            "trainer": ("prime_rl.configs.trainer", "TrainerConfig"),
-            "orchestrator": ("prime_rl.configs.orchestrator", "OrchestratorConfig"),
-            "inference": ("prime_rl.configs.inference", "InferenceConfig"),
-            "sft": ("prime_rl.configs.sft", "SFTConfig"),
-            "eval": ("prime_rl.configs.evals", "EvalsConfig"),
-        },
-    ),
-}
 #: The most characters of one message, and the most errors that are reported.
 _TEXT, _MOST = 400, 100
 
@@ -71,8 +45,11 @@ def probe(
 
     from bs4_agent.probes.asking import here
     from bs4_common.errors import StepFailed
+    from bs4_common.trainers import registry
 
-    if component not in CLASSES.get(trainer, ((), {}))[1]:
+    known = registry.find(trainer)
+    own = None if known is None else known.traits.classes
+    if own is None or component not in own.classes:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}
     # Neither a GPU nor the network is used: what a class says about a config depends on neither.
     environment = {
@@ -87,7 +64,13 @@ def probe(
                 python,
                 __file__,
                 json.dumps(
-                    {"trainer": trainer, "component": component, "words": list(words)}
+                    {
+                        "reader": own.reader,
+                        "config_class": own.classes[component],
+                        "takes_words": own.takes_words,
+                        "component": component,
+                        "words": list(words),
+                    }
                 ).encode(),
                 timeout=timeout,
                 more=environment,
@@ -121,27 +104,33 @@ def main() -> None:
     # This must run on any Python from 3.8 on.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if path != here]
-    asked = json.load(sys.stdin)
-    out.write(json.dumps(_answer(asked["trainer"], asked["component"], asked["words"])))
+    out.write(json.dumps(_answer(**json.load(sys.stdin))))
     out.flush()
     os._exit(0)  # threads and exit handlers of a training stack may take their time
 
 
-def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return the answer of the config class, as `probe` describes it."""
+def _answer(
+    reader: Sequence[str],
+    config_class: Sequence[str],
+    component: str,
+    words: Sequence[str],
+    takes_words: bool,
+) -> dict[str, Any]:
+    """Return the answer of the config class, as `probe` describes it. The arguments are those of
+    `trainers.base.ConfigClasses` for the component.
+    """
     import importlib
     import warnings
 
-    (reader, function), classes = CLASSES[trainer]
-    module, name = classes[component]
+    module, name = config_class
     try:
-        read = getattr(importlib.import_module(reader), function)
+        read = getattr(importlib.import_module(reader[0]), reader[1])
         cls = getattr(importlib.import_module(module), name)
     except BaseException as error:  # noqa: BLE001 (a module may even call sys.exit)
         return {"unknown": f"{name} cannot be imported from {module}: {_line(error)}"[:_TEXT]}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        errors = _errors(read, cls, trainer, component, words)
+        errors = _errors(read, cls, component, words, takes_words)
     told = []
     for one in heard:
         if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
@@ -152,14 +141,14 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
 
 
 def _errors(
-    read: Any, cls: Any, trainer: str, component: str, words: Sequence[str]
+    read: Any, cls: Any, component: str, words: Sequence[str], takes_words: bool
 ) -> list[dict[str, Any]]:
     """Return the errors that the config class reports, an empty list if it accepts the config."""
     said = _Kept()
     stderr: Any = said
     sys.argv, sys.stderr, kept = [component, *words], stderr, sys.stderr
     try:
-        if trainer == "prime-rl":
+        if takes_words:
             read(cls, args=list(words))  # given its arguments, it raises instead of printing
         elif component == "inference":
             # as its entry point does: unknown options are passed on to vLLM

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 
 from bs4_agent.setup.credentials import NAMES
 from bs4_common.errors import BadRequest
+from bs4_common.trainers import registry
 
-#: Trainers with an environment that a set-up can make; verl comes in an image.
-_SET_UP = ("prime-rl-2026-01", "prime-rl")
 #: In the place of a trainer: store the credentials and nothing else, for a pod of any trainer.
 CREDENTIALS = "credentials"
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
@@ -110,9 +109,10 @@ def read(data: Mapping[str, Any]) -> Recipe:
     trainer = str(data.get("trainer"))
     if trainer == CREDENTIALS:
         return _only_credentials(data)
-    if trainer not in _SET_UP:
+    able = [known for known in registry.ids() if registry.get(known).traits.installed]
+    if trainer not in able:
         raise BadRequest(
-            f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(_SET_UP)}."
+            f"There is no set-up for a trainer {trainer!r}; choose {' or '.join(able)}."
         )
     nofile = data.get("nofile", 65536)
     if type(nofile) is not int or not 1024 <= nofile <= 1 << 20:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from bs4_common.trainers import launcher, settings
+from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec
 
 SIDES = ("trainer", "orchestrator")
@@ -21,7 +21,7 @@ def given(spec: LaunchSpec) -> dict[str, str]:
 
     For a run that is tracked offline or has only just begun, these ids are recorded nowhere else.
     """
-    if spec.trainer == launcher.CURRENT:
+    if not registry.get(spec.trainer).traits.ids_as_options:
         identity = spec.env.get(_VARIABLE)
         if identity:
             return dict.fromkeys(SIDES, identity)
@@ -47,7 +47,7 @@ def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
     options or an environment variable, depending on the trainer generation. An id that the config
     or the options already set is left as it is.
     """
-    if spec.trainer == launcher.CURRENT:
+    if not registry.get(spec.trainer).traits.ids_as_options:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")
         if identity:
             return dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env})

@@ -12,18 +12,10 @@ from typing import Any, Literal, TypedDict
 from bs4_common.digest import sha256
 from bs4_common.errors import UnknownPlaybook
 from bs4_common.states import Danger, Role, Severity, Where
+from bs4_common.trainers import registry
 
 #: The numbers of a playbook for its detector, by the detector's names for them.
 Parameters = Mapping[str, float]
-#: A word on the command line and in `applies` -> the ids of the trainers that it means.
-FAMILIES = {
-    "any": ("prime-rl-2026-01", "prime-rl", "verl"),
-    "prime-rl": ("prime-rl-2026-01", "prime-rl"),
-    "prime-rl-current": ("prime-rl",),
-    "prime-rl-2026-01": ("prime-rl-2026-01",),
-    "verl": ("verl",),
-}
-
 
 _For = TypedDict("_For", {"for": Sequence[str]}, total=False)
 
@@ -110,7 +102,7 @@ class Playbook:
             severity=data["severity"],
             danger=data["danger"],
             where=data["where"],
-            applies=frozenset(trainer for word in data["applies"] for trainer in FAMILIES[word]),
+            applies=registry.named(data["applies"]),
             detect=data.get("detect", {}),
             explains=frozenset(data.get("explains", ())),
             fix=_steps(data.get("fix", ())),

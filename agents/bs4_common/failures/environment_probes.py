@@ -20,7 +20,7 @@ from bs4_common.failures.environment import (
     WandbDirectory,
 )
 from bs4_common.files import listed, read_passing
-from bs4_common.trainers import settings, verl_settings
+from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec, RunLayout
 from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
 
@@ -42,9 +42,9 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
     empty table has the value True, because a bare `[ckpt]` switches checkpoints on. Returns None if
     the config is unknown or cannot be read.
     """
-    if spec.trainer == "verl":
+    if (of_words := registry.get(spec.trainer).traits.flat) is not None:
         # Hydra's words count, with or without a config file behind them.
-        return verl_settings.flat(spec, argv) or None
+        return dict(of_words(spec, argv)) or None
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
@@ -66,8 +66,8 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
     """
     flat: dict[str, Any] = {}
     configs = layout.run_dir / "configs"
-    if spec.trainer == "verl":
-        flat = verl_settings.overrides(verl_settings.recorded(layout.run_dir))
+    if (recorded := registry.get(spec.trainer).traits.recorded) is not None:
+        flat.update(recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
         flat.update(flatten(read_passing(configs / f"{component}.json") or {}, component + "."))
     try:

@@ -13,7 +13,8 @@ from bs4_common.failures.evidence import Evidence
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Exit, Member
 from bs4_common.states import Role, SeenState, Severity
-from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout, Trainer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +164,11 @@ class RunFacts:
     """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
     `local_step`, `local_known`, `remote_step`.
     """
+
+    @property
+    def trainer(self) -> Trainer:
+        """Return the run's trainer. Raises BadRequest if it is not known here."""
+        return registry.get(self.spec.trainer)
 
     @property
     def over(self) -> bool:

@@ -20,10 +20,8 @@ from bs4_common.failures.stepfiles import step_files
 from bs4_common.runs.runlog import RunLog
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec, LogSource, RunLayout, Trainer
-from bs4_common.trainers.prime_rl import attempts_in, sources_in
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
 from bs4_common.trainers.steps import records_of
-from bs4_common.trainers.verl import VERL, numbered, wrote_here
 
 #: The trainer that parses a log of an unknown generation. It reads the lines of all generations.
 UNKNOWN = "prime-rl"
@@ -45,15 +43,12 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """Return the id of the trainer that wrote the run directory `directory` ("prime-rl",
-    "prime-rl-2026-01" or "verl"), or None if its files do not show that.
+    """Return the id of the trainer that wrote the run directory `directory`, or None if its
+    files do not show that.
     """
-    if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
-        return "prime-rl-2026-01"
-    if (directory / "logs" / "latest").exists() or list((directory / "logs").glob("attempt_*")):
-        return "prime-rl"
-    if wrote_here(directory):
-        return VERL
+    for id_ in registry.ids():
+        if registry.get(id_).traits.wrote(directory):
+            return id_
     return None
 
 
@@ -63,14 +58,11 @@ def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource
     attempt whose logs are gone has an empty list.
     """
     found: dict[int, list[LogSource]] = {}
-    if trainer_id == "prime-rl":
-        for number, path in attempts_in(directory / "logs").items():
-            found[number] = sources_in(path)
-    if trainer_id == VERL:
-        for number, path in numbered(directory).items():
-            found[number] = [LogSource("metrics", path)]
+    trainer = registry.get(trainer_id)
+    if trainer.traits.attempt_logs is not None:
+        found = trainer.traits.attempt_logs(directory)
     if not found:
-        found[1] = registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))
+        found[1] = trainer.log_sources(spec_of(directory, trainer_id))
     for number, logs in found.items():
         found[number] = [log for log in logs if log.path.is_file()]
     return found
@@ -194,12 +186,15 @@ def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
     """Return a launch spec for a finished run's directory: its name and its paths. Its config is
     not read and counts as unknown.
     """
+    output_dir = directory
+    if registry.get(trainer_id).traits.own_directory:
+        output_dir = directory.parent
     return LaunchSpec(
         run=directory.name,
         trainer=trainer_id,
         config=UNKNOWN_CONFIG,
         cwd=directory.parent,
-        output_dir=directory if trainer_id == "prime-rl-2026-01" else directory.parent,
+        output_dir=output_dir,
     )
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from bs4_common.failures.facts import LogEvent, RunFacts, Side
 from bs4_common.states import Phase
-from bs4_common.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 
@@ -69,7 +68,7 @@ def activities(run: RunFacts) -> dict[str, Activity]:
     events = _by_side(run.events)
     trainer, orchestrator = run.trainer_side, run.orchestrator_side
     found = {TRAINER: _trainer(run, events.get(TRAINER, []), trainer, orchestrator)}
-    if run.spec.trainer != "verl":
+    if ORCHESTRATOR in run.trainer.traits.sides:
         found[ORCHESTRATOR] = _orchestrator(
             run, events.get(ORCHESTRATOR, []), trainer, orchestrator
         )
@@ -134,9 +133,9 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
             what = f"the checkpoint of step {step}"
             return Activity(TRAINER, "checkpoint", said_m, "", what, last)
         said_m = max(said_m, saved_m)
-    if run.spec.trainer == "verl":
+    if (phase_of := run.trainer.traits.phase) is not None:
         # No line says what it does within a step, but the title of its busiest worker does.
-        doing = verl_processes.phase(
+        doing = phase_of(
             member.cmdline[0] for member in run.members if member.alive and member.cmdline
         )
         return Activity(TRAINER, doing or "train", said_m, "", f"step {wanted}", last)
@@ -183,11 +182,9 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values
         if kind == "barrier":
-            # 2026-01's step K - 1 makes policy K, and the current generation's step K does.
+            # The first step makes policy 1.
             if "checkpoint" in values:
-                return int(values["checkpoint"]) - (
-                    1 if run.spec.trainer == "prime-rl-2026-01" else 0
-                )
+                return int(values["checkpoint"]) - 1 + run.trainer.first_step
             return None
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])

@@ -4,12 +4,15 @@ its log lines mean.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from bs4_common.states import EventKind
+from bs4_common.states import EventKind, Phase
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +222,87 @@ class RunLayout:
     """
 
 
+@dataclass(frozen=True)
+class ConfigClasses:
+    """The classes with which a trainer itself reads its configs. `reader` is the module and the
+    function that read a command line, and `classes` the module and class of each component.
+    """
+
+    reader: tuple[str, str]
+    classes: Mapping[str, tuple[str, str]]
+    takes_words: bool = False
+    """True if the reader takes the words as its argument `args` and raises what is wrong. Others
+    read them from sys.argv.
+    """
+
+
+@dataclass(frozen=True)
+class GpuSettings:
+    """The keys of two settings: which GPUs of a machine train, and which serve."""
+
+    train: str
+    infer: str
+    counted: bool
+    """True if the values are numbers of GPUs, of which the first that CUDA_VISIBLE_DEVICES names
+    are taken. Otherwise they are indexes, and that variable is overridden.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What one trainer does in another way than others, in every run. Code outside this package
+    asks these, and never which trainer it is.
+    """
+
+    sides: Sequence[str]
+    """The programs that train together and wait for one another, as `side` of an event."""
+    own_directory: bool
+    """True if each run has a directory of its own in `output_dir`. Otherwise that is the run's."""
+    awaits_leftovers: bool
+    """True if the trainer waits for the newest step that lies on the disk, whatever was resumed."""
+    reports_exits: bool
+    """True if the launcher's log says with which code a process ended."""
+    heartbeats: bool
+    """True if the orchestrator shows its progress within a step."""
+    sends_by_nccl: bool
+    """True if weights go to the inference server by NCCL if nothing is set and no adapter trains.
+    """
+    shows_command: bool
+    """True if the command line of its main process stays readable. Others hide it by a title."""
+    ids_as_options: bool
+    """True if each side takes its id at W&B as an option of the command line."""
+    save_key: str
+    """The setting that switches checkpoints on, or says how often one is saved."""
+    last_step_key: str
+    """The setting that says after how many steps the run ends."""
+    gpus: GpuSettings | None
+    """None if no setting tells which GPUs a run will use."""
+    classes: ConfigClasses | None
+    """None if the trainer checks its configs by no classes."""
+    installed: bool
+    """True if a set-up can make its environment. False if it comes in an image."""
+    modules: Sequence[str] = ()
+    """What has to be importable on a machine, which is tried before a config is chosen."""
+    wrote: Callable[[Path], bool]
+    """Tells if a directory is one that a run of this trainer has written."""
+    attempt_logs: Callable[[Path], dict[int, list[LogSource]]] | None = None
+    """Returns the logs in the directory of a run by attempt. None if only the newest attempt's logs
+    are kept.
+    """
+    flat: Callable[[LaunchSpec, Sequence[str]], Mapping[str, Any]] | None = None
+    """Returns the settings of a run by dotted key, from its spec and the command that was really
+    started. None if they are those of its TOML file and of options like `--key value`.
+    """
+    recorded: Callable[[Path], Mapping[str, Any]] | None = None
+    """Returns the settings by dotted key that the trainer recorded in the directory of a run. None
+    if it writes the configs of its components there (`configs/trainer.json`).
+    """
+    phase: Callable[[Iterable[str]], Phase | Literal[""]] | None = None
+    """Tells from the titles of its processes what it does within a step, because no line does, or
+    "" if they do not show it. None if the lines tell it.
+    """
+
+
 class Trainer(Protocol):
     """One generation of a trainer: how it is started and stopped, where it writes, and what its log
     lines mean. It has no state; every answer comes from the spec, the files on the pod and the
@@ -227,9 +311,12 @@ class Trainer(Protocol):
 
     id: str
     title: str
+    traits: Traits
     stop_policy: StopPolicy
     first_step: int
-    """The number of a fresh run's first step: 0 for 2026-01, 1 for the current generation."""
+    """The number of a fresh run's first step: 0 for 2026-01, 1 for the current generation. The step
+    `first_step` makes policy 1.
+    """
     resumes: tuple[str, ...]
     """The components that a launch resumes from a checked step. Others follow their config."""
     merges: bool
@@ -321,6 +408,25 @@ class Trainer(Protocol):
         stream steps/<run>: `side`, `step`, `log_t` (a Unix time), and a key for each number that
         the row has. Return None if the row has none of the numbers that such a record can have, or
         if its time is no possible Unix time.
+        """
+
+    def tracked(
+        self, spec: LaunchSpec, before: Mapping[str, str], identity: str
+    ) -> Mapping[str, str]:
+        """Return the environment variables that give this start one id at W&B: the one in `before`,
+        which is the environment of the attempt that is continued, or else `identity` (32 hex
+        digits). Empty if the start is not tracked, or if it takes ids as options
+        (`traits.ids_as_options`).
+        """
+
+    def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return the options in `words`, which follow the config on a command line, as pairs of the
+        key and the text that a person would type. Ids at W&B are left out.
+        """
+
+    def model(self, spec: LaunchSpec, current: Settings) -> object:
+        """Return the name of the model that the run trains or serves, or None if nothing names it.
+        `current` are the settings of `spec`.
         """
 
     def inference_url(self, spec: LaunchSpec) -> str:

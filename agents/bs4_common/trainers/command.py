@@ -49,6 +49,32 @@ class PrimeRlTrainer(Trainer):
             each *= 3
         return {"bytes_each": each + self._weights_beside}
 
+    def tracked(
+        self, spec: LaunchSpec, before: Mapping[str, str], identity: str
+    ) -> Mapping[str, str]:
+        """Return the environment variables that give this start one id at W&B: none."""
+        return {}
+
+    def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return the options in `words` as pairs of the key and the text to type, without the ids
+        at W&B.
+        """
+        found = []
+        for key, value in settings.parse_arguments(words).options:
+            if not key.endswith(".wandb.id"):
+                found.append((key, f"--{key.replace('_', '-')} {value}"))
+        return found
+
+    def model(self, spec: LaunchSpec, current: Settings) -> object:
+        """Return the name of the model that the run trains or serves, or None."""
+        return current.first(
+            "model.name",
+            "trainer.model.name",
+            "orchestrator.model.name",
+            "inference.vllm.model",
+            "inference.model.name",
+        )
+
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         """Return the parts of one raw line of the log `source`. Never raises."""
         return lines.parse(source, raw)

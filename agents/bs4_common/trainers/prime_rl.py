@@ -15,13 +15,16 @@ from bs4_common.errors import NotApplicable
 from bs4_common.foreign_json import loads
 from bs4_common.trainers import launcher, settings
 from bs4_common.trainers.base import (
+    ConfigClasses,
     Event,
+    GpuSettings,
     LaunchSpec,
     LogLine,
     LogSource,
     PartRule,
     RunLayout,
     StopPolicy,
+    Traits,
 )
 from bs4_common.trainers.command import (
     PrimeRlTrainer,
@@ -64,6 +67,37 @@ _MODULES = {"trainer": "prime_rl.trainer.rl.train"}
 _ATTEMPT = re.compile(r"attempt_(\d{1,9})")
 #: The step that a "resume" without a step means.
 _LATEST = -1
+#: Both sides read the run's id at W&B from this variable.
+_RUN_ID = "PRL_RUN_ID"
+#: The names come from each component's own entry point, at 559b44772.
+_CLASSES = ConfigClasses(
+    ("prime_rl.utils.config", "cli"),
+    {
+        "rl": ("prime_rl.configs.rl", "RLConfig"),
+        "trainer": ("prime_rl.configs.trainer", "TrainerConfig"),
+        "orchestrator": ("prime_rl.configs.orchestrator", "OrchestratorConfig"),
+        "inference": ("prime_rl.configs.inference", "InferenceConfig"),
+        "sft": ("prime_rl.configs.sft", "SFTConfig"),
+        "eval": ("prime_rl.configs.evals", "EvalsConfig"),
+    },
+    takes_words=True,
+)
+
+
+def wrote(directory: Path) -> bool:
+    """Return True if the directory looks like that of a run of this generation: it has the logs of
+    an attempt.
+    """
+    logs = directory / "logs"
+    return (logs / "latest").exists() or any(logs.glob("attempt_*"))
+
+
+def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
+    """Return the logs in the directory of a run by the number of their attempt."""
+    found = {}
+    for number, path in attempts_in(directory / "logs").items():
+        found[number] = sources_in(path)
+    return found
 
 
 class PrimeRl(PrimeRlTrainer):
@@ -73,6 +107,23 @@ class PrimeRl(PrimeRlTrainer):
 
     id = launcher.CURRENT
     title = "prime-rl"
+    traits = Traits(
+        sides=("trainer", "orchestrator"),
+        own_directory=True,
+        awaits_leftovers=False,
+        reports_exits=True,
+        heartbeats=True,
+        sends_by_nccl=True,
+        shows_command=False,
+        ids_as_options=False,
+        save_key="ckpt",
+        last_step_key="max_steps",
+        gpus=GpuSettings("deployment.num_train_gpus", "deployment.num_infer_gpus", counted=True),
+        classes=_CLASSES,
+        installed=True,
+        wrote=wrote,
+        attempt_logs=attempt_logs,
+    )
     first_step = 1
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s
     # for each that does not react. So the wait is 90 s.
@@ -241,6 +292,16 @@ class PrimeRl(PrimeRlTrainer):
         if spec.resume is not None:
             return spec.resume
         return _asked(settings.settings_of(spec, watching=True))
+
+    def tracked(
+        self, spec: LaunchSpec, before: Mapping[str, str], identity: str
+    ) -> Mapping[str, str]:
+        """Return PRL_RUN_ID, from which trainer and orchestrator take the run's id at W&B. Empty
+        for a component that tracks nothing.
+        """
+        if spec.component not in ("rl", "sft"):
+            return {}
+        return {_RUN_ID: before.get(_RUN_ID) or identity}
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL of the inference engine itself, not of the router in front of it,

@@ -11,7 +11,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bs4_common.trainers import launcher, settings
-from bs4_common.trainers.base import LaunchSpec, LogSource, PartRule, RunLayout, StopPolicy
+from bs4_common.trainers.base import (
+    ConfigClasses,
+    GpuSettings,
+    LaunchSpec,
+    LogSource,
+    PartRule,
+    RunLayout,
+    StopPolicy,
+    Traits,
+)
 from bs4_common.trainers.command import (
     PrimeRlTrainer,
     checkpointing,
@@ -36,6 +45,25 @@ _SCRIPTS = {
     "eval": "eval",
 }
 _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft.train"}
+#: The names come from each component's own entry point, at a24ec986b.
+_CLASSES = ConfigClasses(
+    ("prime_rl.utils.pydantic_config", "parse_argv"),
+    {
+        "rl": ("prime_rl.rl", "RLConfig"),
+        "trainer": ("prime_rl.trainer.rl.config", "RLTrainerConfig"),
+        "orchestrator": ("prime_rl.orchestrator.config", "OrchestratorConfig"),
+        "inference": ("prime_rl.inference.config", "InferenceConfig"),
+        "sft": ("prime_rl.trainer.sft.config", "SFTTrainerConfig"),
+        "eval": ("prime_rl.eval.config", "OfflineEvalConfig"),
+    },
+)
+
+
+def wrote(directory: Path) -> bool:
+    """Return True if the directory looks like the output directory of a run of this generation: it
+    has `run_default`, or the output of a launcher's children.
+    """
+    return (directory / _RUN).is_dir() or any((directory / "logs").glob("*.stdout"))
 
 
 class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
@@ -43,6 +71,22 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
+    traits = Traits(
+        sides=("trainer", "orchestrator"),
+        own_directory=False,
+        awaits_leftovers=True,
+        reports_exits=True,
+        heartbeats=False,
+        sends_by_nccl=False,
+        shows_command=False,
+        ids_as_options=True,
+        save_key="ckpt",
+        last_step_key="max_steps",
+        gpus=GpuSettings("trainer_gpu_ids", "inference_gpu_ids", counted=False),
+        classes=_CLASSES,
+        installed=True,
+        wrote=wrote,
+    )
     first_step = 0
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
     # the first child gets it. So all processes get SIGINT at once. A launcher that was started with

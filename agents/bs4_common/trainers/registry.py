@@ -16,11 +16,15 @@ from bs4_common.trainers.command import launched, resolved, standalone_inference
 from bs4_common.trainers.prime_rl import PrimeRl, described
 from bs4_common.trainers.prime_rl_2026_01 import PrimeRl2026_01
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
-from bs4_common.trainers.verl import VERL, Verl
+from bs4_common.trainers.verl import Verl
 
 _TRAINERS: Mapping[str, Trainer] = {
     trainer.id: trainer for trainer in (PrimeRl2026_01(), PrimeRl(), Verl())
 }
+#: In place of ids: every trainer.
+ANY = "any"
+#: Words of the version before for a trainer, which are read for one version.
+FORMER = {"prime-rl-current": launcher.CURRENT}
 
 
 class Proc(NamedTuple):
@@ -49,6 +53,20 @@ def get(id_: str) -> Trainer:
         raise BadRequest(
             f"There is no trainer {id_!r}; choose one of {', '.join(ids())}."
         ) from None
+
+
+def find(id_: str) -> Trainer | None:
+    """Return the trainer with this id, or None if there is none."""
+    return _TRAINERS.get(id_)
+
+
+def named(words: Collection[str]) -> frozenset[str]:
+    """Return the ids of the trainers that `words` names, as `applies` of a playbook does. The word
+    `any` names all.
+    """
+    if ANY in words:
+        return frozenset(_TRAINERS)
+    return frozenset(FORMER.get(word, word) for word in words)
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
@@ -100,7 +118,11 @@ def _launcher(
     if launcher.component(proc.cmdline, "") != "launcher":
         # verl's driver and torchrun show their own argv. Ranks and forks below them are
         # distinguished by their parents.
-        return _TRAINERS[VERL].recognise(proc.cmdline, proc.cwd)
+        for trainer in _TRAINERS.values():
+            shows = trainer.traits.shows_command
+            if shows and (spec := trainer.recognise(proc.cmdline, proc.cwd)) is not None:
+                return spec
+        return None
     if launcher.launch_words(proc.cmdline) is None:
         return _titled(proc, table, environ)
     if (spec := recognise(proc.cmdline, proc.cwd)) is not None:

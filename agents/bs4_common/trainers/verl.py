@@ -25,9 +25,10 @@ from bs4_common.trainers.base import (
     PartRule,
     RunLayout,
     StopPolicy,
+    Traits,
 )
 from bs4_common.trainers.grammar import finished_sides
-from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, Settings
 
 VERL = "verl"
 #: The file that names the newest step that verl has saved whole. verl writes it last, and not
@@ -44,6 +45,36 @@ _SFT_RESUMES, _NEW_SFT = (0, 6), (0, 9)
 _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
+def numbered(run: Path) -> dict[int, Path]:
+    """Return the files `metrics.N.jsonl` in the run directory by their number N. Empty if there are
+    none.
+    """
+    found = {}
+    for path in run.glob("metrics.*.jsonl"):
+        if match := _METRICS.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
+
+
+def wrote(directory: Path) -> bool:
+    """Return True if the directory looks like that of a verl run: verl's tracker file
+    (latest_checkpointed_iteration.txt) or step directories are in it or in its `checkpoints`, or it
+    has files `metrics.N.jsonl`.
+    """
+    for place in (directory, directory / "checkpoints"):
+        if (place / TRACKER).exists() or any(place.glob("global_step_*")):
+            return True
+    return bool(numbered(directory))
+
+
+def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
+    """Return the metrics files in the directory of a run by the number of their attempt."""
+    found = {}
+    for number, path in numbered(directory).items():
+        found[number] = [LogSource("metrics", path)]
+    return found
+
+
 class Verl:
     """The trainer verl, in all its releases. How releases differ is seen from their files and log
     lines; the version number is used only where a command depends on it.
@@ -51,6 +82,27 @@ class Verl:
 
     id = VERL
     title = "verl"
+    traits = Traits(
+        sides=("trainer",),
+        own_directory=True,
+        awaits_leftovers=False,
+        reports_exits=False,
+        heartbeats=False,
+        sends_by_nccl=False,
+        shows_command=True,
+        ids_as_options=False,
+        save_key="trainer.save_freq",
+        last_step_key="trainer.total_training_steps",
+        gpus=None,
+        classes=None,
+        installed=False,
+        modules=("verl",),
+        wrote=wrote,
+        attempt_logs=attempt_logs,
+        flat=verl_settings.flat,
+        recorded=verl_settings.recorded,
+        phase=verl_processes.phase,
+    )
     first_step = 1
     resumes: tuple[str, ...] = ("rl", "sft")
     merges = True
@@ -318,6 +370,27 @@ class Verl:
             return None
         return -1
 
+    def tracked(
+        self, spec: LaunchSpec, before: Mapping[str, str], identity: str
+    ) -> Mapping[str, str]:
+        """Return W&B's own variables, which verl's one logger reads. Empty if the run does not use
+        it.
+        """
+        if not self.needs(spec).get("wandb"):
+            return {}
+        return {"WANDB_RUN_ID": before.get("WANDB_RUN_ID") or identity, "WANDB_RESUME": "allow"}
+
+    def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return Hydra's overrides in `words` as pairs of the key and the word to type."""
+        found = []
+        for key, value in verl_settings.overrides(words).items():
+            found.append((key, verl_settings.word(key, value)))
+        return found
+
+    def model(self, spec: LaunchSpec, current: Settings) -> object:
+        """Return the path or the hub's name of the model, or "" if nothing names it."""
+        return verl_settings.model(verl_settings.flat(spec))
+
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return None always, because verl's metrics file is read as a log, with the name
         `metrics`, and not as a metrics file.
@@ -421,25 +494,3 @@ def _step_of(path: object) -> int | None:
     """Return the step in the name of a checkpoint's directory, or None."""
     match = re.search(r"global_step_(\d{1,12})/?$", path) if isinstance(path, str) else None
     return int(match[1]) if match else None
-
-
-def numbered(run: Path) -> dict[int, Path]:
-    """Return the files `metrics.N.jsonl` in the run directory by their number N. Empty if there are
-    none.
-    """
-    found = {}
-    for path in run.glob("metrics.*.jsonl"):
-        if match := _METRICS.fullmatch(path.name):
-            found[int(match[1])] = path
-    return found
-
-
-def wrote_here(directory: Path) -> bool:
-    """Return True if the directory looks like that of a verl run: verl's tracker file
-    (latest_checkpointed_iteration.txt) or step directories are in it or in its `checkpoints`, or it
-    has files `metrics.N.jsonl`.
-    """
-    for place in (directory, directory / "checkpoints"):
-        if (place / TRACKER).exists() or any(place.glob("global_step_*")):
-            return True
-    return bool(numbered(directory))

@@ -277,10 +277,10 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     return overrides([*spec.overrides, *words], found)
 
 
-def recorded(run: Path) -> list[str]:
-    """Return the overrides with which a finished run was started, as Hydra recorded them in the run
-    directory `run`, in `.hydra/overrides.yaml` of the newest attempt. The list is empty if there is
-    no such file.
+def recorded(run: Path) -> dict[str, Any]:
+    """Return the overrides with which a finished run was started, by dotted key, as Hydra recorded
+    them in the run directory `run`, in `.hydra/overrides.yaml` of the newest attempt. Empty if
+    there is no such file.
     """
     numbered = sorted(
         (path for path in (run / "hydra").glob("*") if path.name.isdigit()),
@@ -295,8 +295,8 @@ def recorded(run: Path) -> list[str]:
         for line in lines:
             if line.startswith("- "):
                 found.append(_unquoted(line[2:].strip()))
-        return found
-    return []
+        return overrides(found)
+    return {}
 
 
 def _unquoted(text: str) -> str:

@@ -25,6 +25,7 @@ from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import compile_all
 from bs4_console.logs.sources import SOURCES, by_content, by_name
 from bs4_console.pods import reports
+from bs4_console.trainers import registry as trainers
 
 __all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
 
@@ -370,7 +371,11 @@ def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     """
     logs = itertools.chain(*offline.directory_logs(run, generation).values())
     own = {log.path.resolve() for log in logs}
-    extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
+    extra = [
+        log
+        for log in _named(run, by_its_words=not trainers.of(generation).named_log)
+        if log.path not in own
+    ]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
         return offline.directory_facts(run, generation, engine, extra, thorough=thorough)

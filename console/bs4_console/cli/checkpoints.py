@@ -16,6 +16,7 @@ from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods, run_of, to_act_on
 from bs4_console.errors import FINDING, UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
+from bs4_console.trainers.registry import TRAINERS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--run", dest="name", metavar="NAME", help="only this run of the pod")
     listing.add_argument(
         "--trainer",
-        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        choices=tuple(TRAINERS),
         help="which generation wrote RUN_DIR (default: it is seen)",
     )
     keep = verbs.add_parser(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from bs4_console.cli.output import emit, finding_code
 from bs4_console.cli.sessions import is_terminal
 from bs4_console.errors import ConsoleError, NotApplicableError, UsageError
+from bs4_console.trainers.registry import TRAINERS
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trainer",
-        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        choices=tuple(TRAINERS),
         help="which generation (default: one that can fail that way)",
     )
     parser.add_argument("--seed", type=int, help="for --scenario random")

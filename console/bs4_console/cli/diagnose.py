@@ -13,6 +13,7 @@ from bs4_console.cli.output import emit, evidence_place, finding_code
 from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import shipped
 from bs4_console.failures.step_words import sentence
+from bs4_console.trainers.registry import TRAINERS
 
 #: Pieces of evidence that are shown of a finding, and characters of each.
 SHOWN, MOST = 2, 200
@@ -31,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trainer",
-        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        choices=tuple(TRAINERS),
         help="when the files do not tell",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

@@ -15,11 +15,12 @@ from bs4_console.cli.output import complain, emit, finding_code, plan_text
 from bs4_console.cli.sessions import ask, can_ask, confirm, linked, pod_for_plan
 from bs4_console.errors import REFUSED, RefusedError, UsageError
 from bs4_console.launch import config, guide, phases
-from bs4_console.launch.guide import AUTO, COMPONENTS, TRAINERS, LaunchRequest
+from bs4_console.launch.guide import AUTO, COMPONENTS, LaunchRequest
 from bs4_console.launch.phases import Phases
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
+from bs4_console.trainers.registry import TRAINERS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trainer",
-        choices=TRAINERS,
+        choices=tuple(TRAINERS),
         help="prime-rl of January 2026, the current one, or verl (known by its config)",
     )
     parser.add_argument(

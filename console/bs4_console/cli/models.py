@@ -10,9 +10,7 @@ import os
 from bs4_console import models
 from bs4_console.cli.output import emit, finding_code, table
 from bs4_console.errors import UNREACHABLE, UsageError
-
-TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
-
+from bs4_console.trainers.registry import TRAINERS
 
 #: Characters of a remark in the list. `models show` has the whole of it.
 REMARK = 60
@@ -54,7 +52,7 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
     """Add the option --trainer."""
     parser.add_argument(
         "--trainer",
-        choices=TRAINERS,
+        choices=tuple(TRAINERS),
         default="prime-rl",
         help="the trainer it is for (default: %(default)s)",
     )

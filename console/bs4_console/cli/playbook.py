@@ -22,6 +22,7 @@ from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
 from bs4_console.suggest import did_you_mean
+from bs4_console.trainers.registry import TRAINERS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     attempt.add_argument(
         "--trainer",
-        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        choices=tuple(TRAINERS),
         help="which generation (default: one that can fail that way)",
     )
     attempt.add_argument(

@@ -13,12 +13,11 @@ from bs4_console.cli.output import emit
 from bs4_console.cli.provision import provisioner
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.errors import UsageError
-from bs4_console.launch.guide import HOMES, TRAINERS
 from bs4_console.pods.inventory import Pod
 from bs4_console.preflight import account
-from bs4_console.preflight.checks import VERL
 from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
 from bs4_console.providers import keys
+from bs4_console.trainers import registry
 
 #: The exit code of a usage error, in the codes of `check`.
 USAGE_CODE = UNKNOWN
@@ -38,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trainer",
-        choices=TRAINERS,
+        choices=tuple(registry.TRAINERS),
         default="",
         help="prime-rl of January 2026, the current one, or verl",
     )
@@ -91,9 +90,8 @@ def run(options: argparse.Namespace) -> int:
     """
     # A machine for verl is checked before a config is chosen, because what it lacks decides which
     # config is possible.
-    if bool(options.config) != bool(options.trainer) and not (
-        options.trainer == VERL and not options.config
-    ):
+    machine = not options.config and not registry.of(options.trainer).installed
+    if bool(options.config) != bool(options.trainer) and not machine:
         raise UsageError(
             "--config and --trainer go together.", "Give both, or neither to look at the pod alone."
         )
@@ -121,7 +119,7 @@ async def _examine(options: argparse.Namespace) -> Preflight:
         trainer=options.trainer,
         config=options.config,
         run=options.name,
-        cwd=options.cwd or HOMES.get(options.trainer, HOMES["prime-rl"]),
+        cwd=options.cwd or registry.of(options.trainer).home,
         output_dir=options.output_dir,
         resume=options.resume if options.resume is not None else "auto",
         fresh=options.fresh,

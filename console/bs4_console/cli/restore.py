@@ -17,6 +17,7 @@ from bs4_console.launch import guide
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
 from bs4_console.recovery import restore
+from bs4_console.trainers.registry import TRAINERS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trainer",
         default="",
-        choices=("", *guide.TRAINERS),
+        choices=("", *TRAINERS),
         help="which generation (default: as the store says)",
     )
     parser.add_argument(

@@ -25,10 +25,7 @@ from bs4_console.pods.state import PlanView
 from bs4_console.setup import credentials as secrets
 from bs4_console.setup import recipe as setup
 from bs4_console.setup.recipe import Recipe
-
-TRAINERS = ("prime-rl-2026-01", "prime-rl")
-#: verl comes in an image or in an environment of one's own, so only credentials are stored for it.
-VERL = "verl"
+from bs4_console.trainers.registry import INSTALLED, TRAINERS
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument(
         "--trainer",
-        choices=(*TRAINERS, VERL),
+        choices=tuple(TRAINERS),
         help="which generation to install: of January 2026, or the current one; for verl, which "
         "comes in an image, and without it, credentials alone are stored",
     )
@@ -102,7 +99,8 @@ async def run(options: argparse.Namespace) -> int:
         async with linked(to_act_on(options)) as live:
             return exit_code(await act(live, "setup-stop", as_json=options.json))
     trainer = options.trainer
-    if trainer in (None, VERL):
+    if trainer not in INSTALLED:
+        # One that comes in an image, or none: credentials are all that is stored.
         trainer = _for_credentials_alone(options)
     recipe = Recipe(
         trainer=trainer,
@@ -126,20 +124,20 @@ def _for_credentials_alone(options: argparse.Namespace) -> str:
     stored either, or if something is to be installed.
     """
     if options.credentials is None:
-        if options.trainer == VERL:
+        if options.trainer is not None:
             raise UsageError(
-                "verl comes in an image, and nothing of it is installed here.",
+                f"{options.trainer} comes in an image, and nothing of it is installed here.",
                 "Give --credentials - or --credentials ask to store its keys.",
             )
         raise UsageError(
             "`pods setup` needs --trainer or --credentials.",
-            f"Choose {' or '.join(TRAINERS)}, or give --credentials to store keys alone.",
+            f"Choose {' or '.join(INSTALLED)}, or give --credentials to store keys alone.",
         )
     if options.env or options.repository or options.revision or options.uv:
         raise UsageError(
             "Without a generation of prime-rl only credentials are stored.",
             f"Leave --env, --repository, --revision and --uv out, or give --trainer "
-            f"{' or '.join(TRAINERS)}.",
+            f"{' or '.join(INSTALLED)}.",
         )
     return setup.CREDENTIALS
 
@@ -190,7 +188,7 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
             todo=len(setup.todo(steps)),
         )
         return
-    print(plan_text(plan, options.trainer if options.trainer in TRAINERS else None))
+    print(plan_text(plan, options.trainer if options.trainer in INSTALLED else None))
 
 
 def plan_text(plan: PlanView, trainer: str | None) -> str:

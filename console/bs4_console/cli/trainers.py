@@ -9,9 +9,9 @@ from pathlib import Path
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.cli.sessions import linked, pods
 from bs4_console.errors import UsageError
-from bs4_console.launch.guide import HOMES
 from bs4_console.preflight.source import received
 from bs4_console.printable import one_line
+from bs4_console.trainers import registry
 from bs4_console.trainers.known import (
     BELIEVED,
     OK,
@@ -135,7 +135,7 @@ async def _on_pod(options: argparse.Namespace) -> tuple[str, Checked]:
     or its agent cannot be reached, and otherwise as `received` and `held` do.
     """
     believed = [BELIEVED[options.trainer]] if options.trainer else BELIEVED.values()
-    cwd = options.cwd or HOMES.get(options.trainer, HOMES["prime-rl"])
+    cwd = options.cwd or registry.of(options.trainer).home
     async with linked(pods(options.pod)[0], deploy=False) as live:
         got = await received(live, files(believed), cwd=cwd, container="", env={})
     return got.root, held(got.code, f"{got.root} on {options.pod}", options.trainer or "")

@@ -271,7 +271,7 @@ def _rename(view: View, path: Path) -> tuple[Edit, ...]:
     if view.is_table(name):
         return ()
     for rename in RENAMES:
-        source, target = rename.ends(view.generation == "prime-rl")
+        target, source = rename.of(view.generation)
         if source == name and rename.moved and target and not view.has(target):
             return (Edit("move", path, to=path_of(target)),)
     return ()

@@ -38,6 +38,10 @@ class Rename:
             return (self.old, self.new)
         return (self.new, self.old)
 
+    def of(self, generation: str) -> tuple[str, str]:
+        """Return (key in the generation with this id, key in the other one)."""
+        return self.ends(generation == "prime-rl-2026-01")
+
 
 RENAMES = (
     Rename(
@@ -257,7 +261,7 @@ def _in_translated_table(generation: str, name: str) -> str:
     """
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
-        there, here = rename.ends(generation == "prime-rl")
+        here, there = rename.of(generation)
         is_there = there.rpartition(".")[2] == key
         if is_there and here and here.rpartition(".")[0] == table and here != name:
             return here

@@ -9,7 +9,7 @@ from bs4_console.assets import pages
 from bs4_console.configs.catalog import Rule, rules
 from bs4_console.documentation.entry import Entry
 from bs4_console.documentation.pages import entries
-from bs4_console.documentation.parameters import Parameter, parameters
+from bs4_console.documentation.parameters import GENERATIONS, Parameter, parameters
 
 _NO_DESCRIPTION = "The trainer's own schema has no description of it, and no rule is about it."
 #: What a parameter is called by people who do not know its short name.
@@ -84,9 +84,7 @@ def _said(settings: tuple[Parameter, ...], about: list[Rule]) -> Iterator[str]:
     for setting in settings:
         # A name that both generations have may have another name beside it.
         if setting.other_name and len(trainers) == 1:
-            other = "prime-rl"
-            if setting.trainer == "prime-rl":
-                other = "prime-rl-2026-01"
+            other = next(one for one in GENERATIONS if one != setting.trainer)
             yield f"In {other} its name is {setting.other_name}."
             break
     for rule in dict.fromkeys(about):

@@ -19,7 +19,7 @@ from bs4_console.configs.schema import BOUNDS, Generation, Schema, in_words, loa
 
 Trainer = Literal["prime-rl-2026-01", "prime-rl", "verl"]
 
-_GENERATIONS: tuple[Generation, ...] = ("prime-rl-2026-01", "prime-rl")
+GENERATIONS: tuple[Generation, ...] = ("prime-rl-2026-01", "prime-rl")
 _COMPONENTS = ("rl", "sft", "eval")
 #: No schema nests deeper. The limit ends a class that contains itself.
 _DEEPEST = 9
@@ -61,7 +61,7 @@ def parameters() -> Mapping[str, tuple[Parameter, ...]]:
     of types in which it means something else.
     """
     found: dict[str, list[Parameter]] = {}
-    for generation in _GENERATIONS:
+    for generation in GENERATIONS:
         for component in _COMPONENTS:
             walk = _Walk(generation, component, load(generation, component))
             for one in walk.all():
@@ -101,7 +101,7 @@ class _Walk:
     def all(self) -> Iterator[Parameter]:
         """Yield every parameter of the schema."""
         for rename in RENAMES:
-            name, other = rename.ends(self.generation == "prime-rl-2026-01")
+            name, other = rename.of(self.generation)
             if name and other:
                 self.other_names[name] = other
         yield from self._table(self.root, (), (), "")

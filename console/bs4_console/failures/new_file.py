@@ -26,7 +26,7 @@ severity:
 danger: none
 # Where the failure is: pod | console
 where: pod
-# any | prime-rl (both generations) | prime-rl-current | prime-rl-2026-01 | verl
+# any, or the ids of trainers: [prime-rl-2026-01, prime-rl, verl]
 applies: [any]
 # What a person sees. Write it on the next line, indented by two spaces.
 looks_like: >

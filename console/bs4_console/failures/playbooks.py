@@ -17,6 +17,7 @@ import yaml
 from bs4_common.failures import detectors, signatures
 from bs4_common.failures.compiled import canonical
 from bs4_common.failures.detectors import DETECTORS
+from bs4_common.trainers import registry
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
 from bs4_console.failures import completeness, nested_yaml, patterns
@@ -66,7 +67,8 @@ class Problem:
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
     """Return the JSON Schema by which the playbook files in `directory` are checked: the
-    directory's own if it has one, else the shipped one.
+    directory's own if it has one, else the shipped one. It takes the id of every registered
+    trainer.
     """
     own = None
     if directory is not None:
@@ -76,6 +78,10 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
             own if own is not None and own.is_file() else find("playbooks") / "schema.json"
         ).read_text()
     )
+    ids = registry.ids()
+    for name, words in (("trainer", ids), ("applies", (registry.ANY, *ids, *registry.FORMER))):
+        if name in data.get("$defs", {}):
+            data["$defs"][name]["enum"] = list(words)
     return data
 
 
@@ -334,7 +340,7 @@ def _inputs(root: Path) -> list[Path]:
         for path in (*place.glob("*/*.yaml"), place / "schema.json"):
             if path.is_file():
                 playbooks.add(path)
-    modules = (completeness, patterns, signatures, detectors)
+    modules = (completeness, patterns, signatures, detectors, registry)
     code = (__file__, *(str(module.__file__) for module in modules))
     return [*sorted(playbooks), *map(Path, code)]
 

@@ -14,28 +14,9 @@ from typing import Any
 
 from bs4_common.trainers.verl_settings import component_of
 from bs4_console.errors import RemoteError, UsageError
-from bs4_console.launch.guide import HOMES, TRAINERS, LaunchRequest, asked_again
+from bs4_console.launch.guide import LaunchRequest, asked_again
 from bs4_console.pods.session import PodSession
-from bs4_console.preflight.checks import VERL
-
-#: Keys of [trainer] that occur in verl's configs (RL or SFT) and in none of prime-rl.
-_OWN = frozenset(
-    {
-        "critic_warmup",
-        "default_local_dir",
-        "experiment_name",
-        "logger",
-        "n_gpus_per_node",
-        "nnodes",
-        "project_name",
-        "resume_mode",
-        "save_freq",
-        "test_freq",
-        "total_epochs",
-        "total_training_steps",
-        "val_before_train",
-    }
-)
+from bs4_console.trainers import registry
 
 
 async def resolved(
@@ -49,27 +30,30 @@ async def resolved(
     one; "" means none. Raises UsageError if no trainer can be determined, or if the config belongs
     to verl and the request names another trainer.
     """
-    given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""))
+    given = asked
+    if asked.trainer and not asked.cwd:
+        given = replace(asked, cwd=registry.of(asked.trainer).home)
     if asked.trainer and not asked.component:
         given = replace(given, component="rl")
     if setup and asked.trainer:
         return given
-    places, read = [given.cwd] if given.cwd else list(dict.fromkeys(HOMES.values())), False
+    places, read = [given.cwd] if given.cwd else registry.homes(), False
     for cwd in places:
         text = await _text(live, asked.config, cwd)
         if text is None:
             continue
         read = True
-        component = of_verl(text)
-        if component is None:
+        found = told(text)
+        if found is None:
             break
-        if asked.trainer not in ("", VERL):
+        trainer, component = found
+        if asked.trainer not in ("", trainer):
             raise UsageError(
-                f"{asked.config} is a config of verl, not of {asked.trainer}.",
-                "Name verl as its trainer, or leave the trainer out.",
+                f"{asked.config} is a config of {trainer}, not of {asked.trainer}.",
+                f"Name {trainer} as its trainer, or leave the trainer out.",
             )
         # A component that a person named is kept. The agent says if it does not fit the config.
-        return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
+        return replace(asked, trainer=trainer, cwd=cwd, component=asked.component or component)
     if asked.trainer:
         return given
     if not read:
@@ -83,30 +67,30 @@ async def resolved(
     if not otherwise:
         raise UsageError(
             f"{asked.config} does not tell which trainer it is for.",
-            f"Give --trainer {' or '.join(TRAINERS)}.",
+            f"Give --trainer {' or '.join(registry.TRAINERS)}.",
         )
     return replace(
         asked,
         trainer=otherwise,
-        cwd=asked.cwd or HOMES[otherwise],
+        cwd=asked.cwd or registry.of(otherwise).home,
         component=asked.component or "rl",
     )
 
 
-def of_verl(text: str) -> str | None:
-    """Return which program of verl the config with this text is for, "rl" or "sft". Return None if
-    it is not a config of verl.
+def told(text: str) -> tuple[str, str] | None:
+    """Return the trainer that the config with this text is for, and which of its programs, "rl" or
+    "sft". Return None if its keys do not tell the trainer.
     """
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return None  # the look before the start says what is wrong with it, and where
     keys = list(_keys(data, ""))
-    for key in keys:
-        section, _, name = key.partition(".")
-        of_trainer = section == "trainer" and name.lstrip("+") in _OWN
-        if of_trainer or key.startswith("actor_rollout_ref."):
-            return component_of(keys) or "rl"
+    for trainer, known in registry.TRAINERS.items():
+        for key in keys:
+            section, _, name = key.partition(".")
+            if name and known.keys & {f"{section}.", f"{section}.{name.lstrip('+')}"}:
+                return trainer, component_of(keys) or "rl"
     return None
 
 

@@ -14,18 +14,16 @@ from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
-from bs4_console.preflight.checks import VERL, Check, Wanted
+from bs4_console.preflight.checks import Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
 from bs4_console.run_log.config_texts import keep_planned
 from bs4_console.run_log.hardware import seen
 from bs4_console.secret import know_words
+from bs4_console.trainers import registry
 
 #: What may be launched: the whole training, one component of it alone, or one of two separate
 #: programs (sft, eval).
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
-#: Trainer -> its directory on a pod, unless --cwd names another.
-HOMES = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl", "verl": "verl"}
-TRAINERS = tuple(HOMES)
 #: Resume at the newest step that is complete on every side, or start afresh if nothing was saved.
 AUTO = "auto"
 #: How many links a query is tried over, and the seconds to wait for each.
@@ -332,7 +330,7 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
     run, pod = action.run, state.name
     known = state.runs.get(run)
     # verl prints everything through its driver, so the launcher's log is its trainer's log.
-    source = "trainer" if known is not None and known.view.trainer == VERL else "launcher"
+    source = registry.of("" if known is None else known.view.trainer).launcher_log
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",

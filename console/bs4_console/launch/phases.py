@@ -25,9 +25,10 @@ from typing import Any
 from bs4_console.checkpoints import listing
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch import guide
-from bs4_console.launch.guide import HOMES, TRAINERS, LaunchRequest
+from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView, PodState, RunState
+from bs4_console.trainers import registry
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,10 @@ def read(file: Path) -> Phases:
     for key in ("run", "trainer"):
         if not isinstance(data.get(key), str) or not data[key]:
             raise UsageError(f"{file} has no {key}.", f'Add {key} = "..." at its top.')
-    if data["trainer"] not in TRAINERS:
+    if data["trainer"] not in registry.TRAINERS:
         raise UsageError(
-            f"{file}: there is no trainer {data['trainer']!r}.", f"Choose {' or '.join(TRAINERS)}."
+            f"{file}: there is no trainer {data['trainer']!r}.",
+            f"Choose {' or '.join(registry.TRAINERS)}.",
         )
     tables = data.get("phases")
     if (
@@ -143,7 +145,7 @@ def read(file: Path) -> Phases:
         found.append(_phase(file, number, table, last=number == len(tables)))
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
-    cwd = str(data.get("cwd", HOMES[data["trainer"]]))
+    cwd = str(data.get("cwd", registry.of(data["trainer"]).home))
     output_dir = str(data.get("output_dir", "outputs"))
     return Phases(data["run"], data["trainer"], cwd, output_dir, tuple(found))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_common.trainers import headers, registry
-from bs4_common.trainers.base import Trainer
 
 SOURCES = (
     "trainer",
@@ -25,7 +24,6 @@ SOURCES = (
     "wandb",
     "provider",
 )
-GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
 #: The source for each word of a file's name. Only whole words count: `ranking.txt` is no log of a
 #: rank.
 _NAMES = {
@@ -175,8 +173,8 @@ def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str,
     """
     asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
-    for name in GENERATIONS:
-        trainer: Trainer = registry.get(name)
+    for name in registry.ids():
+        trainer = registry.get(name)
         for line in raw:
             sides = set()
             for source in asked:

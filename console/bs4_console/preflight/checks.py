@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bs4_console.assets import find
+from bs4_console.trainers import registry
 
 State = Literal["ok", "warning", "blocking", "unknown"]
 
@@ -15,9 +16,6 @@ GIB = 1 << 30
 #: No size, time or count of a pod is near this number. Infinities and NaN do not count as numbers
 #: here.
 _LARGEST = 1e18
-#: The trainer that has no config classes, no environments of verifiers and no inference server with
-#: a fixed port.
-VERL = "verl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +57,16 @@ class Wanted:
         return bool(self.trainer and self.config)
 
     @property
-    def for_verl(self) -> bool:
-        """Return True if the trainer is verl and no config is given, so that a machine is judged
-        for verl and no start.
+    def of(self) -> registry.Trainer:
+        """Return the record of the trainer, or of the current prime-rl if none is given."""
+        return registry.of(self.trainer)
+
+    @property
+    def for_machine(self) -> bool:
+        """Return True if no config is given for a trainer that is not installed from here (verl),
+        so that a machine is judged for it and no start.
         """
-        return self.trainer == VERL and not self.complete
+        return not self.of.installed and not self.complete
 
     def stop(self, run: object) -> str:
         """Return the console's command that stops the run `run` on this pod, in backticks."""
@@ -83,21 +86,14 @@ class Wanted:
         """Return True if the program to start (`component`) imports environments of the library
         verifiers.
         """
-        return self.trainer != VERL and self.component in ("rl", "orchestrator", "eval")
-
-    @property
-    def has_classes(self) -> bool:
-        """Return True if the trainer has config classes of its own that can judge a config, which
-        verl has not.
-        """
-        return self.trainer != VERL
+        return self.of.loads_environments and self.component in ("rl", "orchestrator", "eval")
 
     @property
     def needs_ports(self) -> bool:
         """Return True if the program to start listens on the inference server's ports or connects
         to them. False for verl, where Ray chooses the ports.
         """
-        return self.trainer != VERL and self.component in (
+        return self.of.needs_ports and self.component in (
             "rl",
             "inference",
             "orchestrator",
@@ -118,7 +114,7 @@ class Wanted:
         """Return the parameters of the query that asks the agent about this start or pod."""
         if not self.complete:
             asked: dict[str, Any] = {"cwd": self.cwd, "urls": dict(self.urls)}
-            if self.for_verl:
+            if self.for_machine:
                 asked["trainer"] = self.trainer
             if self.container:
                 asked["container"] = self.container

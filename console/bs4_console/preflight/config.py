@@ -23,6 +23,7 @@ from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said, table
 from bs4_console.preflight.questions import Asks, name_of, sliced
+from bs4_console.trainers import registry
 
 _CONFIG: Subject = ("config-rejected", "config")
 _CLASSES: Subject = ("schema", "the trainer's own schema")
@@ -80,7 +81,7 @@ def judge(
                 f"{name}: {by} finds no error for {wanted.trainer} ({len(found)} warnings).",
             ),
         )
-    if not answer.name and wanted.has_classes:
+    if not answer.name and wanted.of.has_classes:
         checks.append(
             said(
                 _CLASSES,
@@ -147,7 +148,7 @@ async def on_pod(
 async def _asked(
     asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
 ) -> dict[str, Any]:
-    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    document = read_toml(file, follow=registry.of(trainer).includes)
     files, size = [], 0
     for path, text in ((file, document.text), *document.included):
         files.append([str(path.resolve()), text])
@@ -184,7 +185,7 @@ def _judged(
     file: Path, trainer: str, component: str, given: Given, answer: classes.Answer
 ) -> list[Finding]:
     found = lint(file, trainer, given, component)
-    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    document = read_toml(file, follow=registry.of(trainer).includes)
     return classes.sorted_by_line(classes.laid_over(found, answer, document))
 
 

@@ -109,7 +109,7 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         for check in await asyncio.to_thread(start.judge, run, wanted):
             if check.id not in told:
                 checks.append(check)
-    if wanted.for_verl:
+    if wanted.for_machine:
         checks += host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
     return Preflight(tuple(_once(checks)), facts, tuple(memory))

@@ -109,14 +109,6 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
     return [*checks, _free(gpus, devices, run, wanted), *_idle(devices, run, wanted)]
 
 
-#: What says how many GPUs a start uses, by trainer.
-_USED_BY = {
-    "prime-rl-2026-01": "Name them in inference_gpu_ids and trainer_gpu_ids",
-    "prime-rl": "Raise deployment.num_infer_gpus and deployment.num_train_gpus",
-    "verl": "Raise trainer.n_gpus_per_node",
-}
-
-
 def _idle(devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
     """Return the check whether the start leaves GPUs of the pod without work, which are paid for
     all the same. GPUs that hold memory of somebody else count as used. The list is empty if the
@@ -137,7 +129,7 @@ def _idle(devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Want
             _IDLE,
             "warning",
             f"GPU {', '.join(idle)} of {len(devices)} would have no work: the run uses {used}.",
-            f"{_USED_BY.get(wanted.trainer, 'Give the run all GPUs')}, or rent a smaller pod.",
+            f"{wanted.of.use_more_gpus}, or rent a smaller pod.",
         )
     ]
 

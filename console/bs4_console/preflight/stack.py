@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_console.assets import find
-from bs4_console.preflight.checks import VERL, Check, Subject, Wanted, said, table, unseen, within
+from bs4_console.preflight.checks import Check, Subject, Wanted, said, table, unseen, within
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")
@@ -19,7 +19,7 @@ _KNOWN = ("stack", "versions")
 _DRIVER = ("cuda-driver-missing", "driver and CUDA")
 _FLASH = ("flash-attn-abi", "flash-attn")
 _ENVIRONMENTS = ("env-not-installed", "environments")
-_VERL = ("verl-missing", "verl")
+_MODULE = ("verl-missing", "verl")
 _ENGINE = ("rollout-engine", "rollout engine")
 
 #: The packages that are listed, in this order.
@@ -51,7 +51,7 @@ def judge(
     trainer = _trainer(wanted)
     subjects = [_THERE, _DRIVER, _FLASH]
     if trainer:
-        subjects[1:1] = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN]
+        subjects[1:1] = [_GENERATION, _KNOWN] if wanted.of.installed else [_MODULE, _ENGINE]
     if trainer and wanted.loads_environments:
         subjects.append(_ENVIRONMENTS)
     if (blind := unseen(subjects, stack)) is not None:
@@ -61,7 +61,7 @@ def judge(
 
 def _trainer(wanted: Wanted) -> str:
     """Return the trainer that is judged, or "" if only the pod is."""
-    if wanted.complete or wanted.for_verl:
+    if wanted.complete or wanted.for_machine:
         return wanted.trainer
     return ""
 
@@ -94,10 +94,10 @@ def _judged(
     told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
     checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
     imports = dict(table(found.get("imports")))
-    if trainer == VERL:
-        checks += [_verl(imports, have), *_engine(have, run)]
-    elif trainer:
+    if trainer and wanted.of.installed:
         checks += [_generation(have, trainer), _known(have, trainer)]
+    elif trainer:
+        checks += [_module(wanted.of.module, imports, have), *_engine(have, run)]
     checks.append(_driver(have.get("cuda"), table((pod or {}).get("gpus")).get("driver")))
     return [*checks, *_imports(imports, have, wanted)]
 
@@ -125,24 +125,21 @@ def _generation(have: Mapping[str, str], trainer: str) -> Check:
     return said(_GENERATION, "ok", f"prime-rl {version}.")
 
 
-def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
-    if "verl" not in imports:
-        return said(_VERL, "unknown", "Whether verl can be imported was not asked.")
-    if imports["verl"] is not None:
+def _module(module: str, imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
+    if module not in imports:
+        return said(_MODULE, "unknown", f"Whether {module} can be imported was not asked.")
+    if imports[module] is not None:
         return said(
-            _VERL,
+            _MODULE,
             "blocking",
-            f"verl cannot be imported: {imports['verl']}",
-            "Give --cwd the directory that verl is checked out in, --env VIRTUAL_ENV=DIR its "
+            f"{module} cannot be imported: {imports[module]}",
+            f"Give --cwd the directory that {module} is checked out in, --env VIRTUAL_ENV=DIR its "
             "environment, or `pip install` it there.",
         )
-    return said(
-        _VERL,
-        "ok",
-        f"verl {have['verl']} can be imported."
-        if "verl" in have
-        else "verl can be imported, from a checkout.",
-    )
+    how = f"{module} can be imported, from a checkout."
+    if module in have:
+        how = f"{module} {have[module]} can be imported."
+    return said(_MODULE, "ok", how)
 
 
 def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
@@ -233,12 +230,7 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
     checks = []
     if "flash_attn" in imports:
         problem = imports.pop("flash_attn")
-        how = "`uv sync --all-extras` takes the one of the lock file"
-        if wanted.trainer == VERL:
-            how = (
-                "`pip install --no-build-isolation --force-reinstall --no-deps flash-attn` "
-                "builds it against this torch"
-            )
+        how = wanted.of.rebuild_flash_attn
         fix = f"Install the wheel made for this torch and CUDA, last of all: {how}."
         name = f"flash-attn {have.get('flash_attn')}"
         good = said(_FLASH, "ok", f"{name} can be imported.")

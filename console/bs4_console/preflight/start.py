@@ -34,13 +34,6 @@ _REFUSALS = {
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
-#: Bytes of a checkpoint for each parameter, where an agent is too old to tell them (as in
-#: configs.sizing: 8B took 31 GB, and 47 GB with the weights of January 2026).
-_BYTES = {"prime-rl-2026-01": 6.0, "prime-rl": 4.0, "verl": 12.0}
-#: How the number of checkpoints is limited, by trainer.
-_KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
-#: The failure of a start that resumes from a step below newer ones, by trainer.
-_AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
 #: The severity of playbooks with which a start fails or loses work. Milder findings are shown and
 #: do not stop it.
 _GRAVE = "critical"
@@ -130,7 +123,7 @@ def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
         )
         identifier = _EARLIER[0]
         if plan.get("resume") is not None:
-            identifier = _AHEAD.get(wanted.trainer, identifier)
+            identifier = wanted.of.ahead or identifier
         return said(
             (identifier, _EARLIER[1]),
             "warning",
@@ -185,7 +178,7 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
         ("keep-last-missing", _DISK[1]),
         "warning",
         f"{gib(free)} are free; {one}, nothing limits their number, and {fits} fit.",
-        f"Launch with {_KEEP.get(wanted.trainer, '`--ckpt.keep-last 3`, or set it in [ckpt]')}.",
+        f"Launch with {wanted.of.keep_fewer}.",
     )
 
 
@@ -197,7 +190,7 @@ def _checkpoint_bytes(run: Mapping[str, Any], wanted: Wanted) -> tuple[float | N
     if largest > 0:
         return largest, "as the largest that is there"
     size = billions(str(run.get("model") or ""))
-    each = number(run.get("bytes_each")) or _BYTES.get(wanted.trainer, 4.0)
+    each = number(run.get("bytes_each")) or wanted.of.bytes_each
     if size:
         return (size * 1e9 * each, f"{size:g}B x {each:g} bytes")
     return (None, "")

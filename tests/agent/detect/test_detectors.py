@@ -87,10 +87,24 @@ def test_no_desync_from_checkpoints_that_this_attempt_wrote():
     assert found("step-desync", run) == []
 
 
-def test_no_desync_in_the_other_generation_nor_after_the_end():
-    assert (
-        found("step-desync", dataclasses.replace(desynced(), spec=healthy("prime-rl").spec)) == []
-    )
+@pytest.mark.parametrize(
+    ("trainer", "detectors"),
+    [
+        ("prime-rl-2026-01", {"step-desync", "stale-checkpoint-deadlock"}),
+        ("prime-rl", {"resume-latest-partial"}),
+        ("verl", {"ray-leftover-processes", "resume-mode-not-off", "verl-overshoot"}),
+    ],
+)
+def test_what_only_one_trainer_can_have_is_looked_for_in_its_runs_alone(trainer, detectors):
+    """These detectors do not look which trainer it is: `applies` of their playbooks says it."""
+    for playbook in library():
+        if playbook.detector in detectors:
+            assert playbook.applies == {trainer}, playbook.id
+            detectors = detectors - {playbook.detector}
+    assert not detectors
+
+
+def test_no_desync_after_the_end():
     assert found("step-desync", dataclasses.replace(desynced(), state="ended")) == []
     assert found("step-desync", dataclasses.replace(desynced(), stop_requested=True)) == []
 

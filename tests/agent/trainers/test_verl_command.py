@@ -531,9 +531,9 @@ def test_the_words_that_hydra_wrote_down(tmp_path: Path) -> None:
             f"- trainer.save_freq={step}\n- 'data.train_files=''a b.parquet'''\n- "
             "trainer.logger=[console,file]\n"
         )
-    assert verl_settings.overrides(verl_settings.recorded(tmp_path)) == {
+    assert verl_settings.recorded(tmp_path) == {
         "trainer.save_freq": 7,
         "data.train_files": "a b.parquet",
         "trainer.logger": ["console", "file"],
     }
-    assert verl_settings.recorded(tmp_path / "nowhere") == []
+    assert verl_settings.recorded(tmp_path / "nowhere") == {}

@@ -48,9 +48,9 @@ async def test_a_config_of_verl_says_that_it_is_one(text: str, component: str) -
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_examples_are_told_apart(path: Path) -> None:
-    found = config.of_verl(path.read_text())
+    found = config.told(path.read_text())
     assert found == (
-        None if path.parent.name != "verl" else "sft" if "-sft-" in path.name else "rl"
+        None if path.parent.name != "verl" else ("verl", "sft" if "-sft-" in path.name else "rl")
     )
 
 

@@ -107,4 +107,4 @@ def test_without_an_engine_nothing_can_roll_out_and_without_an_answer_nothing_is
 def test_the_question_names_verl_only_before_a_config_is_chosen() -> None:
     assert Wanted(trainer="verl").body()["trainer"] == "verl"
     assert "trainer" not in Wanted().body()
-    assert not Wanted(trainer="verl", config="verl.toml").for_verl
+    assert not Wanted(trainer="verl", config="verl.toml").for_machine

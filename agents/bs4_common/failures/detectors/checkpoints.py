@@ -159,12 +159,7 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
     of the training loop without a step of the trainer. If the step numbers of the checkpoint and
     rollout files prove the wait, `step_desync` finds it earlier.
     """
-    if (
-        run.spec.trainer != "prime-rl-2026-01"
-        or run.resume is not None
-        or run.trainer_side.steps
-        or run.stop_requested
-    ):
+    if run.resume is not None or run.trainer_side.steps or run.stop_requested:
         return []
     old = sorted(
         step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t
@@ -256,13 +251,11 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
         or run.trainer_side.steps < int(parameters.get("steps", 5))
     ):
         return []
-    frequency = number(run.setting("trainer.save_freq"))
-    if run.spec.trainer == "verl":
-        off, key = frequency is None or frequency <= 0, "trainer.save_freq"
-    else:
-        given = run.setting("ckpt", "trainer.ckpt")
-        off, key = not given and not run.under("ckpt") and not run.under("trainer.ckpt"), "ckpt"
-    if not off:
+    key = run.trainer.traits.save_key
+    given = run.setting(key, f"trainer.{key}")
+    often = number(given)
+    in_table = run.under(key) or run.under(f"trainer.{key}")
+    if in_table or (given and (often is None or often > 0)):
         return []
     evidence = [
         setting(run, key, "off"),
@@ -284,12 +277,7 @@ def resume_latest_partial(facts: Facts, run: RunFacts, parameters: Parameters) -
     checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint
     nevertheless.
     """
-    if (
-        run.spec.trainer != "prime-rl"
-        or not run.checkpoints
-        or run.trainer_side.steps
-        or run.good_end
-    ):
+    if not run.checkpoints or run.trainer_side.steps or run.good_end:
         return []
     newest = run.checkpoints[-1]
     if newest.complete or "trainer" not in newest.missing:

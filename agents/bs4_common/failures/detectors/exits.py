@@ -28,7 +28,7 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Parameters) -> Seque
     counts.
     """
     if (
-        run.spec.trainer != "verl"
+        run.trainer.traits.reports_exits
         or run.spec.component not in ("rl", "sft")
         or run.state != "ended"
         or run.with_pod

@@ -67,7 +67,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     that attempt still live, else an empty list. If one of these processes is a TaskRunner, the run
     still works, and nothing is found. `parameters` is not used.
     """
-    if run.spec.trainer != "verl" or not run.over:
+    if not run.over:
         return []
     left = run.living
     if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):
@@ -93,12 +93,7 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Parameters) -> 
     else an empty list. verl knows none of these four values and resumes nevertheless; `disable` is
     the right value. `parameters` is not used.
     """
-    if (
-        run.spec.trainer != "verl"
-        or run.config is None
-        or "trainer.resume_mode" not in run.config
-        or quiet(run)
-    ):
+    if run.config is None or "trainer.resume_mode" not in run.config or quiet(run):
         return []
     value = run.config["trainer.resume_mode"]
     if str(value).lower() not in ("off", "false", "no", "none"):
@@ -129,7 +124,7 @@ def verl_overshoot(facts: Facts, run: RunFacts, parameters: Parameters) -> Found
     """
     planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")
-    if run.spec.trainer != "verl" or planned is None or step is None or quiet(run):
+    if planned is None or step is None or quiet(run):
         return []
     if step <= int(planned) or (total is not None and int(total) >= step):
         return []

@@ -109,7 +109,7 @@ def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> f
     pace = pace_s(run)
     if run.trainer_side.steps == 0 or pace is None or activity.phase == "start-up":
         return START_S
-    if run.trainer_side.steps < SETTLED or run.spec.trainer == "verl":
+    if run.trainer_side.steps < SETTLED or run.trainer.traits.phase is not None:
         return max(EARLY_S, EARLY_STEPS * pace)
     silence = max(min(steps * pace, WITHIN * pace - _LOOK_S), SLOW * pace)
     limit = max(min(max(silence, _tail_s(run, pace), LOW_S), HIGH_S), _phase_s(run, activity))
@@ -199,7 +199,7 @@ def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
         return True
     beats = run.events_of("heartbeat", ORCHESTRATOR)
     if len(beats) < 2:
-        return run.spec.trainer != "prime-rl"
+        return not run.trainer.traits.heartbeats
     return facts.now_m - beats[-1].m < max(LOW_S, 40.0)
 
 

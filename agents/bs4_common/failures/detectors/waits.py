@@ -187,4 +187,4 @@ def _by_nccl(run: RunFacts) -> bool:
     if kind is not None:
         return bool(kind == "nccl")
     adapter = any(".lora." in key or key.endswith(".lora") for key in run.config or {})
-    return run.spec.trainer == "prime-rl" and run.config is not None and not adapter
+    return run.trainer.traits.sends_by_nccl and run.config is not None and not adapter

@@ -15,9 +15,10 @@ from textual.widgets import Input
 
 from bs4_console.errors import ConsoleError
 from bs4_console.launch import config, guide
-from bs4_console.launch.guide import AUTO, HOMES, TRAINERS, LaunchRequest
+from bs4_console.launch.guide import AUTO, LaunchRequest
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
+from bs4_console.trainers.registry import PRIME_RL, TRAINERS, homes
 from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.screens.confirm import MORE
@@ -43,13 +44,12 @@ FIELDS = {
 }
 
 #: The trainer to launch if neither the form nor the config names one.
-USUAL = TRAINERS[1]
+USUAL = PRIME_RL.id
 #: Field -> its placeholder.
 UNSAID = {
     "config": "a path below the trainer's directory, or absolute",
     "trainer": f"as the config tells, else {USUAL}",
-    "cwd": "where that trainer usually is: "
-    + " or ".join(f"~/{home}" for home in dict.fromkeys(HOMES.values())),
+    "cwd": "where that trainer usually is: " + " or ".join(f"~/{home}" for home in homes()),
     "container": "none: on the pod itself",
     "overrides": "words for the trainer, quoted as in a shell",
 }
