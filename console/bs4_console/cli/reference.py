@@ -283,8 +283,8 @@ SHAPES = {
     ),
     "run-milestones": (
         "`run`, `pod`, `milestones` [{`step`, `examples` (of each environment, or null), `run` "
-        "(the evaluation's), `state` (to-come, due, no-weights, under-way, evaluated, failed), "
-        "`reward`}]; with an evaluation the objects of `launch` follow"
+        "(the evaluation's), `state` (to-come, due, no-weights, under-way, evaluated, failed)}]; "
+        "with an evaluation the objects of `launch` follow"
     ),
     "run-eta": (
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "

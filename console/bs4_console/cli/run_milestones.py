@@ -113,9 +113,8 @@ def _show(options: argparse.Namespace, found: list[Milestone]) -> None:
     cells = []
     for one in found:
         examples = "as the config" if one.examples is None else str(one.examples)
-        reward = "-" if one.reward is None else f"{one.reward:.3f}"
-        cells.append([str(one.step), one.state, examples, reward, one.run])
-    table(cells, ["step", "state", "examples", "reward", "evaluation"])
+        cells.append([str(one.step), one.state, examples, one.run])
+    table(cells, ["step", "state", "examples", "evaluation"])
 
 
 async def _evaluate(options: argparse.Namespace, live: PodSession, pod: Pod, one: Milestone) -> int:

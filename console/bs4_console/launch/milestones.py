@@ -30,15 +30,13 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # noqa: S104
 @dataclass(frozen=True, kw_only=True)
 class Milestone:
     """One step at which a run is evaluated. `examples` is how many of each environment, or None for
-    as many as the config says. `run` is the name of the evaluation, and `reward` the mean that it
-    said last, or None.
+    as many as the config says. `run` is the name of the evaluation.
     """
 
     step: int
     examples: int | None
     run: str
     state: State
-    reward: float | None = None
 
 
 def name_of(run: str, step: int) -> str:
@@ -56,18 +54,12 @@ def look(
     for step in sorted(wanted):
         name = name_of(run.name, step)
         evaluation = state.runs.get(name)
-        reward = None
-        if evaluation is not None and evaluation.eval_points:
-            value = evaluation.eval_points[-1].get("val")
-            # A value that is not finite is a text.
-            reward = value if isinstance(value, int | float) else None
         found.append(
             Milestone(
                 step=step,
                 examples=wanted[step],
                 run=name,
                 state=_state(evaluation, run, step, saved),
-                reward=reward,
             )
         )
     return found

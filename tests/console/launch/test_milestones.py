@@ -51,9 +51,6 @@ def test_which_are_due_and_which_are_not() -> None:
     evaluated(state, 100)
     evaluated(state, 500, ended=False)
     assert states(state, {100, 500}) == {100: "evaluated", 500: "failed", 1000: "to-come"}
-    state.runs["demo-at-100"].eval_points.append({"side": "eval:soup", "step": 0, "val": 0.75})
-    found = milestones.look(state, state.runs["demo"], WANTED, {500})
-    assert (found[0].reward, found[0].examples, found[1].reward) == (0.75, 50, None)
 
 
 def test_one_at_a_time_and_the_lowest_first() -> None:
