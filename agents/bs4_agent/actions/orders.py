@@ -81,11 +81,20 @@ class Orders:
 
     def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Journal the body's `text` as a note of the person `who` about the body's `run`. Text
-        after the first 2,000 characters is left out. `payload` is not used. Raises UnknownRun.
+        after the first 2,000 characters is left out. `checklist_every` is after how many steps a
+        console asks for the run's checklist (0: never), and `checklist_step` the step for which it
+        was gone through; a note may have them. `payload` is not used. Raises UnknownRun, and
+        BadRequest if one of the two is no number of steps.
         """
         run, text = self._run(body), str(body.get("text", ""))[:2000]
+        steps: dict[str, Any] = {}
+        for name in ("checklist_every", "checklist_step"):
+            if (value := body.get(name)) is not None:
+                if type(value) is not int or value < 0:
+                    raise BadRequest(f"`{name}` is a number of steps; give one, from 0 on.")
+                steps[name] = value
         self._executor.accept(key, body, who, run)
-        self._executor.book("note", run=run, text=text, who=who)
+        self._executor.book("note", run=run, text=text, who=who, **steps)
         self._executor.event(key, run, "done")
 
     def _run(self, body: Mapping[str, Any]) -> str:

@@ -167,6 +167,10 @@ SHAPES = {
     ),
     "model": "`model` [as in models]",
     "envs-command": "`place` (a pod, or this machine), `directory`, `argv` [word]",
+    "run-checklist": (
+        "`run`, `step` (null after an order), `every`, `items` [{`name`, `state` (ok, look, "
+        "unknown, by hand), `text`}]"
+    ),
     "splits": (
         "`place` (a pod, or this machine), `splits` [{`use` (train, eval or empty), `place`, "
         "`split`, `rows` (null: unknown), `limit` (examples that the config takes, or null), "
