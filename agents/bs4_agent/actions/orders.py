@@ -84,11 +84,20 @@ class Orders:
 
     def note(self, asked: Submission) -> None:
         """Journal the body's `text` as a note of the person about the body's `run`. Text after
-        the first 2,000 characters is left out. Raises UnknownRun.
+        the first 2,000 characters is left out. `checklist_every` is after how many steps a console
+        asks for the run's checklist (0: never), and `checklist_step` the step for which it was gone
+        through; a note may have them. Raises UnknownRun, and BadRequest if one of the two is no
+        number of steps.
         """
         run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
+        steps: dict[str, int] = {}
+        for name in ("checklist_every", "checklist_step"):
+            if (value := asked.body.get(name)) is not None:
+                if type(value) is not int or value < 0:
+                    raise BadRequest(f"`{name}` is a number of steps; give one, from 0 on.")
+                steps[name] = value
         self._executor.accept(asked, run)
-        self._executor.book("note", run=run, text=text, who=asked.who)
+        self._executor.book("note", run=run, text=text, who=asked.who, **steps)
         self._executor.event(asked.key, run, "done")
 
     def _run(self, asked: Submission) -> str:

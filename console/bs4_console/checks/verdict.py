@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bs4_console.checks.milestones import due
 from bs4_console.checks.outside import Outside, SightRow, beside_the_pod
 from bs4_console.pods.observer import IncidentRow, without_the_pod
 from bs4_console.pods.samples import Device, DiskUsage
@@ -162,6 +163,7 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
     found = [*_incidents(pod), *_gpus(pod), *_disks(pod), *_wandb(pod, seen)]
     for run in pod.runs.values():
         found += _run(run, any(i.run == run.name for i in opened))
+        found += _milestone(pod.name, run)
     if not pod.runs:
         found.append(Reason(OK, "runs", "no run is registered"))
     if pod.stale:
@@ -274,6 +276,18 @@ def _run(run: RunState, explained: bool) -> list[Reason]:
     return [Reason(CRITICAL, subject, text)]
 
 
+def _milestone(pod: str, run: RunState) -> list[Reason]:
+    """Return an entry if the run's checklist is due, by the order of a person."""
+    at = due(run)
+    if at is None:
+        return []
+    text = (
+        f"{run.name} has reached step {at}: go through its list "
+        f"(`bs4-console runs checklist {run.name} --pod {pod}`)"
+    )
+    return [Reason(WARNING, f"list of {run.name}", text)]
+
+
 def _gpus(pod: PodState) -> list[Reason]:
     """Return the entries for the GPUs: one per broken GPU, or one for all."""
     gpus = pod.latest.get("gpus") or {}
@@ -285,19 +299,19 @@ def _gpus(pod: PodState) -> list[Reason]:
         return [
             Reason(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
-    devices, found = gpus.get("devices") or [], []
-    for d in devices:
+    found = []
+    for d in devices(pod):
         if d.get("error"):
             found.append(Reason(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
-    if devices and not found:
-        found.append(Reason(OK, "GPUs", f"{len(devices)} GPUs answer"))
+    if devices(pod) and not found:
+        found.append(Reason(OK, "GPUs", f"{len(devices(pod))} GPUs answer"))
     return found
 
 
 def _disks(pod: PodState) -> list[Reason]:
     """Return the entries for disks that are nearly full, or one for all disks."""
     found = []
-    disks = _measured_disks(pod)
+    disks = measured_disks(pod)
     for disk in disks:
         used = disk_percent(disk) or 0.0
         if used >= DISK_WARNING:
@@ -310,12 +324,12 @@ def _disks(pod: PodState) -> list[Reason]:
     return found
 
 
-def _devices(pod: PodState) -> Sequence[Device]:
-    """Return the GPUs of the newest telemetry."""
+def devices(pod: PodState) -> Sequence[Device]:
+    """Return the GPUs of the newest telemetry, empty if there are none."""
     return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
-def _measured_disks(pod: PodState) -> list[DiskUsage]:
+def measured_disks(pod: PodState) -> list[DiskUsage]:
     """Return the disks of the newest telemetry whose size is known. An agent writes null where a
     filesystem does not answer.
     """
@@ -337,7 +351,7 @@ def _samples(pod: PodState) -> list[Sample]:
             ("bs4_run_step_seconds", labels, run.step_seconds()),
             ("bs4_run_alive", labels, float(run.alive)),
         ]
-    for device in _devices(pod):
+    for device in devices(pod):
         labels = {"gpu": str(device["index"])}
         util = device.get("util")
         found += [
@@ -345,7 +359,7 @@ def _samples(pod: PodState) -> list[Sample]:
             ("bs4_gpu_memory_used_bytes", labels, device.get("mem_used")),
             ("bs4_gpu_memory_size_bytes", labels, device.get("mem_total")),
         ]
-    for disk in _measured_disks(pod):
+    for disk in measured_disks(pod):
         labels = {"path": str(disk["path"])}
         found += [
             ("bs4_disk_used_bytes", labels, disk["used"]),
@@ -367,14 +381,14 @@ def _perfdata(pod: PodState) -> dict[str, str]:
             perf[f"{run.name}_step"] = f"{run.step};;;0;{run.view.max_steps or ''}"
         if (pace := run.step_seconds()) is not None:
             perf[f"{run.name}_step_seconds"] = f"{pace:.3f}s"
-    for device in _devices(pod):
+    for device in devices(pod):
         if device.get("util") is not None:
             perf[f"gpu{device['index']}_util"] = f"{device['util']:.0f}%"
         if device.get("mem_used") is not None:
             perf[f"gpu{device['index']}_mem"] = (
                 f"{device['mem_used']}B;;;0;{device.get('mem_total') or ''}"
             )
-    for disk in _measured_disks(pod):
+    for disk in measured_disks(pod):
         perf[f"disk_{disk['path'].strip('/').replace('/', '_') or 'root'}"] = (
             f"{disk['used']}B;;;0;{disk['total']}"
         )

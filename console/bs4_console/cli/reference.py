@@ -176,6 +176,10 @@ SHAPES = {
         "also `package` {`directory`, `name`, `version`, `dependencies`, `files`, `size` (bytes), "
         "`problems`, `notes`}"
     ),
+    "run-checklist": (
+        "`run`, `step` (null after an order), `every`, `items` [{`name`, `state` (ok, look, "
+        "unknown, by hand), `text`}]"
+    ),
     "splits": (
         "`place` (a pod, or this machine), `splits` [{`use` (train, eval or empty), `place`, "
         "`split`, `rows` (null: unknown), `limit` (examples that the config takes, or null), "

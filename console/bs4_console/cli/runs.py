@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console import files
-from bs4_console.cli import run_compare, run_costs, run_curves, run_evals, run_milestones
+from bs4_console.cli import (
+    run_checklist,
+    run_compare,
+    run_costs,
+    run_curves,
+    run_evals,
+    run_milestones,
+)
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
@@ -100,6 +107,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: standard output)",
     )
     giving.add_argument("--force", action="store_true", help="write over a file that is there")
+    listed = verbs.add_parser(
+        "checklist", help="what to look at each 100 steps, with what is known of it; or order that"
+    )
+    run_checklist.configure(listed)
     verbs.add_parser("lessons", help="the lessons of the imported document, of runs and of all")
     costs = verbs.add_parser("cost", help="what runs have cost, on each of their pods and in all")
     run_costs.configure(costs)
@@ -189,6 +200,7 @@ def run(options: argparse.Namespace) -> int:
         "tag": _tag,
         "import": _import,
         "export": _export,
+        "checklist": run_checklist.run,
         "lessons": _lessons,
         "cost": run_costs.cost,
         "eta": _eta,

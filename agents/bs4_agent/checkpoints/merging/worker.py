@@ -154,7 +154,17 @@ def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged
     if order["kind"] == "backup":
         _copy(order["files"], source, model)
     else:
-        _run_all(order, staging, source, owner)
+        if order["inside"]:
+            _stand_in(source, staging / INPUT)
+        for number, argv in enumerate(order["commands"], 1):
+            _run(argv, order, owner, f"{number} of {len(order['commands'])}")
+        if order["inside"]:
+            (staging / INPUT / "huggingface").rename(model)
+    if not model.is_dir():
+        raise StepFailed(
+            f"The merger ended well and wrote nothing to {model}; look at its output with "
+            "`pods setup POD --log`."
+        )
     _refuse_changed(order, source)
     if why := unwhole(order["kind"], order["files"], model):
         raise StepFailed(
@@ -179,22 +189,6 @@ def _done(order: WorkerOrder, staging: Path, source: Path, owner: int) -> Merged
             size += entry.status.st_size
     print(f"{files} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
     return {"bytes": size, "files": files}
-
-
-def _run_all(order: WorkerOrder, staging: Path, source: Path, owner: int) -> None:
-    """Run the commands of a merge. Raises StepFailed if they write no model."""
-    if order["inside"]:
-        _stand_in(source, staging / INPUT)
-    for number, argv in enumerate(order["commands"], 1):
-        _run(argv, order, owner, f"{number} of {len(order['commands'])}")
-    model = staging / MODEL
-    if order["inside"]:
-        (staging / INPUT / "huggingface").rename(model)
-    if not model.is_dir():
-        raise StepFailed(
-            f"The merger ended well and wrote nothing to {model}; look at its output with "
-            "`pods setup POD --log`."
-        )
 
 
 def _copy(files: Mapping[str, Sequence[int]], source: Path, backup: Path) -> None:

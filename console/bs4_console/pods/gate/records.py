@@ -334,7 +334,10 @@ JOURNAL: Mapping[str, Shape] = {
     "plan": _PLAN,
     "action": _ACTION,
     "mode": Shape({"run": text, "playbook": name, "mode": text}),
-    "note": Shape({"run": text}, {"text": text, "who": text}),
+    "note": Shape(
+        {"run": text},
+        {"text": text, "who": text, "checklist_every": whole, "checklist_step": whole},
+    ),
     "gap": Shape({}, {"stream": text, "reason": text}),
     "order": Shape(
         {"run": name},
