@@ -19,7 +19,7 @@ Kind = Literal["pod", "run", "step", "incident", "action", "checkpoint"]
 
 #: Seconds between two lines about the steps of a run. Runs make a step in 2 to 200 s.
 STEP_S = 60.0
-#: What ended longer ago than this many seconds is no news to somebody who begins to watch.
+#: A run that ended longer ago than this many seconds is no news to somebody who begins to watch.
 OLD_S = 3600.0
 #: An incident or a step that is older than this many seconds says for how long.
 LATE_S = 60.0
@@ -137,15 +137,18 @@ class Changes:
                 yield _incident(pod, incident, now)
         for action in list(pod.ledger.actions.values()):
             if action.kind not in _QUIET:
-                yield from _action(pod, action, told, now)
+                yield from _action(pod, action, told)
 
     def _step_is_due(self, told: _Told, run: RunState) -> bool:
         """Return True if the run has a new step and enough time has passed since the last one that
         was told. The step then counts as told.
         """
         now, last = self._clock(), told.steps.get(run.name)
-        if run.step is None or (last is not None and now - last < self._step_s):
+        attempt = run.view.attempt
+        if run.step is None or attempt is None or (last is not None and now - last < self._step_s):
             return False
+        if run.trainer_steps[-1].get("attempt") != attempt.number:
+            return False  # it is of an earlier attempt
         if not told.news(("step", run.name), run.step):
             return False
         told.steps[run.name] = now
@@ -246,14 +249,13 @@ def _to_do(pod: PodState, incident: IncidentView) -> str:
     return f"`{command}` shows each step of the repair and asks before the first."
 
 
-def _action(pod: PodState, action: ActionView, told: _Told, now: float) -> Iterator[Change]:
+def _action(pod: PodState, action: ActionView, told: _Told) -> Iterator[Change]:
     """Yield what is new of an action and of each of its steps that has begun. An action that begins
     is told before its steps, and its end after them.
     """
     # The first step turns `accepted` into `running`, which is no news beside the step.
     begins = action.state in ("accepted", "running")
     own = told.news(("action", action.key), "running" if begins else action.state)
-    old = action.ended and now - action.updated_t > OLD_S
     who = action.who or "the agent"
     if own and begins:
         yield _change(pod, "action", f"{action.what} begun by {who}", run=action.run)
@@ -270,4 +272,4 @@ def _action(pod: PodState, action: ActionView, told: _Told, now: float) -> Itera
             text = f"{who} noted: {action.body.get('text', '')}"
         elif action.detail:
             text += f": {action.detail}"
-        yield _change(pod, "action", text, run=action.run, old=old)
+        yield _change(pod, "action", text, run=action.run, old=action.ended)

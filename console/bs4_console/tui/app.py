@@ -248,16 +248,19 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self._rest_until = min(rest, time.perf_counter() + MOST_REST_S)
 
     def _alert(self) -> None:
-        """Show what became worse since the last tick: a toast for each alert, and one sound for all
-        of them.
+        """Show what became worse since the last tick: a message for each alert, which is a toast if
+        it is critical and not on the screen already, and one sound for all of them.
         """
         now = self.clock.mono()
         worse = self.alerts.update(self.overview.rows(self.fleet.pods, self.clock), now)
         found = [alert for alert in worse if not silent(alert.key, self.settings.silenced)]
         if not found or self.settings.quiet:
             return
+        shown = self.subject().names
         for alert in found[:3]:
-            self.say(alert.text, severity="error" if alert.rank == 4 else "warning")
+            # A toast would cover the details of the very row or run that a person looks at.
+            toast = alert.rank == 4 and alert.key != shown
+            self.say(alert.text, severity="error" if toast else "warning")
         if len(found) > 3:
             self.say(
                 f"And {len(found) - 3} more; {self.keys['urgent']} on the fleet goes from "

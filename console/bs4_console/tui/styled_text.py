@@ -161,9 +161,11 @@ def _coloured(theme: Theme, *, sixteen: bool) -> dict[str, Style]:
     bad = fixed.get("bad") or theme.error or "#ff7b72"
     warn = fixed.get("warn") or theme.warning
     panel = theme.panel or mix(background, foreground, 0.12)
+    # Ages and totals are read too. On a light background the same share has less contrast.
+    faded = 0.45 if theme.dark else 0.33
     return {
         "text": Style(color=foreground),
-        "dim": Style(color=fixed.get("dim") or mix(foreground, background, 0.45)),
+        "dim": Style(color=fixed.get("dim") or mix(foreground, background, faded)),
         "rule": Style(color=fixed.get("rule") or mix(foreground, background, 0.72)),
         "good": Style(color=fixed.get("good") or theme.success),
         "warn": Style(color=warn),

@@ -120,6 +120,31 @@ def test_what_ended_long_ago_is_no_news() -> None:
     assert said(Changes(), pod)[1:] == []
 
 
+def test_what_is_over_at_the_first_look_is_left_out_and_what_goes_on_is_not() -> None:
+    """Also an action that waits for its proof goes on."""
+    pod = fixtures.recovered().state
+    lines = said(Changes(clock=lambda: fixtures.MONO), pod)
+    assert [line for line in lines if "playbook" in line or "wait for each" in line] == []
+    pod = fixtures.acting().state
+    fixtures.journal(
+        pod, "action", 1, action=fixtures.ACTION, run="math-7b", event="verifying", detail="waits"
+    )
+    assert said(Changes(), pod)[-1] == "h100-a/math-7b: playbook step-desync verifying: waits."
+
+
+def test_a_step_of_an_earlier_attempt_is_no_step_of_this_one() -> None:
+    pod, changes = fixtures.healthy().state, Changes(0.0)
+    said(changes, pod)
+    ended = {"event": "attempt-ended", "run": "code-14b", "attempt": 1}
+    fixtures.journal(pod, "run", 1, **ended, code=0, good=False)
+    said(changes, pod)
+    fixtures.start_run(pod, "code-14b", "prime-rl", 500, 0, attempt=2)
+    fixtures.steps(pod, "code-14b", 188, 188, 14.2, last_ago=0.0)  # its last line came late
+    assert [line for line in said(changes, pod) if "step 188" in line] == []
+    fixtures.steps(pod, "code-14b", 180, 180, 14.2, last_ago=0.0, attempt=2)
+    assert "step 180 of 500 " in said(changes, pod)[-1]
+
+
 def test_an_incident_that_nobody_repairs_says_what_a_person_does() -> None:
     pod = fixtures.healthy().state
     known = {"event": "opened", "incident": "i", "failure": "disk-full", "run": "code-14b"}

@@ -21,7 +21,7 @@ from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.widgets.bars import tally
 from bs4_console.ui_state import Settings
 from tests.console.tui import fixtures
-from tests.console.tui.driving import drive
+from tests.console.tui.driving import drive, settle
 
 
 def row(
@@ -401,6 +401,30 @@ async def test_bell_notification_and_toast_and_what_silences_them(silenced: str)
         else:
             assert sent == ["\x07\x1b]9;✖ critical h100-b/code-14b: Inference is gone\x07"]
             assert app.messages[-1].text == "✖ critical h100-b/code-14b: Inference is gone"
+
+
+async def test_an_alert_is_a_toast_only_if_it_is_about_something_else() -> None:
+    """A toast covers the details below the table, which are those of the row under the cursor."""
+    now = [0.0]
+    clock = Clock(wall=lambda: fixtures.NOW + now[0], mono=lambda: fixtures.MONO + now[0])
+    sessions = [fixtures.healthy(), fixtures.desync(incident=False)]
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=clock)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await drive(pilot, sessions, ())
+        app.screen.point_at("h100-b", "code-14b")
+        now[0] = 12.0
+        app.tick()
+        app.clear_notifications()
+        for toasts, session, run in ((0, sessions[0], "code-14b"), (1, sessions[1], "math-7b")):
+            known = {"event": "opened", "incident": run, "failure": "vllm-silent-death", "run": run}
+            fixtures.journal(session.state, "incident", -13, **known, attempt=1, title="It is gone")
+            session.state.changed()
+            now[0] += 1.0
+            app.tick()
+            told = f"✖ critical {session.state.name}/{run}: It is gone"
+            assert app.messages[-1].text == told
+            await settle(pilot)
+            assert len(app._notifications) == toasts
 
 
 # -- the ten keys

@@ -17,7 +17,7 @@ from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.styled_text import text_of
-from bs4_console.tui.views import fleet, incident, plan
+from bs4_console.tui.views import fleet, incident, journal, plan
 from bs4_console.tui.views import run as run_view
 from bs4_console.tui.widgets import curves, log_lines
 from bs4_console.tui.widgets.bars import KeyBar, NewsLine
@@ -125,6 +125,15 @@ async def test_the_stop_of_a_healthy_run_gives_way_to_other_keys() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await drive(pilot, [session], ("enter",))
         assert "K stop run" not in text(app, KeyBar)
+
+
+def test_the_journal_does_not_repeat_the_name_that_was_typed() -> None:
+    pod = fixtures.acting().state
+    (fix,) = (action for action in pod.ledger.actions.values() if action.kind == "playbook")
+    fix.body = {"confirm_run": "math-7b", "why": "it hangs"}
+    said = " ".join(text_of(line) for line in journal.lines(pod, fix, 100))
+    assert "asked for: why it hangs" in said
+    assert "confirm_run" not in said
 
 
 def test_an_incident_that_is_over_says_so_before_its_title() -> None:

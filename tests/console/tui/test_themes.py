@@ -95,6 +95,18 @@ def test_every_word_can_be_read(theme: Any, role: str) -> None:
     assert contrast(colour(ink, role), cursor.get_truecolor().hex) >= 3.0, "under the cursor"
 
 
+@pytest.mark.parametrize(
+    "theme", [t for t in themes.OWN if not t.dark], ids=lambda theme: theme.name
+)
+def test_grey_words_can_be_read_on_a_light_background(theme: Any) -> None:
+    """Ages, totals and whole rows of stale GPUs are grey, also in the bars above and below."""
+    ink = RoleStyles(theme)
+    bar = ink.style("bar").bgcolor
+    assert bar is not None
+    for below in (theme.background, bar.get_truecolor().hex):
+        assert contrast(colour(ink, "dim"), below) >= 4.5
+
+
 @pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
 def test_on_a_terminal_of_16_colours_each_role_has_its_own(theme: Any) -> None:
     """The nearest of 16 to the colours of a theme are one grey for most of its roles."""

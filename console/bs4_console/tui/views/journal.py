@@ -43,7 +43,7 @@ _STEPS = {
 }
 #: Fields of an action that are shown elsewhere. The other fields are listed with the action.
 _SHOWN_ELSEWHERE = frozenset(
-    {"key", "kind", "plan", "run", "home", "plan_hash", "playbook", "incident"}
+    {"key", "kind", "plan", "run", "home", "plan_hash", "playbook", "incident", "confirm_run"}
 )
 
 
