@@ -96,6 +96,11 @@ class JournalRecord(SyncRecord, total=False):
     code: int | None
     signal: int | None
     good: bool | None
+    # Notes.
+    checklist_every: int
+    """After how many steps a console asks for the run's checklist; 0 is never."""
+    checklist_step: int
+    """The step for which a person went through the checklist."""
     # Incidents.
     incident: str
     failure: str

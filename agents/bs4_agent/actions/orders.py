@@ -5,6 +5,7 @@ happens at once, so no run is held.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.submission import Submission
@@ -90,7 +91,7 @@ class Orders:
         number of steps.
         """
         run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
-        steps: dict[str, int] = {}
+        steps: dict[str, Any] = {}
         for name in ("checklist_every", "checklist_step"):
             if (value := asked.body.get(name)) is not None:
                 if type(value) is not int or value < 0:

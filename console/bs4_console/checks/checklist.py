@@ -89,8 +89,9 @@ def _memory(pod: PodState) -> Item:
     """Return the entry about the fullest GPU."""
     shares = []
     for device in devices(pod):
-        if device.get("mem_used") is not None and device.get("mem_total"):
-            shares.append((100.0 * device["mem_used"] / device["mem_total"], device["index"]))
+        used, total = device.get("mem_used"), device.get("mem_total")
+        if used is not None and total:
+            shares.append((100.0 * used / total, device["index"]))
     if not shares:
         return Item("GPU memory", "unknown", "no GPU says how full it is")
     share, index = max(shares)

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_console.logs.store import MARK, Block, LogStore
 from bs4_console.logs.text import ANSWERED, LEVELS, level_of, request_of
@@ -33,6 +33,22 @@ Fold = Literal["requests", "alike", "none"]
 
 #: The separator between the terms of a filter.
 AND = " && "
+
+
+class TermRow(TypedDict):
+    """One term of a filter, as the agent takes it."""
+
+    pattern: str
+    ignore_case: bool
+    out: bool
+    """True if lines with the pattern are hidden."""
+
+
+class SiftQuery(TypedDict):
+    """The parameters of the agent's query "sift"."""
+
+    terms: list[TermRow]
+    floor: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,7 @@ class Term:
             return expression
         return None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> TermRow:
         """Return the term as a JSON object, in the form in which the agent's query "sift", which
         filters a log on the pod, takes it.
         """
@@ -162,7 +178,7 @@ class LogFilter:
             (pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns
         )
 
-    def query(self) -> dict[str, Any]:
+    def query(self) -> SiftQuery:
         """Return the parameters for the agent's query "sift", which filters a log on the pod by
         this filter.
         """
