@@ -33,8 +33,9 @@ def write(
 ) -> list[dict[str, Any]]:
     """Save how far each living run has come, because the agent was ordered to end by the signal
     named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are
-    written to the journal by `record`, and saved in the agent's home twice: first with what the
-    agent has in memory, then with what a scan of the checkpoint files finds.
+    written to the journal (the agent's log of actions and incidents) by `record`, and saved in the
+    agent's home twice: first with what the agent has in memory, then with what a scan of the
+    checkpoint files finds.
 
     An entry has `run`, `attempt`, `local_step` (the newest step on the pod whose files verify),
     `local_known` (False if the disk did not answer in time) and `remote_step` (the newest step that
@@ -56,8 +57,8 @@ def write(
 
 def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
     """Return the entry that `write` saved for this attempt when the agent was last ordered to end,
-    with `t` (wall-clock seconds since 1970) and `signal` (the signal's name) added. Return None if
-    nothing was saved, or only entries of other attempts.
+    with `t` (Unix time in seconds) and `signal` (the signal's name) added. Return None if nothing
+    was saved, or only entries of other attempts.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():

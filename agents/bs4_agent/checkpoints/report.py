@@ -87,15 +87,16 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return the checkpoints of a run with its disk, forecast and retention order. `argv` is the
-    launcher's command line, () if unknown. `order` is the run's retention order. `live` is True
-    while the run is running, and `step_s` the median seconds of a training step.
+    """Return the checkpoints of a run with its disk, forecast and retention order (which a user
+    gives to say which checkpoints stay on the pod's disk). `argv` is the launcher's command line,
+    () if unknown. `order` is the run's retention order. `live` is True while the run is running,
+    and `step_s` the median seconds of a training step.
 
     The keys of the result are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last),
-    `emptied` (the number of older steps that the trainer's own rotation has emptied),
-    `resumable` (the newest complete step), `loose` (number and bytes of the steps of which only
-    weights are on the disk), `disk`, `forecast`, `order`, `trainer_keeps` and `config`. Sizes are
-    in bytes, times are wall-clock seconds since 1970, and None means unknown.
+    `emptied` (the number of older steps that the trainer's own rotation has emptied), `resumable`
+    (the newest complete step), `loose` (number and bytes of the steps of which only weights are on
+    the disk), `disk`, `forecast`, `order`, `trainer_keeps` and `config`. Sizes are in bytes, times
+    are Unix times in seconds, and None means unknown.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)
@@ -165,10 +166,11 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a console's query `checkpoints`. The only value of `op` is "list". `arguments` has the
-    keys `run` (a name) and `after` (a step number; the answer begins with the next newer step).
-    Return one page of `report`, in which `next` has the arguments for the next page, or None.
-    Raises BadRequest if `op` or `after` is malformed.
+    """Answer a console's query `checkpoints`. `op` is what is asked; its only value is "list".
+    `arguments` has the keys `run` (a name) and `after` (a training step; the answer begins with the
+    next newer step). Return one page of what `report` returns, with a further key `next`: the
+    arguments with which to ask for the next page, or None if this is the last. Raises BadRequest if
+    `op` or `after` is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")

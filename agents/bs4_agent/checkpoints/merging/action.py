@@ -68,7 +68,9 @@ class MergePlan:
         return digest({"merge": self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as the dictionary that the journal holds and a console shows."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal (the
+        agent's log of actions and incidents) has it and a console shows it.
+        """
         one = self.prepared
         return {
             "playbook": NAME,
@@ -89,24 +91,26 @@ class MergePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
-        """Return the plan in a dictionary that `as_dict` has written. Its `expires_m` is 0, because
-        the dictionary does not contain it. Raises Refused if a secret in it is lost.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. Its `expires_m` is 0,
+        because the dictionary does not contain it. Raises Refused if `data` has, in place of a
+        secret, the mark that is stored instead of secrets.
         """
         refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
         return cls(again(data), 0.0)
 
 
 def make(merging: Merging, asked: MergeRequest) -> MergePlan:
-    """Return the plan of what a merge would do now. Nothing is changed on the pod. Raises the
-    errors of `Merging.find`: NotApplicable, Refused or BadRequest.
+    """Return the plan of what the requested merge would do now. Nothing is changed on the pod.
+    Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if the merge is not
+    possible.
     """
     return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
 
 
 @dataclass(frozen=True)
 class MergeContext:
-    """What the steps of a merge work with: the code that merges, and what is to be merged. `action`
-    is the key of the action that the steps belong to.
+    """The object that the steps of a merge get: the code that merges, and what is to be merged.
+    `action` is the key of the action to which the steps belong.
     """
 
     merging: Merging
@@ -136,9 +140,9 @@ class RunMerger:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Run the merger to its end and return a sentence about the result. `say` receives progress
-        messages as text. `targets` is not used, because `check` returns none. Raises the errors of
-        `Merging.merge`: PlanChanged or StepFailed.
+        """Run the merger to its end and return a sentence about the result. `say` is called with
+        progress messages. `targets` is not used, because `check` returns none. Raises PlanChanged
+        if the checkpoint has changed since the plan was made, and StepFailed if the merge fails.
         """
         return context.merging.merge(context.prepared, context.action, say)
 
@@ -163,8 +167,9 @@ class Place:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the model to its final directory and return a sentence about the result. Raises the
-        errors of `Merging.place`: PlanChanged or StepFailed.
+        """Move the merged model to its final directory and return a sentence about the result.
+        Raises PlanChanged if that directory exists by now, and StepFailed if the model is not
+        complete any more.
         """
         return context.merging.place(context.prepared, context.action)
 
@@ -173,7 +178,9 @@ STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 
 
 class Merge(Kind[MergePlan]):
-    """Merges of a checkpoint's shards into one model; see `actions.kind.Kind` for the methods."""
+    """The kind of action that merges the shards of a checkpoint into one model; see
+    `actions.kind.Kind` for the methods.
+    """
 
     name, planner, steps = NAME, "checkpoints merge --plan", STEPS
 
@@ -181,34 +188,41 @@ class Merge(Kind[MergePlan]):
         self._merging = merging
 
     def hold(self, run: str) -> str:
-        """Return what a merge of `run` holds, so that there is one at a time. It is not the run
-        itself, which may train meanwhile. No run can have this name.
+        """Return the name of the lock that a merge of `run` holds, so that only one merge of the
+        run goes on at a time. It is not the lock of the run itself, which may train meanwhile, and
+        no run can have this name.
         """
         return f"the merge of {run}"
 
     def asked(self, body: Mapping[str, Any]) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run in the request `body["merge"]`, and a function that makes the plan. Raises
-        BadRequest if the request is malformed.
+        """Return two things: the name of the run in the request `body["merge"]`, and a function
+        that makes the plan; it takes the action's key. Raises BadRequest if the request is
+        malformed.
         """
         asked = MergeRequest.read(table(body, NAME))
         return asked.run, lambda key: make(self._merging, asked)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:
-        """Return the plan in a dictionary that its `as_dict` has written."""
+        """Return the plan in `data`, a dictionary that `as_dict` has made."""
         return MergePlan.from_dict(data)
 
     def again(self, key: str, confirmed: MergePlan) -> MergePlan:
-        """Return the plan of the confirmed request as the pod is now. Raises the errors of
-        `Merging.find`: NotApplicable, Refused or BadRequest.
+        """Return a new plan of the request of the plan `confirmed`, for the present state of the
+        pod. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
+        not possible any more.
         """
         return make(self._merging, confirmed.prepared.asked)
 
     def context(self, action: Underway[MergePlan]) -> MergeContext:
-        """Return what the steps of a merge work with."""
+        """Return the MergeContext (the code that merges, and what is to be merged) with which the
+        steps of the merge work.
+        """
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
     def verify(self, action: Underway[MergePlan]) -> Outcome:
-        """Return the outcome: the merge is done if the model is in its place."""
+        """Return the outcome of the action: it has succeeded if the merged model is in its final
+        directory.
+        """
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"

@@ -138,8 +138,9 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
-    """Return {file name: [bytes, mtime in ns]} of the files that a merge of `source` reads. A
-    finished checkpoint is never written again, so this identifies its content.
+    """Return {file name: [size in bytes, mtime in nanoseconds]} of the files that a merge of the
+    directory `source` reads. A finished checkpoint is never written again, so this identifies its
+    content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
     found = {}
