@@ -45,8 +45,8 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """Return the id of the trainer that wrote the run directory `directory` ("prime-rl",
-    "prime-rl-2026-01" or "verl"), or None if its files do not show that.
+    """Return the id of the trainer that wrote `directory`, the directory of a run: "prime-rl",
+    "prime-rl-2026-01" or "verl". Return None if the files in it do not show that.
     """
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"

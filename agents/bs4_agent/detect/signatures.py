@@ -85,8 +85,9 @@ class Condition:
 
     @classmethod
     def parse(cls, group: str, text: str) -> Condition:
-        """Return the condition that `text`, such as ">= 0.5", describes for the group `group`.
-        Raises KeyError if it has no known comparison, and ValueError if its number is malformed.
+        """Return the condition that `text`, such as ">= 0.5", describes for the named group `group`
+        of a pattern. Raises KeyError if `text` begins with no known comparison, and ValueError if
+        its number is malformed.
         """
         sign = text.rstrip("-.0123456789 ")
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))

@@ -28,9 +28,10 @@ Back = Callable[[Expression, int, int], "int | None"]
 
 @dataclass(frozen=True)
 class Moment:
-    """When a line was seen. `line` is its number in the log, from 1. `t` is the line's own time in
-    seconds since 1970 (in a kernel log perhaps since the boot), or None if it shows none. `m` is
-    when the engine saw the line, in seconds of the monotonic clock, or None for a finished log.
+    """When and where a line was seen. `line` is its number in the log, from 1. `t` is the time in
+    the line itself, as a Unix time in seconds (in a kernel log perhaps since the boot), or None if
+    it shows none. `m` is the time at which the agent read the line, in seconds of the monotonic
+    clock, or None for a finished log.
     """
 
     line: int
@@ -40,8 +41,9 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
-    """One match of a log signature: its moment, and as `place` the line as evidence (a dictionary
-    with `source`, `file`, `offset`, `line` and `text`).
+    """One match of a log signature (a pattern of a known failure). It has the moment at which the
+    line was seen, and as `place` the line as evidence: a dictionary with `source`, `file`,
+    `offset`, `line` and `text`.
     """
 
     moment: Moment
@@ -49,9 +51,10 @@ class Sighting:
 
 
 class Track:
-    """The progress of one log signature in one log of one attempt: its matches so far, and if it
-    has fired. The roles of its expressions are "pattern", "near", "cleared_by", "only_after" and
-    "not_after". `first` and `latest` are the first and the last match, and `hits` their number.
+    """The progress of one log signature (a pattern of a known failure) in one log of one attempt:
+    its matches so far, and whether it has fired. The roles of its expressions are "pattern",
+    "near", "cleared_by", "only_after" and "not_after". `first` and `latest` are the first and the
+    last match, and `hits` is their number.
     """
 
     __slots__ = (
@@ -241,8 +244,8 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Place) -> None:
-        """Mark the signature as fired by the line in `place` (the line as evidence), which an
-        earlier agent saw.
+        """Mark the signature as fired by the line in `place` (a dictionary that describes the line
+        as evidence), which an earlier agent saw.
         """
         self.fired = self.first = self.latest = Sighting(Moment(int(place.get("line", 0))), place)
         self.hits = 1
