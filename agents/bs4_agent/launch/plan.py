@@ -105,7 +105,9 @@ class LaunchPlan:
         return digest(hashed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan in the form in which it is journalled and shown."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal (the
+        agent's log of actions and incidents) has it and a console shows it.
+        """
         spec = self.spec
         where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
         what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
@@ -235,7 +237,9 @@ def _attempt(run: Run | None) -> int:
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in a plan of a launch that has the form of `LaunchPlan.as_dict`."""
+    """Return the launch spec in `plan`, the plan of a launch as a dictionary that
+    `LaunchPlan.as_dict` has made.
+    """
     return spec_from_dict(plan["spec"])
 
 
