@@ -60,7 +60,7 @@ class AttemptView:
     started, or None. `good` is True if it ended well, False if not, and None while it runs. `code`
     and `signal` are the exit code and the ending signal of its launcher. `overrides` are the
     further words of the command line. `container` is the container in which it ran, or "".
-    `started_t` and `ended_t` are in wall-clock seconds since 1970.
+    `started_t` and `ended_t` are Unix times in seconds.
     """
 
     number: int
@@ -104,7 +104,7 @@ class RunView:
 
     @property
     def attempt(self) -> AttemptView | None:
-        """Return the newest attempt, or None if the run was never started."""
+        """Return the newest attempt of the run, or None if the run was never started."""
         if self.attempts:
             return self.attempts[max(self.attempts)]
         return None
@@ -114,9 +114,9 @@ class RunView:
 class IncidentView:
     """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
     after the finding has gone by itself, and "resolved" after the verification of a playbook has
-    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `coverage` lists what
-    could not be seen, `playbook` is the id of the playbook that repairs it, or None, and `where`
-    says if the pod or the console carries that playbook out.
+    passed. `opened_t` and `updated_t` are Unix times in seconds. `coverage` lists what could not be
+    seen, `playbook` is the id of the playbook that repairs it, or None, and `where` says if the pod
+    or the console carries that playbook out.
     """
 
     id: str
@@ -140,7 +140,7 @@ class IncidentView:
 class StepView:
     """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
     failed. `title` and `command` describe the step for a person, and `detail` says how it ended.
-    `started_t` and `ended_t` are in wall-clock seconds since 1970, or None.
+    `started_t` and `ended_t` are Unix times in seconds, or None.
     """
 
     title: str
@@ -157,7 +157,7 @@ class ActionView:
     submission. `state` is the name of the last event that was journalled for the action. `playbook`
     is the id of its playbook and `incident` that of the incident which it repairs, or "". `result`
     has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
-    Times (`accepted_t`, `updated_t`) are in wall-clock seconds since 1970.
+    Times (`accepted_t`, `updated_t`) are Unix times in seconds.
     """
 
     key: str
@@ -198,9 +198,9 @@ class ActionView:
 @dataclass(kw_only=True)
 class PlanView:
     """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
-    clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
-    since 1970. `refused` says why no plan could be made, and is "" if a plan was made. `home` is
-    the id of the agent's home that the plan is for, or "" in the journal of an older agent.
+    clock of the boot with the id `boot`; `expires_t` is about the same moment as a Unix time in
+    seconds. `refused` says why no plan could be made, and is "" if a plan was made. `home` is the
+    id of the agent's home that the plan is for, or "" in the journal of an older agent.
     """
 
     action: str
@@ -251,9 +251,9 @@ class Ledger:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Update the state by one journal record. A record of an unknown type is ignored, so that
-        an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
-        record that no agent writes.
+        """Update the state by `record`, one record of the journal. A record of an unknown type is
+        ignored, so that an older console can read the journal of a newer agent. Raises one of the
+        errors in NOT_FOLDED for a record that no agent writes.
         """
         _refuse_odd(record)
         self.last_seq = record.get("seq", self.last_seq)
