@@ -34,8 +34,8 @@ class _Pack:
 class Samples:
     """The newest telemetry records of one pod in the order in which they came, compressed in
     memory. About `most` records are held; when more come, the oldest are dropped. Records come
-    about once a second, and the key `t` of each is its time in wall seconds of the pod. Records
-    must not be changed after they were added.
+    about once a second, and the key `t` of each is its Unix time in seconds. Records must not be
+    changed after they were added.
     """
 
     def __init__(self, most: int) -> None:
@@ -78,8 +78,8 @@ class Samples:
 
     @property
     def begin(self) -> float | None:
-        """Return the time of the oldest record that is still held, in wall seconds, or None if no
-        record is held.
+        """Return the time of the oldest record that is still held, as a Unix time in seconds, or
+        None if no record is held.
         """
         if self._packs:
             return self._packs[0].begin
@@ -88,8 +88,8 @@ class Samples:
         return None
 
     def between(self, begin: float, end: float) -> list[Sample]:
-        """Return the records with begin <= t <= end, where all times are wall seconds. The list is
-        empty if none fits.
+        """Return the records with begin <= t <= end, where all times are Unix times in seconds. The
+        list is empty if none fits.
         """
         held: list[Sample] = []
         for pack in self._packs:
@@ -102,8 +102,8 @@ class Samples:
         return found
 
     def near(self, t: float, within: float) -> Sample | None:
-        """Return the record whose time is nearest to `t` (wall seconds), or None if none lies
-        within `within` seconds of it.
+        """Return the record whose time is nearest to `t` (Unix time in seconds), or None if none
+        lies within `within` seconds of it.
         """
         return min(
             self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None

@@ -91,7 +91,7 @@ class Link:
 
 def disk_percent(disk: Mapping[str, Any]) -> float | None:
     """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
-    what is reserved for root counts as used up. Returns None if the filesystem does not answer.
+    what is reserved for root counts as used up. Return None if the filesystem does not answer.
     """
     used, free, total = disk.get("used"), disk.get("free"), disk.get("total")
     if used is None or not total:
@@ -102,9 +102,10 @@ def disk_percent(disk: Mapping[str, Any]) -> float | None:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
-    its recent training steps, evaluations and processes. `step_seen` is the time at which the pod
-    recorded the newest step, in seconds of the console's monotonic clock.
+    """One run on one pod. `view` has what the pod's journal (the agent's log of actions and
+    incidents) says of the run; the other fields are its recent training steps, evaluations and
+    processes. `step_seen` is the time at which the pod recorded the newest step, in seconds of the
+    console's monotonic clock.
     """
 
     view: RunView
@@ -328,7 +329,8 @@ class PodState:
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
         """Apply the record of one training step of `run`, which was checked before, to the state.
-        Nothing happens if the journal has not named that run.
+        Nothing happens if the journal (the agent's log of actions and incidents) has not named that
+        run.
         """
         if (state := self.runs.get(run)) is None:
             return
