@@ -43,10 +43,10 @@ class Outside:
     coverage: Sequence[str] = ()
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Return the observations as JSON objects, one for each run. `seen_t` is the wall time in
-        seconds at which W&B last heard of the run, `looked_t` the wall time of the query, and
-        `step` the newest training step. The other keys are `run`, `witness` (always "wandb"),
-        `state`, `detail` and `coverage`.
+        """Return the observations as JSON objects, one for each run. `seen_t` is the Unix time in
+        seconds at which W&B last heard of the run, `looked_t` the Unix time in seconds of the
+        query, and `step` the newest training step. The other keys are `run`, `witness` (always
+        "wandb"), `state`, `detail` and `coverage`.
         """
         found = []
         for run, sight in self.sights.items():
@@ -125,9 +125,9 @@ async def ask(pod: PodState) -> Outside:
 
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence if W&B and the pod disagree about a run that lives according to the pod:
-    W&B shows it as not running, or has not heard of it for ten minutes. Returns "" if they agree,
+    W&B shows it as not running, or has not heard of it for ten minutes. Return "" if they agree,
     if the run does not live, or if W&B did not say when it last heard of it. `sight` is what W&B
-    said. `now_t` is the present wall time in seconds; None means this machine's.
+    said. `now_t` is the present Unix time in seconds; None means this machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
