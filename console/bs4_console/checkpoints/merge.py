@@ -49,7 +49,7 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm the plan `view` of a merge by its hash, so that the pod carries it out. Returns the
+    """Confirm the plan `view` of a merge by its hash, so that the pod carries it out. Return the
     key of the action that does so.
     """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
