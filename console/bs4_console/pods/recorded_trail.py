@@ -21,8 +21,8 @@ Trail = list[tuple[float, int, int]]
 
 def place_at(trail: Trail, t: float) -> str | None:
     """Return the cursor (GENERATION:OFFSET: the number of the log's file and a byte offset in it)
-    of the first line of a log that was written at the Unix time `t` in seconds, in the second in
-    which it lies, or later. `trail` has the time and place of the first line of each second. Return
+    of the first line of a log that was written at the Unix time `t` (in seconds, rounded down to a
+    whole second) or later. `trail` has the time and place of the first line of each second. Return
     None if all lines are older.
     """
     at = bisect_left(trail, (float(math.floor(t)), -1, -1))

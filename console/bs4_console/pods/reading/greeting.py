@@ -35,8 +35,8 @@ def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
     """Return the greeting of the person `who`, who uses the program `client`, together with the
     first `questions` to the agent. Questions after the fourth are left out, and those with which
     the greeting would be longer than the command may carry. Raises ValueError if a question is
-    neither a read nor a query, because before the agent has answered the greeting it may be told to
-    do nothing.
+    neither a read nor a query: until the agent has answered the greeting, it may be asked something
+    but must not be ordered to do anything.
     """
     data = encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
     asked: dict[int, Call] = {}
