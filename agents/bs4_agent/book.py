@@ -15,9 +15,9 @@ _SENTENCE = 200
 
 
 class Book:
-    """Keeps the journal together with the state that follows from it: `append` writes one record to
-    the journal and updates the attribute `ledger`, which has the present runs, incidents and
-    actions. It may be called from any thread.
+    """Keeps the journal (the agent's log of actions and incidents) together with the state that
+    follows from it: `append` writes one record to the journal and updates the attribute `ledger`,
+    which has the present runs, incidents and actions. It may be called from any thread.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -40,9 +40,9 @@ class Book:
             print(f"bs4-agent: {sentence[:_SENTENCE]}", file=sys.stderr)  # noqa: T201
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record of the type `type_` to the journal, update the ledger, and return the
-        record. docs/wire.md lists the types. With `sync`, the record is on disk before the call
-        returns. Raises SpoolFull if it cannot be written.
+        """Write one record of the type `type_` to the journal, update the attribute `ledger` by it,
+        and return the record. docs/wire.md lists the types. With `sync`, the record is on disk
+        before the call returns. Raises SpoolFull if it cannot be written.
         """
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
@@ -71,5 +71,7 @@ class Book:
         self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that the journal still has, oldest first, without secrets."""
+        """Yield every record that the journal (the agent's log of actions and incidents) still has,
+        oldest first, without secrets.
+        """
         return self._journal.records()

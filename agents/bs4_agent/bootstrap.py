@@ -21,13 +21,16 @@ UNAVAILABLE = 69
 
 
 class Unusable(Exception):
-    """Raised when the bundle cannot run on this machine. The message says why and what to do."""
+    """Raised when the bundle (the agent's code with its libraries) cannot run on this machine. The
+    message says why and what to do.
+    """
 
 
 def library_paths(bundle: Path, name: str) -> list[str]:
-    """Return the paths of the bundle's libraries to put in front of sys.path. `name` is the
-    bundle's hash. Raises Unusable if the bundle is not made for this kind of machine, or if no
-    directory allows that compiled code is loaded from it (noexec).
+    """Return the paths of the libraries in `bundle`, the directory with the unpacked code of the
+    agent, that have to be at the front of sys.path. `name` is the hash of the bundle. Raises
+    Unusable if the bundle is not made for this kind of machine, or if no directory allows that
+    compiled code is loaded from it (noexec).
     """
     machine = os.uname().machine
     native = bundle / f"lib-{machine}"
@@ -123,8 +126,9 @@ def _copy(native: Path, target: Path) -> Path:
 
 
 def main() -> int:
-    """Put the bundle's libraries on sys.path, run the agent's command line, and return its exit
-    code. Return 69 if the bundle cannot run on this machine.
+    """Put the libraries of the bundle (the agent's code with its libraries) on sys.path, run the
+    agent's command line, and return its exit code. Return 69 if the bundle cannot run on this
+    machine.
     """
     bundle = Path(__file__).resolve().parents[1]
     try:

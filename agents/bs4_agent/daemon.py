@@ -236,8 +236,8 @@ class Daemon:
         print(sentence, file=sys.stderr)  # noqa: T201  (standard error is agent.log)
 
     def close(self) -> None:
-        """Write the end of the agent to the journal and release everything it holds. Call it after
-        `serve` has returned.
+        """Write the end of the agent to the journal (the agent's log of actions and incidents) and
+        release everything it holds. Call it after `serve` has returned.
         """
         self.book.append(
             "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()

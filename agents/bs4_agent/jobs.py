@@ -32,10 +32,11 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """Runs commands that take minutes, for set-ups, merges and restores. Each has a shim of its
-    own, so it survives the agent. `log` is the stream to which their output is added. `restart` is
-    the command with which a shim restarts the agent. `rest` is a safe point: while the agent waits
-    for a command, a newer agent may take over.
+    """Runs commands that take minutes, for set-ups, merges and restores. Each has a shim (a small
+    process that starts it and records how it ends) of its own, so it survives the agent. `log` is
+    the stream to which their output is added. `restart` is the command with which a shim restarts
+    the agent. `rest` is called while the agent waits for a command; a newer agent may take over
+    then.
     """
 
     def __init__(

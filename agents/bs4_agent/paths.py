@@ -49,7 +49,9 @@ class Home:
 
     @property
     def bundles(self) -> Path:
-        """Return the directory with the unpacked bundles (the releases of the agent's code)."""
+        """Return the directory with the unpacked bundles. A bundle is one release of the agent's
+        code with its libraries.
+        """
         return self.root / "agent"
 
     @property
@@ -68,12 +70,16 @@ class Home:
 
     @property
     def state(self) -> Path:
-        """Return the directory of the record streams, for example the journal."""
+        """Return the directory of the record streams, for example the journal (the agent's log of
+        actions and incidents).
+        """
         return self.root / "state"
 
     @property
     def withheld(self) -> Path:
-        """Return the directory of the records that hold secrets, which the journal leaves out."""
+        """Return the directory of the records that hold secrets, which the journal (the agent's log
+        of actions and incidents) leaves out.
+        """
         return self.root / "withheld"
 
     @property
@@ -123,8 +129,8 @@ class Home:
         return self.root / "limits.json"
 
     def holds(self, run: str) -> Path:
-        """Return the directory of the lock files of the run's checkpoint steps. An upload locks a
-        step so that it is not removed.
+        """Return the directory of the lock files of the run's checkpoints. An upload locks a
+        checkpoint there so that it is not removed meanwhile.
         """
         return self.run(run) / "holds"
 
@@ -145,9 +151,10 @@ class Home:
 
 
 def storage(output_dir: Path, run: str) -> Path:
-    """Return the agent's own directory for a run's trash and archived logs: beside `output_dir`, on
-    the same file system, under a name that no trainer uses. Links above `.bs4` are resolved, and
-    from there on none may be in the way.
+    """Return the agent's own directory for the run `run`, in which removed files (the trash) and
+    archived logs are kept. It is `.bs4/RUN` beside `output_dir`, on the same file system; no
+    trainer uses that name. Symbolic links above `.bs4` are resolved; `.bs4` and what is below it
+    must not be links.
 
     If the parent of `output_dir` is on another file system or cannot be written, the directory is
     inside `output_dir`; then the trainer must not be allowed to clean it.

@@ -74,9 +74,9 @@ _PARTS = (
 
 
 class Pod:
-    """The living pod: it collects the facts for detectors, and carries out what the steps of
-    playbooks order. It implements `playbooks.pod_actions.PodActions`, whose methods are described
-    there.
+    """The living pod: it collects the facts for detectors (the agent's functions that look for
+    failures), and carries out what the steps of playbooks order. It implements
+    `playbooks.pod_actions.PodActions`, whose methods are described there.
     """
 
     boot_id = boot_id()
@@ -115,7 +115,9 @@ class Pod:
     # Facts
 
     def collect_facts(self) -> Facts:
-        """Collect and return the present facts of the pod and all its runs, for the detectors."""
+        """Collect and return the present facts of the pod and all its runs, for the detectors (the
+        agent's functions that look for failures).
+        """
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
         runs = [self._run_facts(run) for run, _ in self._started()]
         coverage = self.blind()
@@ -171,9 +173,10 @@ class Pod:
                 yield run, run.attempt
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
-        """Write one record to the journal for each process in `gone` that belonged to a run, with
-        its exit code or signal if the shim reaped it. `gone` are processes that have ended; those
-        of no run are ignored.
+        """Write one record to the journal (the agent's log of actions and incidents) for each
+        process in `gone` that belonged to a run. The record has the exit code or the signal that
+        ended the process, if the shim (the small process that starts a run's launcher) has recorded
+        it. `gone` are processes that have ended; those of no run are ignored.
         """
         for run, attempt in self._started() if gone else ():
             ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
@@ -211,8 +214,8 @@ class Pod:
         return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
 
     def last_step_t(self, run: str) -> float:
-        """Return the wall-clock time of the run's newest step, in seconds, or 0.0 if it has made no
-        step.
+        """Return the Unix time in seconds at which the run made its newest training step, or 0.0 if
+        it has made no step.
         """
         recent = self.follower.recent(run)
         return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
@@ -473,8 +476,9 @@ class Pod:
 
     def gpu_rivals(self, run: str) -> Sequence[Holder]:
         """Return the processes of other living runs that hold more than a gigabyte on a GPU that
-        the next attempt of this run will use. Empty if it is not certain which GPUs these are.
-        Runs that have lived beside this one before share a GPU by choice, and are left out.
+        the next attempt of this run will use. The sequence is empty if there are none, or if it is
+        not certain which GPUs the attempt will use. A run that has lived at the same time as this
+        one before is left out, because the two share a GPU by choice.
         """
         me = self.runs.get(run)
         variables = {**os.environ, **inherited(self.runs.home, me.spec.cwd), **me.spec.env}
@@ -575,7 +579,8 @@ class Pod:
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
         """Move `paths`, which must be gone before a start of `spec`, into the run's trash, each
         with one rename, and return a sentence about the result. `key` is the action's key. Paths
-        that an earlier call with this key has moved stay in the trash.
+        that an earlier call with this key has moved stay in the trash (a directory in which removed
+        files are kept).
 
         Checkpoints may be among the paths, even the newest complete one: a person confirms such a
         plan by typing the run's name.
@@ -737,8 +742,9 @@ class Pod:
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:
-        """Write to the journal that the run's open incidents of this playbook, and the incident
-        with the id `incident`, are resolved, because the playbook's verification has passed.
+        """Write to the journal (the agent's log of actions and incidents) that the run's open
+        incidents of this playbook, and the incident with the id `incident`, are resolved, because
+        the playbook's verification has passed.
         """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:

@@ -134,7 +134,7 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     """Fork the launcher, record its identity, and only then let it run, so that no launcher ever
     runs that is not recorded.
 
-    Returns None, and leaves an end.json that says why, if its program cannot be executed.
+    Return None, and leaves an end.json that says why, if its program cannot be executed.
     """
     gate, opener = os.pipe()
     failed, failure = os.pipe()

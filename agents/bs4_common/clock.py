@@ -11,8 +11,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamp(TypedDict):
-    """The time at which a record was made. `t` is the wall-clock time in seconds since 1970, `m` is
-    in seconds of the monotonic clock of this boot, and `b` is the boot's id.
+    """The time at which a record was made. `t` is the Unix time in seconds, `m` is in seconds of
+    the monotonic clock of this boot, and `b` is the boot's id.
     """
 
     t: float
@@ -32,7 +32,8 @@ def boot_id() -> str:
 
 
 def stamp() -> Stamp:
-    """Return the present time. Use its `m` for deadlines, hold times and ages; its `t` is for
-    people, and for merging the records of several pods.
+    """Return the present time as a Stamp. Use its `m`, a time of the monotonic clock, for deadlines
+    and ages; its `t`, a Unix time in seconds, is for people, and for merging the records of several
+    pods.
     """
     return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": boot_id()}

@@ -134,7 +134,8 @@ class RunExists(AgentError):
 
 class SpoolFull(AgentError):
     """Raised if the disk with the agent's home is full. The agent then carries out no actions,
-    because it must write each intent to the journal first.
+    because it must write each intent to the journal (the agent's log of actions and incidents)
+    first.
     """
 
     type = "spool-full"

@@ -97,8 +97,8 @@ def listed(directory: Path) -> list[Path]:
 
 
 def mtime(path: Path) -> float | None:
-    """Return the Unix time at which the file was last changed, or None if there is no such file or
-    it cannot be read.
+    """Return the Unix time in seconds at which the file was last changed, or None if there is no
+    such file or it cannot be read.
     """
     try:
         return path.stat().st_mtime

@@ -86,7 +86,7 @@ def finite(value: Any) -> float | None:
 
 
 def wall_second(value: Any) -> float | None:
-    """Return a JSON number that is a time, as seconds since 1970. Return None if `value` is no
+    """Return a JSON number that is a time, as a Unix time in seconds. Return None if `value` is no
     number, or a time before 1970 or after the year 5138.
     """
     found = finite(value)

@@ -54,7 +54,9 @@ class Identity:
         )
 
     def as_dict(self) -> IdentityFields:
-        """Return the identity as a dictionary for the journal."""
+        """Return the identity as a dictionary for the journal (the agent's log of actions and
+        incidents).
+        """
         return {
             "pid": self.pid,
             "start_ticks": self.start_ticks,

@@ -31,8 +31,8 @@ def is_key(key: object) -> bool:
 
 
 def made_t(key: str) -> float:
-    """Return the wall-clock time, in seconds with ms precision, at which an action key was made.
-    Raises ValueError if the text is no key.
+    """Return the Unix time in seconds at which the action key `key` was made. It is exact to a
+    millisecond, because a key contains the time. Raises ValueError if the text is no key.
     """
     value = 0
     for sign in key[:10].upper():

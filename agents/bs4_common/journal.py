@@ -21,17 +21,18 @@ GENESIS = "0" * 64
 
 
 class Journal:
-    """The journal of a pod: an append-only stream of records
-    `{"t","m","b","seq","prev","type",...}`. It may be called from any thread.
+    """The journal of a pod, the agent's log of actions and incidents: a stream of records
+    `{"t","m","b","seq","prev","type",...}` to which records are only ever added. It may be called
+    from any thread.
 
-    `t` is the wall-clock time in seconds since 1970, `m` the time in seconds of the monotonic clock
-    of the boot whose id is `b`. `prev` is the SHA-256 (hex) of the previous line without its
-    newline, so that a change of a line shows in the line after it. `seq` counts the records from 1.
-    `prev` and `seq` continue after a restart of the agent.
+    `t` is the Unix time in seconds, `m` the time in seconds of the monotonic clock of the boot
+    whose id is `b`. `prev` is the SHA-256 (hex) of the previous line without its newline, so that a
+    change of a line shows in the line after it. `seq` counts the records from 1. `prev` and `seq`
+    continue after a restart of the agent.
 
-    With `withheld`, secrets are replaced in what is written, and `withheld` keeps the records that
-    an action needs again, for as long as their lines are in the journal. The chain is that of the
-    lines as they are written.
+    With `withheld`, secrets are replaced in what is written, and `withheld` keeps the whole records
+    that an action needs again, for as long as their lines are in the journal. The digests are those
+    of the lines as they are written.
     """
 
     def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:
@@ -105,8 +106,9 @@ class Journal:
 
     def whole_records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that is still on the disk, oldest first, with the secrets that an
-        action may need again. At the end, delete what was withheld of lines that are gone; so
-        nothing may be appended meanwhile.
+        action may need again. These secrets are kept apart from the journal; those of lines that
+        are gone from it are deleted after the last record. So nothing may be appended in the
+        meantime.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:

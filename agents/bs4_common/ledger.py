@@ -152,7 +152,7 @@ class AttemptView:
     started, or None. `good` is True if it ended well, False if not, and None while it runs. `code`
     and `signal` are the exit code and the ending signal of its launcher. `overrides` are the
     further words of the command line. `container` is the container in which it ran, or "".
-    `started_t` and `ended_t` are in wall-clock seconds since 1970.
+    `started_t` and `ended_t` are Unix times in seconds.
     """
 
     number: int
@@ -196,7 +196,7 @@ class RunView:
 
     @property
     def attempt(self) -> AttemptView | None:
-        """Return the newest attempt, or None if the run was never started."""
+        """Return the newest attempt of the run, or None if the run was never started."""
         if self.attempts:
             return self.attempts[max(self.attempts)]
         return None
@@ -206,9 +206,9 @@ class RunView:
 class IncidentView:
     """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
     after the finding has gone by itself, and "resolved" after the verification of a playbook has
-    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `coverage` lists what
-    could not be seen, `playbook` is the id of the playbook that repairs it, or None, and `where`
-    says if the pod or the console carries that playbook out.
+    passed. `opened_t` and `updated_t` are Unix times in seconds. `coverage` lists what could not be
+    seen, `playbook` is the id of the playbook that repairs it, or None, and `where` says if the pod
+    or the console carries that playbook out.
     """
 
     id: str
@@ -232,7 +232,7 @@ class IncidentView:
 class StepView:
     """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
     failed. `title` and `command` describe the step for a person, and `detail` says how it ended.
-    `started_t` and `ended_t` are in wall-clock seconds since 1970, or None.
+    `started_t` and `ended_t` are Unix times in seconds, or None.
     """
 
     title: str
@@ -249,7 +249,7 @@ class ActionView:
     submission. `state` is the name of the last event that was journalled for the action. `playbook`
     is the id of its playbook and `incident` that of the incident which it repairs, or "". `result`
     has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
-    Times (`accepted_t`, `updated_t`) are in wall-clock seconds since 1970.
+    Times (`accepted_t`, `updated_t`) are Unix times in seconds.
     """
 
     key: str
@@ -290,9 +290,9 @@ class ActionView:
 @dataclass(kw_only=True)
 class PlanView:
     """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
-    clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
-    since 1970. `refused` says why no plan could be made, and is "" if a plan was made. `home` is
-    the id of the agent's home that the plan is for, or "" in the journal of an older agent.
+    clock of the boot with the id `boot`; `expires_t` is about the same moment as a Unix time in
+    seconds. `refused` says why no plan could be made, and is "" if a plan was made. `home` is the
+    id of the agent's home that the plan is for, or "" in the journal of an older agent.
     """
 
     action: str

@@ -47,8 +47,10 @@ def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
 
 
 def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
-    """Return all bytes of a message that come before its payload, so that the payload can be sent
-    apart without another copy.
+    """Return the bytes of a message that come before its payload: the lengths and the JSON header.
+    `payload_length` is the number of bytes of the payload, which can then be sent separately
+    without another copy. Raises ProtocolError if the message would be larger than the other side
+    accepts, or if the header cannot be written as JSON.
     """
     try:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()

@@ -24,9 +24,10 @@ _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "inci
 
 
 def refuse_lost(value: Any) -> None:
-    """Raise Refused if one of the texts in `value`, a value of a JSON record, stands in place of a
-    secret. That is so if the whole record was lost, and only the journal's copy is left. To act on
-    it would be to act on other words than those that a person gave.
+    """Raise Refused if a text in `value`, a value of a JSON record, is the mark that is stored
+    instead of a secret. That is so if the file with the whole record is gone, and only the copy in
+    the journal is left. To act on that copy would be to act on other words than those that a person
+    gave. Do nothing otherwise.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -52,7 +53,9 @@ class Withheld:
         self._directory, self._redacted = directory, redacted
 
     def shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a record as the journal may hold them."""
+        """Return the fields of a record in the form in which the journal (the agent's log of
+        actions and incidents) may have them: each secret is replaced by a mark.
+        """
         found: dict[str, Any] = self._redacted(fields)
         for name in _IDENTIFIERS:
             if name in fields:
@@ -60,22 +63,24 @@ class Withheld:
         return found
 
     def keep(self, line_hash: str, record: Mapping[str, Any]) -> None:
-        """Keep a record whole, if an action may need it again. `line_hash` is the hash of the line
-        that is in its place. It is on disk when this returns. Raises OSError if it cannot be.
+        """Save the whole record in a file, if an action may need its secrets again. `line_hash` is
+        the hash of the line that the journal has in its place. The file is on disk when this
+        returns. Raises OSError if it cannot be written.
         """
         if any(record.get(field) for field in _NEEDED):
             self._directory.mkdir(mode=0o700, exist_ok=True)
             write_json(self._directory / f"{line_hash}.json", record)
 
     def names(self) -> set[str]:
-        """Return the hashes of the lines whose records are kept here."""
+        """Return the hashes of the journal's lines whose whole records are kept here."""
         if not self._directory.is_dir():
             return set()
         return {path.stem for path in self._directory.glob("*.json")}
 
     def whole(self, line_hash: str) -> dict[str, Any] | None:
-        """Return the whole record of a line, or None if it is not kept here or its file is damaged.
-        A launch of what the journal has instead is refused (see launch/start.py).
+        """Return the whole record, secrets included, whose line in the journal has the hash
+        `line_hash`. Return None if it is not kept here or its file is damaged; what the journal has
+        instead is then not enough to launch a run.
         """
         try:
             return read_passing(self._directory / f"{line_hash}.json")
@@ -83,8 +88,9 @@ class Withheld:
             return None
 
     def forget(self, line_hash: str) -> None:
-        """Delete the record of a line that the journal does not have. One that cannot be deleted
-        stays, and is tried again at the next start.
+        """Delete the whole record that was kept for the journal line with the hash `line_hash`,
+        because the journal does not have that line any more. A file that cannot be deleted stays,
+        and is tried again at the next start of the agent.
         """
         with contextlib.suppress(OSError):
             (self._directory / f"{line_hash}.json").unlink()

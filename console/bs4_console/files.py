@@ -65,8 +65,8 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Hold the lock file `lock` for the length of a `with` block. Raises RefusedError at once, with
-    the sentence `otherwise` as its message, if another process holds it.
+    """Hold the lock file `lock` for the length of a `with` block. If another process holds it,
+    RefusedError is raised at once, with the sentence `otherwise` as its message.
     """
     private(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -32,7 +32,9 @@ def know_environment(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def know_words(words: Sequence[str]) -> None:
-    """Add the values of a command line that stand under the names of secrets."""
+    """Add secrets to the texts that this process never shows: the values in `words`, a command
+    line, that follow options or names of secrets.
+    """
     for value in redaction.secrets_among(words):
         know(value)
 
@@ -64,13 +66,15 @@ def _redacted_short(text: str, _version: int) -> str:
 
 
 def redacted_bytes(data: bytes) -> bytes:
-    """Return a copy of a part of a log, as long as it is, without secrets."""
+    """Return a copy of `data`, a part of a log, in which secrets are replaced. The copy has the
+    same number of bytes.
+    """
     return redaction.redacted_bytes(data, redaction.Redactor(_REGISTRY.replace, same_length=True))
 
 
 def redacted_values(value: Any) -> Any:
-    """Return a copy of a JSON value without secrets, its keys included. What stands under the name
-    of a secret is replaced too, and each line of a private key.
+    """Return a copy of a JSON value in which secrets are replaced, in keys too. The value under a
+    key that is the name of a secret is replaced as well, and so is each line of a private key.
     """
     return redaction.redacted_values(value, redactor)
 

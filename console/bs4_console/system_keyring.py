@@ -34,7 +34,9 @@ def why_unusable() -> str:
 
 
 def put(name: str, text: str) -> None:
-    """Keep `text` in the keyring under `name`, in place of what was there. Raises KeyringFailed."""
+    """Store `text` in the keyring under `name`; it replaces what was there. Raises KeyringFailed if
+    the keyring does not take it.
+    """
     from keyring.errors import KeyringError
 
     try:
@@ -60,7 +62,9 @@ def get(name: str) -> str:
 
 
 def forget(name: str) -> None:
-    """Remove the entry `name` from the keyring, if it is there. Raises KeyringFailed."""
+    """Remove the entry `name` from the keyring. Do nothing if there is no such entry. Raises
+    KeyringFailed if the keyring cannot be used now.
+    """
     backend = _opened(name)
     from keyring.errors import KeyringError, PasswordDeleteError
 

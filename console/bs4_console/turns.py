@@ -15,8 +15,9 @@ REST_MOST_S = 1.0
 
 
 class Turns:
-    """Lets the readers of all pods of a screen take in one piece of data at a time, in the order in
-    which they ask. After each piece the program serves keys and draws.
+    """Lets the readers of all pods on a screen process what they receive one after the other, one
+    piece of data at a time, in the order in which they asked. After each piece the program serves
+    keys and draws the screen.
     """
 
     def __init__(self) -> None:
@@ -24,8 +25,8 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until no other reader has a turn, and keep the turn while the block runs and for
-        REST times as long afterwards, but at most a second.
+        """Wait until no other reader has its turn. The turn lasts for the length of the `async
+        with` block, and then for REST times as long again, but at most a second more.
         """
         async with self._lock:
             began = time.perf_counter()

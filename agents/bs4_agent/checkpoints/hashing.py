@@ -54,9 +54,8 @@ class Stamp:
 
 
 class Hashes:
-    """A cache of SHA-1 digests of files, by path. It is saved in the file `memory` in the agent's
-    home, so that an upload that was killed does not have to read all files (13 GB, for example)
-    again.
+    """A cache of the SHA-1 digests of files, by their paths. It is saved in the file `memory`, so
+    that an upload that was killed does not have to read all files (13 GB, for example) again.
     """
 
     def __init__(self, memory: Path) -> None:

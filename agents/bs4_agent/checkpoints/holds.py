@@ -26,11 +26,12 @@ _PATIENCE_S = 1.0
 
 @contextmanager
 def hold(home: Home, run: str, step: int, who: str) -> Iterator[None]:
-    """Prevent retention from removing the checkpoint `step` of `run` while the block runs. Several
+    """Protect the checkpoint of training step `step` of `run` against removal for the length of a
+    `with` block. The program that removes old checkpoints (retention) then leaves it alone. Several
     callers may hold the same step. `who` is a text for people that says what holds it ("upload to
     b2://...").
 
-    Raises Busy if retention is removing the step at this moment; choose a newer step then. Raises
+    Raises Busy if the checkpoint is being removed at this moment; choose a newer step then. Raises
     OSError if the file system of the agent's home has no locks.
     """
     fd = _shared(home, run, step)
@@ -73,9 +74,10 @@ def _same(fd: int, path: Path) -> bool:
 
 @contextmanager
 def alone(home: Home, run: str, step: int) -> Iterator[str]:
-    """Try to lock the checkpoint `step` of `run` exclusively, so that it can be removed. Yield ""
-    if the lock was obtained: until the block ends, nobody can `hold` the step. If somebody holds it
-    already, yield the text that says who; the step must then not be removed.
+    """Try to lock the checkpoint of training step `step` of `run` for the length of a `with` block,
+    so that it can be removed. The block gets "" if the lock was obtained; until the block ends, no
+    other program can `hold` the step. If another program holds it already, the block gets the text
+    that says who; the step must then not be removed.
     """
     fd = _open(home, run, step)
     try:

@@ -29,9 +29,10 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Move:
-    """One step directory of a checkpoint that is to be moved into the run's trash. `source` is its
-    path with links resolved and `trash` a trash directory on the same file system. The directory
-    goes to `trash`/ACTION KEY/`name`.
+    """One directory of a checkpoint that is to be moved into the run's trash (a directory in which
+    removed files are kept). `source` is its path with links resolved and `trash` a trash directory
+    on the same file system. The directory goes to `trash`/KEY/`name`, where KEY is the key of the
+    action that moves it.
     """
 
     step: int
@@ -91,7 +92,7 @@ def move(wanted: Sequence[Move], key: str) -> None:
     key `key`. A directory that the trainer has deleted in the meantime is skipped. Raises
     StepFailed if the file system reports an error or something is mounted below a directory, and
     Refused if a directory belongs to another user or can be written by one; directories that were
-    moved by then stay in the trash.
+    moved by then stay in the trash (a directory in which removed files are kept).
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -149,8 +150,9 @@ def free(trashes: Sequence[Path], key: str) -> int:
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """Return [{"path", "bytes"}] for each directory in `wanted`, as the journal records it before
-    the directories are moved. `sets` are the checkpoints to which the directories belong.
+    """Return [{"path", "bytes"}] for each directory in `wanted`, as the journal (the agent's log of
+    actions and incidents) records it before the directories are moved. `sets` are the checkpoints
+    to which the directories belong.
     """
     sizes = {}
     for one in sets:

@@ -77,9 +77,9 @@ class _Look:
 
 
 class Retention:
-    """Removes old checkpoints from the pod's disk by the retention orders of the runs; one object
-    per pod. `run` works on a thread of its own until it is stopped. Call `wake` after an order has
-    changed.
+    """Removes old checkpoints from the pod's disk, for the runs that have a retention order (a
+    user's rule which checkpoints stay); one object per pod. `run` works on a thread of its own
+    until it is stopped. Call `wake` after an order has changed.
     """
 
     def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
@@ -96,8 +96,8 @@ class Retention:
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the runs that have a retention order, and remove old checkpoints, again and again
-        until `stop` is set.
+        """Look at the runs that have a retention order (a user's rule which checkpoints stay on the
+        pod's disk), and remove their old checkpoints, again and again until `stop` is set.
         """
         while not stop.is_set():
             self._woken.wait(self.round())
@@ -105,7 +105,7 @@ class Retention:
 
     def finish(self) -> None:
         """Finish removals that an earlier agent began and did not end, or that stopped because the
-        journal could not be written.
+        journal (the agent's log of actions and incidents) could not be written.
         """
         for action in self._book.ledger.unfinished("rotate"):
             trashes = [Path(place) for place in action.body.get("trash", ())]
@@ -120,8 +120,9 @@ class Retention:
                 )
 
     def round(self) -> float | None:
-        """Scan every run that has a retention order once, and remove the checkpoints that the order
-        does not keep. Return the seconds until the next scan is due, or None if there is no order.
+        """Look once at every run that has a retention order (a user's rule which checkpoints stay
+        on the pod's disk), and remove the checkpoints that the order does not keep. Return the
+        number of seconds until the next look is due, or None if no run has an order.
         """
         pauses = []
         self._rounds += 1

@@ -14,12 +14,12 @@ from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer itself deletes while it runs. Retention must not remove a directory that the
-    trainer is going to delete: the trainer would not find it and would end with an error.
+    """What the trainer itself deletes while it runs. The agent must not remove a directory that the
+    trainer is going to delete, because the trainer would not find it and would end with an error.
 
-    `keep` is the trainer's keep_last, None if it deletes nothing. `saved` has the steps that the
-    present attempt has saved completely, oldest first. `roots` are the directories in which the
-    trainer deletes.
+    `keep` is the trainer's setting keep_last (how many checkpoints it keeps), None if it deletes
+    nothing. `saved` has the steps that the present attempt has saved completely, oldest first.
+    `roots` are the directories in which the trainer deletes.
     """
 
     keep: int | None
@@ -27,23 +27,23 @@ class OwnCleaning:
     roots: frozenset[str] = frozenset()
 
     def leaves_to_us(self, step: int) -> bool:
-        """Return True if the trainer will certainly not delete `step` itself any more, so that
-        retention may remove it.
+        """Return True if it is certain that the trainer will not delete the checkpoint of `step`
+        itself any more, so that the agent may remove it.
 
-        Once, after its first save, a trainer deletes the old steps that it found at its start; this
-        is certainly over after its second save. Steps that it has saved in this attempt it deletes
-        later by itself.
+        After its first save, a trainer deletes, once, the old steps that it found at its start;
+        this is certainly over after its second save. The steps that it has saved in this attempt it
+        deletes itself later.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer to which checkpoints of a run may be removed from the disk.
+    """The decision which checkpoints of a run may be removed from the disk.
 
     `free` has the checkpoints that may be removed, oldest first. `kept` has the complete steps that
-    stay and were verified. `spared` maps each other old step to the reason why it is not removed
-    for now. `refused` says why nothing at all may be removed, or is "".
+    stay and whose files were verified. `spared` maps each other old step to the reason why it is
+    not removed for now. `refused` says why nothing at all may be removed, or is "".
     """
 
     free: Sequence[StepSet] = ()

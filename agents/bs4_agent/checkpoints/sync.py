@@ -61,8 +61,9 @@ _LINE_MOST = 1 << 20
 
 
 class Syncs:
-    """Uploads checkpoints to the object store by the sync orders of the runs; one object per pod.
-    `run` works on a thread of its own until it is stopped. Call `wake` after an order has changed.
+    """Uploads checkpoints to an object store, for the runs that have a sync order (a user's
+    standing order to do so); one object per pod. `run` works on a thread of its own until it is
+    stopped. Call `wake` after an order has changed.
     """
 
     def __init__(self, pod: Pod, book: Book) -> None:
@@ -80,8 +81,8 @@ class Syncs:
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the runs' sync orders every 5 seconds until `stop` is set. Then end the upload
-        processes.
+        """Look at the runs that have a sync order (a standing order to upload their checkpoints to
+        an object store) every 5 seconds until `stop` is set. Then end the upload processes.
         """
         try:
             while not stop.is_set():
@@ -92,8 +93,8 @@ class Syncs:
             self.close()
 
     def close(self) -> None:
-        """End every upload process. What it has uploaded stays in the store, and the next agent
-        continues from there.
+        """End every upload process. What it has uploaded stays in the object store, and the next
+        agent continues from there.
         """
         with self._lock:
             jobs = list(self._jobs.values())
@@ -101,8 +102,9 @@ class Syncs:
             job.end()
 
     def round(self) -> None:
-        """Scan every sync order once: start an upload process if there are new checkpoints, and end
-        the processes whose order has changed or that no longer report progress.
+        """Look once at each run that has a sync order (a standing order to upload its checkpoints
+        to an object store). Start an upload process if there are new checkpoints, and end the
+        processes whose order has changed or that no longer report progress.
         """
         for run, view in list(self._book.ledger.syncs.items()):
             job = self._jobs.get(run)
@@ -139,8 +141,9 @@ class Syncs:
                 )
 
     def told(self) -> ConsoleFacts | None:
-        """Return, as facts for the detectors, the state of all syncs of this pod and the last
-        listing of the store. Return None if no run has a sync order.
+        """Return the state of all uploads of this pod and what was last listed in the object store,
+        in the form in which the detectors (the agent's functions that look for failures) read it.
+        Return None if no run has a sync order (a standing order to upload its checkpoints).
         """
         syncs, remote = self._ordered(), None
         for run, view in syncs:
@@ -159,10 +162,11 @@ class Syncs:
         return syncs
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return one row for each run with a sync order: `run`, `alive` (False if its uploads keep
-        failing), `pointer` (the step that latest.json was last seen to name, or None), `interval_s`
-        (the seconds in which one upload is expected to follow another) and the fields of
-        `SyncView.told`.
+        """Return one dictionary for each run that has a sync order (a standing order to upload its
+        checkpoints to an object store). Its keys are `run`, `alive` (False if its uploads keep
+        failing), `pointer` (the step that the file latest.json was last seen to name, or None),
+        `interval_s` (the seconds in which one upload is expected to follow another) and those of
+        `SyncView.told`. The list is empty if no run has an order.
         """
         rows = []
         for run, view in self._ordered():
@@ -435,9 +439,10 @@ def wanted(
     run could be continued), then milestones that were not uploaded in their time, newest first. The
     list is empty if there is nothing to upload.
 
-    `whole` has the complete sets, newest first. `order` is the run's sync order and `view` says
-    what was uploaded before; a set that was written to since then counts again. `live` is True
-    while the run is running: then the milestones wait for a job in which `newest` is not sent.
+    `whole` has the complete sets, newest first. `order` is the run's sync order (a standing order
+    to upload the checkpoints of a run to an object store) and `view` says what was uploaded before;
+    a set that was written to since then counts again. `live` is True while the run is running: then
+    the milestones wait for a job in which `newest` is not sent.
     """
     missing = []
     for one in whole:

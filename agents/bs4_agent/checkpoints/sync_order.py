@@ -19,10 +19,11 @@ _MIB = 1024 * 1024
 class SyncOrder:
     """A standing order to upload a run's checkpoints to an object store.
 
-    `to` is the place in the store. `every` is the least number of steps between two uploads (0
-    uploads each newest complete step). Steps that are a multiple of `milestones` are uploaded and
-    stay in the store. `keep_remote` is the number of complete steps that stay there, None to remove
-    nothing. `limit_mib` is the bandwidth in MiB/s, None for no limit. With `weights`, parts that no
+    `to` is the place in the store, such as b2://BUCKET/PREFIX. `every` is the least number of
+    training steps between two uploads; with 0, each newest complete checkpoint is uploaded.
+    Checkpoints of steps that are a multiple of `milestones` are uploaded and stay in the store.
+    `keep_remote` is the number of complete checkpoints that stay there, or None if none is removed.
+    `limit_mib` is the bandwidth limit in MiB/s, None for no limit. With `weights`, parts that no
     resume needs are uploaded too. With `once`, the order ends with the first upload. `who` is the
     person who gave the order, by their own statement.
     """
@@ -38,9 +39,10 @@ class SyncOrder:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
-        """Return the order in a journal record. Return None if `record` is None or takes an earlier
-        order back. Raises Refused if a secret in the place is lost, so that nothing is copied to
-        another place than the one that a person named.
+        """Return the sync order that a record of the journal gives. Return None if `record` is
+        None, or if the record takes an earlier order back. Raises Refused if the record has, in
+        place of a secret in the address of the object store, the mark that is stored instead of
+        secrets. So nothing is copied to another place than the one that a person named.
         """
         if record is None or not record.get("to"):
             return None
@@ -66,15 +68,17 @@ class SyncOrder:
 
     def milestone(self, step: int) -> bool:
         """Return True if the step is a multiple of `milestones`, so that it is uploaded and stays
-        in the store.
+        in the object store.
         """
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the body of an action that gives or takes back a sync order, and return the fields for
-    the journal's record. All fields are None if the order is taken back. Raises BadRequest if the
-    body is malformed, and Refused if the place holds what is shown in place of a secret.
+    """Check the body of an action that gives a sync order (a standing order to upload a run's
+    checkpoints to an object store) or takes one back. Return the fields for the record of it that
+    the journal gets, as {name: value}. All values are None if the order is taken back. Raises
+    BadRequest if the body is malformed, and Refused if the address of the object store has, in
+    place of a secret, the mark that is shown instead of secrets.
     """
     fields: dict[str, Any] = dict.fromkeys(
         ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")

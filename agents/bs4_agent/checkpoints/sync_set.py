@@ -39,8 +39,8 @@ class LocalFile:
 class LocalSet:
     """The files of one checkpoint step on the pod that are to be uploaded.
 
-    `t` is the time at which the step was last written to, in wall-clock seconds since 1970. `parts`
-    maps the name of a part to its directory, as a manifest names it. `data` has the files of these
+    `t` is the time at which the step was last written to, as a Unix time in seconds. `parts` maps
+    the name of a part to its directory, as a manifest names it. `data` has the files of these
     parts, and `beside` the config files that lie in no part. `configs` describes the config files
     with which the run was started.
     """
@@ -54,8 +54,8 @@ class LocalSet:
 
     @property
     def config(self) -> str:
-        """Return the manifest's name of the config with which the run was started, or "" if it is
-        not known.
+        """Return the name, relative to the run's output directory, of the config file with which
+        the run was started. Return "" if it is not known.
         """
         return self.configs.main
 
@@ -66,7 +66,9 @@ class LocalSet:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """Return {name in the manifest: path on the pod} of all files."""
+        """Return a dictionary {name relative to the run's output directory: path on the pod} of all
+        files of the step.
+        """
         return {file.name: file.path for file in self.files}
 
     @property

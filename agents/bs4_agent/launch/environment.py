@@ -11,7 +11,7 @@ from bs4_agent.paths import Home
 
 def inherited(home: Home, cwd: Path) -> dict[str, str]:
     """Return the environment variables (name: value) that a set-up of the pod has recorded for
-    every launch in the working directory `cwd`. Empty if there are none.
+    every launch in the working directory `cwd`. The result is empty if there are none.
     """
     try:
         lines = home.variables(cwd).read_text().splitlines()

@@ -61,15 +61,15 @@ class LaunchPlan:
     """The plan of one launch. A plan made again from the same request on an unchanged pod has the
     same hash.
 
-    `asked` is the request as it came, and `record` what the console wants to be kept
-    with the run, such as its config and versions, which the agent does not use. `argv` is the
-    launch's command, and `environment` the variables that are added for it. `attempt` is the number
-    of the run's newest attempt before this launch. `tries` is how many launches of this run have
-    ended, also those that made no attempt. `why` is a phrase for why training resumes from the
-    checkpoint in `spec` or starts afresh, and `notes` are sentences about differences from the
-    attempt before. `moves` are the paths that are moved
-    aside, and `typed_name` is True if the person has to type the run's name because checkpoints are
-    among them. `expires_m` is when the plan expires, in seconds of the monotonic clock.
+    `asked` is the request as it came, and `record` is what the console wants to be stored with the
+    run, such as its config and versions; the agent does not use it. `argv` is the command, and
+    `environment` has the variables that are added for it. `attempt` is the number of the run's
+    newest attempt before this launch. `tries` is how many launches of this run have ended, also
+    those that made no attempt. `why` is a phrase for why training resumes from the checkpoint in
+    `spec` or starts afresh, and `notes` are sentences about differences from the attempt before.
+    `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
+    the run's name because checkpoints are among them. `expires_m` is the time at which the plan
+    expires, in seconds of the monotonic clock.
     """
 
     asked: Mapping[str, Any]
@@ -105,7 +105,9 @@ class LaunchPlan:
         return digest(hashed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan in the form in which it is journalled and shown."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal (the
+        agent's log of actions and incidents) has it and a console shows it.
+        """
         spec = self.spec
         where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
         what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
@@ -235,7 +237,9 @@ def _attempt(run: Run | None) -> int:
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in a plan of a launch that has the form of `LaunchPlan.as_dict`."""
+    """Return the launch spec in `plan`, the plan of a launch as a dictionary that
+    `LaunchPlan.as_dict` has made.
+    """
     return spec_from_dict(plan["spec"])
 
 

@@ -45,13 +45,15 @@ _SHIM = (
 
 
 def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
-    """Start the next attempt of `spec.run`, and return it once the launcher's program runs. `key`
-    is the key of the launch's action; if an attempt was started with it before, that attempt is
-    returned. The logs of the earlier attempt are archived first, because trainers delete them.
+    """Start the next attempt of the run `spec.run`, and return it once the program of its launcher
+    runs. `key` is the key of the action; if an attempt was started with it before, that attempt is
+    returned and nothing is started. The logs of the earlier attempt are archived first, because
+    trainers delete them.
 
     Raises RunExists if the run lives, if processes of an ended attempt of it are left (unless
-    `leftovers_ok`), or if another live run uses its directories. Raises BadRequest for a bad name,
-    BadConfig if the config cannot be used, and LaunchFailed if the program cannot be started.
+    `leftovers_ok`), or if another live run uses its directories. Raises BadRequest if the name of
+    the run is not allowed, BadConfig if the config cannot be used, and LaunchFailed if the program
+    cannot be started.
     """
     safe_name(spec.run)
     with runs.launch_lock(spec.run):
@@ -93,11 +95,12 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
 def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """Return (the command's argv, variables to add to the environment) of a launch that could start
-    now; nothing is changed. If it could not start, raise the error that says why: RunExists if a
-    run or, unless `leftovers_ok`, processes of an ended attempt are in the way, LaunchFailed if a
-    directory or the program is missing or a word stands in place of a secret, or BadConfig if the
-    config cannot be used.
+    """Return two things about a launch that could start now: its command as a list of words, and
+    the variables to add to the environment. Nothing is started or changed. If the launch could not
+    start, the error that says why is raised. It is RunExists if a run is in the way, or, unless
+    `leftovers_ok`, processes of an ended attempt. It is LaunchFailed if a directory or the program
+    is missing, or if the spec has the mark that is stored instead of secrets. It is BadConfig if
+    the config cannot be used.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     _refuse_redacted(spec)
@@ -118,9 +121,10 @@ def startable(
 
 
 def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
-    """Return (argv, variables) for a launch: the command to execute, and the environment variables
-    to add to the agent's own. For a run in a container they are those of Docker's client. Raises
-    LaunchFailed if the container does not run or does not see the run's directories.
+    """Return two things for a launch: the command to execute, as a list of words, and the
+    environment variables to add to the agent's own, by name. For a run in a container they are
+    those of Docker's client. Raises LaunchFailed if the container does not run or does not see the
+    run's directories.
     """
     argv = runs.trainer(spec).command(spec)
     environment = {
@@ -242,9 +246,10 @@ def make_attempt(runs: Runs, run: str) -> Path:
 
 
 def start_shim(directory: Path) -> None:
-    """Start the shim of the attempt whose directory is given, and return once the shim has started
-    the launcher. The shim outlives this agent. Raises LaunchFailed if the launcher or the shim
-    cannot be started, or not within 15 seconds.
+    """Start the shim of the attempt whose directory is given. The shim is a small process that
+    starts the launcher, records how it ends, and outlives this agent. Return once it has started
+    the launcher. Raises LaunchFailed if the launcher or the shim cannot be started, or not within
+    15 seconds.
     """
     root = str(Path(bs4_agent.__file__).resolve().parents[1])
     command = [sys.executable, "-IS", "-c", _SHIM, root, "--attempt", str(directory)]

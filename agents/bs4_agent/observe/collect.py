@@ -59,9 +59,9 @@ class _Sizes:
 
 
 class Collector:
-    """Scans in a background thread what changes slowly: the filesystems, and for each run its
-    settings, directories, processes and caches. There is one per pod. `of` and `disks` return the
-    result of the last scan at once.
+    """Scans on a background thread those facts that change slowly: the filesystems, and for each
+    run its settings, directories, processes and caches. There is one object per pod. `of` and
+    `disks` return the result of the last scan at once.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -75,7 +75,7 @@ class Collector:
         self._background: Background[None] | None = None
 
     def start(self) -> None:
-        """Start the background thread, which calls `round` every 5 seconds. Does nothing if it runs
+        """Start the background thread, which calls `round` every 5 seconds. Do nothing if it runs
         already.
         """
         if self._background is None:
@@ -126,10 +126,10 @@ class Collector:
         return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """Return (how often the kernel's out-of-memory killer has acted in the agent's control
-        group since this object was made, the second of the monotonic clock at which a call of this
-        method last saw the number grow). The first is None if the kernel does not show it, and the
-        second if the number has not grown.
+        """Return two values. The first is how often the kernel's out-of-memory killer has acted in
+        the agent's control group since this object was made, or None if the kernel does not show
+        it. The second is the time at which a call of this method last saw that number grow, in
+        seconds of the monotonic clock, or None if it has not grown.
         """
         count = surroundings.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:

@@ -56,9 +56,10 @@ def run_facts(
     lineage_before: Mapping[str, str] | None = None,
 ) -> RunFacts:
     """Return the facts of the attempt that a launch of `spec` would start now, in the form that
-    detectors read. `environment` has the environment variables of the launch. `lineage_before` has
-    the names that the previous attempt used and a continued run must keep (`model.name`,
-    `lora_name` and `wandb.name`); it is None if no such attempt is known.
+    detectors (the agent's functions that look for failures) read. `environment` has the environment
+    variables of the launch. `lineage_before` has the names that the previous attempt used and a
+    continued run must keep (`model.name`, `lora_name` and `wandb.name`); it is None if no such
+    attempt is known.
     """
     layout = trainer.layout(spec)
     config = environment_probes.flat_settings(spec)

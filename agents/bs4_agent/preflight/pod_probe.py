@@ -86,13 +86,13 @@ def at_run(
     """Return the facts about the launch that `body` requests. Nothing is started.
 
     The keys are `plan` (what a launch would do) or `refused` {type, message} (why no plan can be
-    made); `findings` of the detectors; `command`, the launch's command line, or "" if `secret`
-    names the kind of secret key that its options hold; the settings that checks need;
-    `checkpoints`, `ports` and `disk`; `cache`, the disk of Hugging Face's cache; `modules` that the
-    run will import; and `model`. Values that the trainer itself reports (`Trainer.needs`) replace
-    those found here; they also include `python` (the interpreter), `engine` (the program that
-    generates the rollouts) and `bytes_each` (bytes of a checkpoint for each parameter of the
-    model).
+    made); `findings` of the detectors (the agent's functions that look for failures); `command`,
+    the launch's command line, or "" if `secret` names the kind of secret key that its options hold;
+    the settings that checks need; `checkpoints`, `ports` and `disk`; `cache`, the disk of Hugging
+    Face's cache; `modules` that the run will import; and `model`. Values that the trainer itself
+    reports (`Trainer.needs`) replace those found here; they also include `python` (the
+    interpreter), `engine` (the program that generates the rollouts) and `bytes_each` (bytes of a
+    checkpoint for each parameter of the model).
     """
     plan, refused = _plan(pod, body)
     spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)

@@ -257,9 +257,10 @@ class Preflights:
 
 
 class PodProbe:
-    """The facts of one `look` query, which are collected in parts, each on a thread of its own: a
-    GPU driver that hangs or a service that does not answer delays only its own part. `asked_m` is
-    the monotonic time in seconds at which a console last sent this query.
+    """The facts that one `look` query asks for: what matters on the pod to a launch. They are
+    collected in parts, each on a thread of its own, so that a GPU driver that hangs or a service
+    that does not answer delays only its own part. `asked_m` is the time at which a console last
+    sent this query, in seconds of the monotonic clock.
     """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:

@@ -47,7 +47,7 @@ def python_of(cwd: Path) -> Path | None:
 
 def packages(python: Path) -> list[Path]:
     """Return the directories in which packages of the interpreter at the absolute path `python` are
-    installed, sorted. Empty if there are none, or if the path is relative.
+    installed, sorted. The result is empty if there are none, or if the path is relative.
     """
     if not python.is_absolute():
         return []

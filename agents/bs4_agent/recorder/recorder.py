@@ -41,8 +41,9 @@ def show_reports(streams: Streams, directory: Path) -> None:
 
 
 class Recorder:
-    """Writes crash reports. Call `crashed` and `found` when the journal records a crash or an
-    incident; both only schedule a report. `run` writes the reports on a thread of its own.
+    """Writes crash reports. Call `crashed` and `found` when the journal (the agent's log of actions
+    and incidents) records a crash or an incident; both only schedule a report. `run` writes the
+    reports on a thread of its own.
     """
 
     def __init__(self, pod: Pod, streams: Streams) -> None:

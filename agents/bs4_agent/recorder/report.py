@@ -72,12 +72,12 @@ _SECRET = re.compile(
 def write(
     pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
 ) -> dict[str, Any]:
-    """Write the crash report of an attempt to the file `target`, a compressed tar archive, and
-    return the content of its `report.json`. An existing `target` is replaced as a whole or not at
-    all.
+    """Write the crash report of attempt `attempt` of the run `run` to the file `target`, a
+    compressed tar archive. Return the content of the file `report.json` in it. An existing `target`
+    is replaced as a whole or not at all.
 
-    `now` is the wall-clock time of the report in seconds since 1970; None means the current time.
-    Raises OSError if the disk is full.
+    `now` is the time of the report as a Unix time in seconds; None means the present time. Raises
+    OSError if the disk is full.
     """
     t = time.time() if now is None else now
     secrets = pod.runs.secrets

@@ -54,11 +54,11 @@ class Candidate:
     """A launcher process that could be adopted because it belongs to no run of this agent.
 
     `root` is the process that the agent would watch with its descendants: the launcher, or the `uv
-    run` process around it. `started_t` is the Unix time at which `root` started. `cmdline` is the
-    launcher's command line, as words, even if `root` is a `uv run`. `spec` describes how the
-    trainer was started, as far as the command line and the processes around the launcher show it.
-    `inner` is the launcher's pid inside its container, or 0 outside one. `problem` says why it
-    cannot be adopted, or is "".
+    run` process around it. `started_t` is the Unix time in seconds at which `root` started.
+    `cmdline` is the launcher's command line, as words, even if `root` is a `uv run`. `spec`
+    describes how the trainer was started, as far as the command line and the processes around the
+    launcher show it. `inner` is the launcher's pid inside its container, or 0 outside one.
+    `problem` says why it cannot be adopted, or is "".
     """
 
     root: Identity
@@ -305,7 +305,7 @@ def _next_of(before: Iterable[Run], wanted: str) -> str | None:
 
 def _in_the_same_place(runs: Runs, spec: LaunchSpec, known: Run) -> LaunchSpec:
     """Return `spec` with the directories by which the run is known, because its trash and archive
-    lie beside those. Returns `spec` unchanged if that would make it another run.
+    lie beside those. Return `spec` unchanged if that would make it another run.
     """
     moved = replace(
         spec,

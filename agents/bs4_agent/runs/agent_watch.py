@@ -27,8 +27,10 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 class AgentWatch:
-    """The shim's check that the agent lives. It reads the pid of the agent from the file
-    `agent.json` in the agent's home, and starts a new agent if the process with that pid has ended.
+    """The check by which a run's shim sees that the agent lives. The shim is the small process that
+    starts a run's launcher and records how it ends. The check reads the pid of the agent from the
+    file `agent.json` in the agent's home, and starts a new agent if the process with that pid has
+    ended.
 
     `directory` is the directory of the shim's attempt, `home` the agent's home, and `every_s` the
     number of seconds between two checks.
@@ -49,7 +51,7 @@ class AgentWatch:
         """Check the agent if a check is due at second `now` of the monotonic clock. If the agent's
         process has ended, start the helper script that starts a new agent.
 
-        Does nothing if no check is due, if the agent was stopped on purpose, or if no agent was
+        Do nothing if no check is due, if the agent was stopped on purpose, or if no agent was
         ever started with this home. `note` is called with a sentence for the shim's log if the
         agent's process has ended.
         """

@@ -54,10 +54,11 @@ class ArchiveResult:
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log and config of the newest attempt of run `name` into `logs/attempt-N/` of the
-    run's storage (`.bs4/RUN` beside output_dir on the pod) and return how many files were linked
-    and copied. The originals stay. A repeated call adds only files that are new. Raises StepFailed
-    if a file cannot be archived, and Refused if another user owns a directory or may write to it.
+    """Keep every log and config of the newest attempt of the run `name` in the directory
+    `logs/attempt-N/` of `.bs4/RUN`, which is the agent's own directory for the run, beside the
+    run's output_dir. Return how many files were linked and copied. The originals stay. A repeated
+    call adds only files that are new. Raises StepFailed if a file cannot be archived, and Refused
+    if another user owns a directory or may write to it.
 
     Files are hard-linked where possible. A hard link keeps the content if a trainer deletes or
     renames the original, but not if the trainer truncates the original in place, which prime-rl's

@@ -21,8 +21,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class Sent:
     """A record of the attempt to send the signal with the name `signal` (such as "SIGTERM") to the
-    process `identity` at Unix time `t`. `refused` is "" if the signal was sent, and otherwise says
-    why it was not.
+    process `identity` at the Unix time `t` in seconds. `refused` is "" if the signal was sent, and
+    otherwise says why it was not.
     """
 
     signal: str

@@ -16,7 +16,7 @@ class JournalLike(Protocol):
     # `type` is the name in the journal.
     def append(self, type: str, /, **fields: Any) -> dict[str, Any]:  # noqa: A002
         """Write one record with this type and these fields to the journal, and return the record.
-        Raises SpoolFull if the journal is full.
+        Raises SpoolFull if the journal (the agent's log of actions and incidents) is full.
         """
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -29,8 +29,9 @@ class EventLog:
     attempt only once, even if the agent dies and starts again.
 
     The file `told.json` in the directory of the run or the attempt lists the events that were
-    written. If an event is not listed there, the journal itself is searched, because an agent may
-    have died after it wrote the record and before it listed the event.
+    written. If an event is not listed there, the journal (the agent's log of actions and incidents)
+    itself is searched, because an agent may have died after it wrote the record and before it
+    listed the event.
     """
 
     def __init__(self, journal: JournalLike) -> None:
@@ -40,8 +41,8 @@ class EventLog:
 
     def has(self, directory: Path, event: str) -> bool:
         """Return True if the file `told.json` in `directory`, the directory of a run or of an
-        attempt, lists this event (such as "attempt-started") as written to the journal. The answer
-        is cached, so a call every second is cheap.
+        attempt, lists this event (such as "attempt-started") as written to the journal (the agent's
+        log of actions and incidents). The answer is cached, so a call every second is cheap.
         """
         return event in self._marked(directory)
 
@@ -54,8 +55,9 @@ class EventLog:
         `directory` is that of the run or the attempt, where the file told.json lists the events
         that were written.
 
-        Returns False if the event was written before, and also if the journal is full. In the
-        second case the event is not listed as written, so that a later call tries again.
+        Return False if the event was written before, and also if the journal (the agent's log of
+        actions and incidents) is full. In the second case the event is not listed as written, so
+        that a later call tries again.
         """
         marks = self._marked(directory)
         if event in marks:

@@ -66,10 +66,11 @@ class Source:
     """One log of a run with the place up to which it was read.
 
     `cursor` is that place in the log's stream, and `line` is the number of lines before it in the
-    same file. `read_t` is the Unix time at which lines were last read, or None if none was read
-    yet. `read_m` is the second of the monotonic clock at which the log was last read to its end.
-    `read_of` is the number of the attempt to which the newest lines belong, 0 if none was read by
-    this agent. `clocks` maps the number of an attempt to the Clock that dates that attempt's lines.
+    same file. `read_t` is the Unix time in seconds at which lines were last read, or None if none
+    was read yet. `read_m` is the second of the monotonic clock at which the log was last read to
+    its end. `read_of` is the number of the attempt to which the newest lines belong, 0 if none was
+    read by this agent. `clocks` maps the number of an attempt to the Clock that dates that
+    attempt's lines.
     """
 
     name: str
@@ -91,8 +92,8 @@ class Source:
         return Cursor.parse(self.cursor)
 
     def file_of(self, generation: int) -> tuple[float, str]:
-        """Return the Unix time at which the log's file with the number `generation` was first seen,
-        and the path of that file. Returns (0.0, "") for an unknown number.
+        """Return the Unix time in seconds at which the log's file with the number `generation` was
+        first seen, and the path of that file. Return (0.0, "") for an unknown number.
         """
         for described in self.stream.stat()["generations"]:
             if described["generation"] == generation:
@@ -110,10 +111,11 @@ class Source:
 
     def clock(self, attempt: int, started_t: float) -> Clock:
         """Return the Clock that finds the dates of this log's lines in the attempt with number
-        `attempt`. `started_t` is the Unix time at which the attempt started.
+        `attempt`. `started_t` is the Unix time in seconds at which the attempt started.
 
         The first call for an attempt makes its Clock and sets it to `started_t`, or to the Unix
-        time of the last reading of this log if that is later. Later calls return the same Clock.
+        time in seconds of the last reading of this log if that is later. Later calls return the
+        same Clock.
         """
         if attempt not in self.clocks:
             self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
@@ -164,7 +166,7 @@ class FollowedRun:
         """Read the new lines of the run's logs, at most until second `deadline` of the monotonic
         clock. `on_line`, if it is not None, is called for each line: with the run, its attempt, the
         id of its trainer, the source (for example "trainer"), the parsed line, and the line as
-        evidence. Does nothing if the run has no attempt, or if its last attempt has ended and its
+        evidence. Do nothing if the run has no attempt, or if its last attempt has ended and its
         logs have not grown for some seconds.
 
         Raises SpoolFull if step records, read in this call or an earlier one, find no room in the

@@ -58,8 +58,9 @@ class AttemptMembers:
     """The processes (members) of one attempt: `alive` maps the identities of the living ones to
     what is known of them, and `past` those of the last 256 that have ended.
 
-    `root` is the process from which the others descend. It is the shim, which itself is no member,
-    or, for an adopted run, the process that was found running, which is a member. The function
+    `root` is the process from which the others descend. If the agent started the run, it is the
+    shim, a small process that starts the launcher and is itself no member. If the run was started
+    by hand, it is the process that was found running, which is a member. The function
     `component(cmdline, comm)` returns a process's part in the trainer, such as "engine", or None.
     Files are written in `directory`, the attempt's directory.
     """
@@ -87,7 +88,8 @@ class AttemptMembers:
     @property
     def proof(self) -> str:
         """Return how it is known that the members belong to the attempt: "descent" if they descend
-        from a shim, or "observed" for an adopted run or a run in a container.
+        from a shim, or "observed" for an adopted run (one that was started by hand) or a run in a
+        container.
         """
         if self.adopted or self._inside:
             return "observed"
@@ -128,8 +130,8 @@ class AttemptMembers:
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if the process is or was a member of this attempt. Returns True also for the
-        process from which an adopted attempt was made.
+        """Return True if the process is or was a member of this attempt. Return True also for the
+        process from which an adopted attempt (one that was started by hand) was made.
         """
         if identity in self.alive or identity in self.past:
             return True
@@ -137,7 +139,7 @@ class AttemptMembers:
 
     def refresh(self) -> None:
         """Check which members have ended since the last snapshot, and move them from `alive` to
-        `past`. Does nothing if the last refresh was less than 0.2 s ago.
+        `past`. Do nothing if the last refresh was less than 0.2 s ago.
         """
         now = time.monotonic()
         if now - self._refreshed_m < _FRESH_S:
@@ -214,9 +216,10 @@ class AttemptMembers:
 
     def recall(self) -> None:
         """Add the members that are recorded in files of the attempt's directory. An earlier agent
-        recorded the members that it had seen. The shim records living descendants, also while no
-        agent runs. For a run in a container, there is also a file of the container's processes that
-        were found to belong to the attempt.
+        recorded the members that it had seen. The shim (the small process that starts a run's
+        launcher and records how it ends) records living descendants, also while no agent runs. For
+        a run in a container, there is also a file of the container's processes that were found to
+        belong to the attempt.
         """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
@@ -246,7 +249,7 @@ class Membership:
 
     def track(self, run: str, attempt: AttemptMembers) -> None:
         """Add an attempt of the run with this name, so that its processes are watched from now on.
-        Does nothing if this attempt is watched already.
+        Do nothing if this attempt is watched already.
         """
         with self._lock:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
@@ -306,8 +309,8 @@ class Membership:
         return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if this process is or was a member of any attempt of any run. Returns True
-        also for the process from which an adopted attempt was made.
+        """Return True if this process is or was a member of any attempt of any run. Return True
+        also for the process from which an adopted attempt (one that was started by hand) was made.
         """
         with self._lock:
             return any(attempt.knows(identity) for _, _, attempt in self._all())

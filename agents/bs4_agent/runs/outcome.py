@@ -27,8 +27,8 @@ _SIDES = ("trainer", "orchestrator")
 
 @dataclass(frozen=True)
 class Over:
-    """The finding that an attempt has ended, at Unix time `t`. `state` is "ended", or "lost" if
-    nothing recorded how the attempt ended.
+    """The finding that an attempt has ended, at the Unix time `t` in seconds. `state` is "ended",
+    or "lost" if nothing recorded how the attempt ended.
 
     `code` is the launcher's exit code and `signal` the number of the signal that ended it; both are
     None if they are not known. `note` is a sentence with what code and signal do not say, and "" if
@@ -136,8 +136,8 @@ def final_events(
     in those of `output`, the file with the launcher's own output, if the trainer prints its lines
     there. The list is empty if there are no events.
 
-    A log that was last written before Unix time `since_t` belongs to an earlier attempt and is
-    skipped.
+    A log that was last written before the Unix time `since_t` in seconds belongs to an earlier
+    attempt and is skipped.
     """
     events = []
     logs = trainer.log_sources(spec)

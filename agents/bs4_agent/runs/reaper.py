@@ -45,8 +45,9 @@ _SYNCHRONOUS = {
 
 
 class Reaper:
-    """The part of the shim that waits for the processes of one attempt and writes to the attempt's
-    directory which of them live and how each ended.
+    """The part of the shim (the small process that starts a run's launcher) that waits for the
+    processes of one attempt and writes to the attempt's directory which of them live and how each
+    ended.
 
     `directory` is the attempt's directory and `launcher` the launcher's pid. `agent` is the check
     that the agent lives, which is called between waits, or None for no such check.
@@ -100,8 +101,8 @@ class Reaper:
                 )
 
     def stamp(self) -> dict[str, object]:
-        """Return the present moment as a dictionary: `t` is the Unix time, `m` the second of the
-        monotonic clock and `b` the boot id.
+        """Return the present moment as a dictionary: `t` is the Unix time in seconds, `m` the
+        second of the monotonic clock and `b` the boot id.
         """
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 

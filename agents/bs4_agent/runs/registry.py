@@ -147,10 +147,10 @@ class Runs:
         return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
 
     def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
-        """Record on disk and in the journal that there is a run with the name and the settings in
-        `spec`, and return the run. If a run with that name is known already, `spec` replaces its
-        spec and is used for its next attempt. `adopted` True means that the run's newest attempt
-        was started by hand.
+        """Record on disk and in the journal (the agent's log of actions and incidents) that there
+        is a run with the name and the settings in `spec`, and return the run. If a run with that
+        name is known already, `spec` replaces its spec and is used for its next attempt. `adopted`
+        True means that the run's newest attempt was started by hand.
         """
         directory = self.home.run(spec.run)
         with self._lock:
@@ -168,8 +168,8 @@ class Runs:
             return run
 
     def attempt_directory(self, run: str, number: int) -> Path:
-        """Return the directory in the agent's home that holds, or will hold, the files of attempt
-        `number` of the run with the name `run`. It need not exist.
+        """Return the path, in the agent's home, of the directory for the files of attempt `number`
+        of the run with the name `run`. The directory need not exist yet.
         """
         return self.home.attempt(run, number)
 
@@ -182,8 +182,9 @@ class Runs:
             return self._launch_locks.setdefault(safe_name(run), threading.Lock())
 
     def reload(self, name: str) -> Run:
-        """Read the attempts of the run with this name from disk again and return the run. Call it
-        after you have made an attempt's files on disk. Raises UnknownRun if there is no such run.
+        """Read the attempts of the run with this name from disk again and return the run. This is
+        needed after the files of a new attempt were made on disk. Raises UnknownRun if there is no
+        such run.
         """
         with self._lock:
             run = self.get(name)
@@ -222,9 +223,10 @@ class Runs:
         return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Return how processes of attempt number `attempt` ended, as far as the shim recorded it.
-        It records the launcher, and every process whose parent had ended earlier than the process
-        itself. The list is empty if nothing is recorded, as for an adopted attempt.
+        """Return how processes of attempt number `attempt` ended, as far as the shim (the small
+        process that starts a run's launcher and records how it ends) recorded it. It records the
+        launcher, and every process whose parent had ended earlier than the process itself. The list
+        is empty if nothing is recorded, as for an adopted attempt (one that was started by hand).
         """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
@@ -276,20 +278,20 @@ class Runs:
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: Gap) -> None:
-        """Record in the journal that bytes of the log stream with the name `stream` were lost.
-        `gap` is `{"generation", "from", "to", "reason"}`: the number of the log's file, two byte
-        offsets in it, and a text that says why. If the journal is full, the record is kept in
-        memory and a later poll writes it.
+        """Record in the journal (the agent's log of actions and incidents) that bytes of the log
+        stream with the name `stream` were lost. `gap` is `{"generation", "from", "to", "reason"}`:
+        the number of the log's file, two byte offsets in it, and a text that says why. If the
+        journal is full, the record is kept in memory and a later poll writes it.
         """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Check the processes and files of all runs, and write a record to the journal for each
-        attempt that has started or ended since the last poll. Return these as (run, attempt,
-        event), where the event is "attempt-started" or "attempt-ended". The list is empty if there
-        was no start and no end.
+        """Check the processes and files of all runs, and write a record to the journal (the agent's
+        log of actions and incidents) for each attempt that has started or ended since the last
+        poll. Return these as (run, attempt, event), where the event is "attempt-started" or
+        "attempt-ended". The list is empty if there was no start and no end.
         """
         with self._lock:
             self._tell_gaps()

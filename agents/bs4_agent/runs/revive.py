@@ -27,7 +27,7 @@ def main(directory: str) -> int:
     """Replace this process by a new agent, on behalf of the shim of the attempt whose directory is
     `directory`. If that succeeds, this function does not return.
 
-    Returns 1, after printing why, if no agent may be started: the old one was stopped on purpose,
+    Return 1, after printing why, if no agent may be started: the old one was stopped on purpose,
     an agent lives, one was started a moment ago, or agents have died too often in the last hour.
     Raises OSError if the agent's program cannot be started.
     """

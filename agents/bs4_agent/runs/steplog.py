@@ -58,8 +58,8 @@ class StepLog:
 
     def anchor(self, attempt: int, wall: float) -> None:
         """Set the time of attempt number `attempt`, so that its log lines that have only a time of
-        day can be dated. `wall` is a Unix time within half a day of the attempt's first line, such
-        as the attempt's start.
+        day can be dated. `wall` is a Unix time in seconds within half a day of the attempt's first
+        line, such as the attempt's start.
         """
         self._reader.anchor(attempt, wall)
 
@@ -71,8 +71,8 @@ class StepLog:
         are queued; `flush` writes them to the stream.
 
         `raw` is the line's bytes, `cursor` its place in the log's stream, and `attempt` the number
-        of the attempt that wrote it. `near` is the Unix time at which the line was written, or None
-        if the line is read long after that.
+        of the attempt that wrote it. `near` is the Unix time in seconds at which the line was
+        written, or None if the line is read long after that.
         """
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 

@@ -66,7 +66,7 @@ class StopReport:
     GPU. The stop has worked if both `left` and `holding` are empty.
 
     `attempt` is the number of the run's newest attempt. `started_t` and `ended_t` are the Unix
-    times at which the stop began and ended.
+    times in seconds at which the stop began and ended.
     """
 
     run: str

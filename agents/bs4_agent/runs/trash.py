@@ -27,13 +27,14 @@ from bs4_common.runs.model import Run
 def trash(
     runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False
 ) -> Path:
-    """Move `path` to `trash/<stamp>/<path below output_dir>` of the storage of run `name`
-    (`.bs4/RUN` beside output_dir on the pod) and return its new path.
+    """Move `path` into the trash of the run `name` and return its new path. The trash is a
+    directory on the pod in which removed files are kept: `path` becomes `trash/<stamp>/<path below
+    output_dir>` in the directory `.bs4/RUN` beside the run's output_dir.
 
     The stamp is `stamp_as`, the key of an action, so that the same action, if it is repeated, finds
-    that the path was moved already. If `stamp_as` is empty, the stamp is a new ULID. `everything`
-    permits moving the newest complete checkpoint, for a fresh start that a person has confirmed
-    with the run's name.
+    that the path was moved already. If `stamp_as` is empty, the stamp is a new ULID (a unique id).
+    `everything` permits moving the newest complete checkpoint, for a fresh start that a person has
+    confirmed with the run's name.
 
     Raises Refused if the run is live or shares a directory with a live run, or if the path is
     outside the run's own directories after its symbolic links are resolved. Raises Refused also for
@@ -79,8 +80,9 @@ def restore(trashed_path: Path) -> Path:
     return that path. If it was moved back in an earlier call, nothing is done and the original path
     is returned.
 
-    Raises Refused if something else is at the original path, if no note in the trash says what the
-    original path was, or if the original directory has become a symbolic link.
+    Raises Refused if something else is at the original path, if no note in the trash (a directory
+    in which removed files are kept) says what the original path was, or if the original directory
+    has become a symbolic link.
     """
     try:
         with open_file(_ticket(trashed_path)) as note:
@@ -116,11 +118,12 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
     """Return `path` with its symbolic links resolved if it is one of the run's own directories or
-    lies in one. Raises Refused if it does not, and if `path` is relative, is a symbolic link
-    itself, does not exist, is in the trash already, or is reached through a directory that belongs
-    to another user or can be written by one.
+    lies in one. Raises Refused if it does not. Raises Refused too if `path` is relative, is a
+    symbolic link itself, does not exist, is in the run's trash (a directory in which removed files
+    are kept), or is reached through a directory that belongs to another user or that another user
+    may write to.
 
-    This function does not check if the run is live.
+    This function does not check whether the run is live.
     """
     if ".." in path.parts or not path.is_absolute():
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -166,9 +169,10 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """Return the place in the trash for `path`, relative to the trash's directory of one move. It
-    is the part of the path below `output_dir`. A path that is not in `output_dir`, such as a
-    checkpoint directory on another disk, gets its whole path below `elsewhere/`.
+    """Return the place in the trash (a directory in which removed files are kept) for `path`,
+    relative to the trash's directory of one move. It is the part of the path below `output_dir`. A
+    path that is not in `output_dir`, such as a checkpoint directory on another disk, gets its whole
+    path below `elsewhere/`.
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()

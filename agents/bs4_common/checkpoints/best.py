@@ -15,10 +15,11 @@ REWARD = "reward"
 
 
 def values_of(directory: Path, metric: str) -> dict[int, float]:
-    """Return the metric's value at each step that has one. `directory` holds the run's recorded
-    steps (`state/steps/RUN`). `metric` is "reward", the training reward, or the name of a
-    validation. Of a step that was done twice the later value counts. Empty if nothing is recorded.
-    Raises OSError if the records cannot be read.
+    """Return the value of the metric at each training step that has one, as {step: value}.
+    `directory` has the run's recorded steps (`state/steps/RUN` in the agent's home). `metric` is
+    "reward", which is the training reward, or the name of a validation. For a step that was done
+    twice, the later value counts. The result is empty if nothing is recorded. Raises OSError if the
+    records cannot be read.
     """
     side, key = EVAL + metric, "val"
     if metric == REWARD:
@@ -37,10 +38,11 @@ def values_of(directory: Path, metric: str) -> dict[int, float]:
 
 
 def worth(metric: str, values: Mapping[int, float], steps: Iterable[int]) -> dict[int, float]:
-    """Return how good the checkpoint of each of `steps` is, a higher number for a better one.
-    `values` is the result of `values_of`. A checkpoint counts with the mean reward of its last ten
-    steps, or with the newest validation since the checkpoint before it; one without either is left
-    out. Of a metric that ends with "loss" a lower value is better.
+    """Return how good the checkpoint of each of `steps` is, as {step: number}; a higher number is
+    better. `values` is the result of `values_of` for the same metric. For the metric "reward", the
+    number is the mean reward of the ten training steps up to the checkpoint. For a validation, it
+    is the newest value since the checkpoint before. A checkpoint without any value is left out. If
+    the name of the metric ends with "loss", a lower value counts as better.
     """
     sign = -1.0 if metric.endswith("loss") else 1.0
     found: dict[int, float] = {}
@@ -57,7 +59,7 @@ def worth(metric: str, values: Mapping[int, float], steps: Iterable[int]) -> dic
 
 
 def best_first(found: Mapping[int, float]) -> Sequence[int]:
-    """Return the steps of `worth`, the best first. Of equals the earlier one needed less
-    training.
+    """Return the training steps of `found` (the result of `worth`), the best checkpoint first. Of
+    equally good ones, the earlier step comes first, because it needed less training.
     """
     return sorted(found, key=lambda step: (-found[step], step))

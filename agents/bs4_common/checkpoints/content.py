@@ -29,8 +29,8 @@ _INDEX = "model.safetensors.index.json"
 
 def wanting(part: str, directory: Path) -> str:
     """Return what is missing in the files of one part of a checkpoint, as a phrase, or "" if the
-    files show that the part can be loaded. The trainer's marker files (which it writes last, such
-    as STABLE) are not checked here; the caller does that first.
+    files show that the part can be loaded. Marker files (such as STABLE, which a trainer writes
+    when a part is complete) are not checked here; the caller has to do that first.
 
     `part` is the name of the part: trainer, orchestrator, broadcast (weights for the inference
     server) or weights, or verl's actor, critic or model; `directory` has its files. A part of any

@@ -24,12 +24,14 @@ _RECENT = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """The rules by which old checkpoints of a run are removed. A set is the files of one step.
+    """The rules by which old checkpoints of a run are removed from the pod's disk. A set is all
+    files of one training step.
 
-    Our retention order keeps the newest `keep` sets, and also the steps that are a multiple of
-    `milestones` (0 for no milestones). The trainer itself keeps the newest `own_keep` sets of the
-    parts in `own_parts` (for example "trainer"), and no milestones. `keep` is None if there is no
-    retention order, `own_keep` is None if the trainer deletes nothing.
+    The retention order, which a user gives for a run, keeps the newest `keep` sets, and also the
+    steps that are a multiple of `milestones` (0 for no milestones). The trainer itself keeps the
+    newest `own_keep` sets of the parts in `own_parts` (for example "trainer"), and no milestones.
+    `keep` is None if there is no retention order, and `own_keep` is None if the trainer deletes
+    nothing.
     """
 
     keep: int | None = None
@@ -49,8 +51,8 @@ class Limits:
 
     def stays(self, part: str, step: int) -> bool:
         """Return True if this part of `step` stays on the disk as a milestone of the retention
-        order, however old it is. Return False also for a milestone of a part that the trainer
-        itself cleans.
+        order (which a user gives to say which checkpoints stay on the pod's disk), however old it
+        is. Return False also for a milestone of a part that the trainer itself cleans.
         """
         cleaned = self.own_keep is not None and part in self.own_parts
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
@@ -79,7 +81,7 @@ class Forecast:
     `every_s` seconds, the next one at time `next_t`. `room` is how many more checkpoints fit on the
     disk, and `to_come` how many the run will save until max_steps. `full_t` is the time of the
     first save that does not fit, and `full_step` its step. `lasts` is True if every save that is to
-    come fits. Times are in wall-clock seconds since 1970.
+    come fits. Times are Unix times in seconds.
     """
 
     set_bytes: int | None = None

@@ -56,9 +56,9 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
 
 
 def pointed(pointer: Path) -> int | None:
-    """Return the step that the file `pointer` of a trainer names (verl's
-    latest_checkpointed_iteration.txt). Return None if the file does not exist, and -1 if it names
-    no step (it is empty after a kill or a full disk during its writing).
+    """Return the training step that is written in the file `pointer`, in which a trainer names its
+    newest checkpoint (verl's latest_checkpointed_iteration.txt). Return None if the file does not
+    exist, and -1 if it names no step (it is empty after a kill or a full disk during its writing).
     """
     try:
         with pointer.open("rb") as handle:
@@ -74,7 +74,7 @@ def nearest(path: Path) -> Path:
 
 
 def texts(paths: Iterable[Path]) -> list[str]:
-    """Return each path as a string, in the same order."""
+    """Return each of the paths as a string, in the same order."""
     return [str(path) for path in paths]
 
 
@@ -179,9 +179,10 @@ def _behind(
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """Return (size in bytes, newest modification time in seconds since 1970, reason) of one part of
-    a checkpoint. `name` is the part's name, for example "trainer", and `part` its directory.
-    `markers` are the names of its marker files, which the trainer writes when the part is complete.
+    """Return (size in bytes, newest modification time as a Unix time in seconds, reason) of one
+    part of a checkpoint. `name` is the part's name, for example "trainer", and `part` its
+    directory. `markers` are the names of its marker files, which the trainer writes when the part
+    is complete.
 
     The reason says why the part is incomplete, and is "" if it is complete. The marker files are
     checked each time; the other files are measured again only if they can have changed.
@@ -216,8 +217,8 @@ def lacks_marker(part: Path, markers: Sequence[str]) -> str:
 
 
 def size_of(directory: Path) -> tuple[int, float]:
-    """Return (bytes of all files below `directory`, newest modification time in seconds since
-    1970). A symbolic link is counted as a link, because what it points to does not belong to the
+    """Return (bytes of all files below `directory`, newest modification time as a Unix time in
+    seconds). A symbolic link is counted as a link, because what it points to does not belong to the
     run.
     """
     total, newest = 0, 0.0

@@ -35,10 +35,10 @@ _FILE_BYTES, _FILES = 1 << 20, 64
 
 
 def record_of(spec: LaunchSpec) -> Launched:
-    """Return the record of the launch that `spec` describes, as a manifest in the store holds it.
-    The options and environment variables in it are without secrets, without W&B ids and without
-    what belongs only to this machine. Its field `files` stays empty; `config_files` finds the
-    files.
+    """Return the record of the launch that `spec` describes, in the form in which a manifest (the
+    list of a checkpoint's files in the object store) has it. The options and environment variables
+    in it are without secrets, without W&B ids and without what belongs only to this machine. Its
+    field `files` is empty; `config_files` finds the files.
     """
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)

@@ -24,9 +24,9 @@ class Order:
     The newest `last` complete sets (a set is the files of one step) stay. While the next save does
     not fit on the disk, only `at_least` stay, which equals `last` unless the user allowed fewer.
     Steps that are a multiple of `milestones` stay too; 0 means no milestones. If `synced` is True,
-    a complete set is removed only after it was verified in the store. `who` is the person who gave
-    the order, by their own statement. `best` names a metric, "reward" or a validation, whose best
-    complete checkpoint stays as well; "" means none.
+    a complete set is removed only after it was verified in the object store. `who` is the person
+    who gave the order, by their own statement. `best` names a metric, "reward" or a validation,
+    whose best complete checkpoint stays as well; "" means none.
     """
 
     last: int
@@ -38,8 +38,8 @@ class Order:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
-        """Return the order in a journal record. Return None if `record` is None or takes an earlier
-        order back.
+        """Return the retention order that a record of the journal gives. Return None if `record` is
+        None, or if the record takes an earlier order back.
         """
         if record is None or record.get("last") is None:
             return None
@@ -53,15 +53,16 @@ class Order:
         )
 
     def milestone(self, step: int) -> bool:
-        """Return True if the order keeps this step for good because it is a multiple of
-        `milestones`.
+        """Return True if this training step is a multiple of `milestones`, so that its checkpoint
+        is never removed.
         """
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | str | None]:
-    """Check the body of an action that gives or takes back a retention order, and return the fields
-    for the journal's `order` record. All fields are None if the order is taken back. Raises
+    """Check the body of an action that gives a retention order (the rule which checkpoints of a run
+    stay on the pod's disk) or takes one back. Return the fields for the record of type `order` that
+    the journal gets, as {name: value}. All values are None if the order is taken back. Raises
     BadRequest if the body is malformed.
     """
     if body.get("off"):

@@ -22,7 +22,7 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 class Part:
     """One part of a checkpoint step on the disk, for example the trainer's. `bytes` is its size.
     `why` says why the part is incomplete, and is "" if it is complete. `t` is the time at which its
-    newest file was written, in wall-clock seconds since 1970.
+    newest file was written, as a Unix time in seconds.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Part:
 class StepSet:
     """Everything that the disk has of one step of a run.
 
-    `complete` is True if a resume by the run's trainer generation can start from it. `parts` maps
-    the name of each part (for example "trainer") to the Part. `missing` maps each part that a
+    `complete` is True if a resume by the run's version of the trainer can start from it. `parts`
+    maps the name of each part (for example "trainer") to the Part. `missing` maps each part that a
     resume needs and that is absent or incomplete to the reason. `directories` are the step
     directories, without repeats; these are moved when the step is removed.
     """
@@ -60,8 +60,8 @@ class StepSet:
 
     @property
     def t(self) -> float:
-        """Return the time at which the step was last written to, in wall-clock seconds since 1970,
-        or 0 if no part has a file.
+        """Return the time at which the step was last written to, as a Unix time in seconds, or 0 if
+        no part has a file.
         """
         return max((part.t for part in self.parts.values()), default=0.0)
 

@@ -111,11 +111,12 @@ class RemoteRow(TypedDict):
 
 @dataclass(kw_only=True)
 class SyncView:
-    """The state of one run's uploads, as the journal tells it.
+    """The state of one run's uploads, as the journal (the agent's log of actions and incidents)
+    tells it.
 
     `order` is the record of the last sync order (its `to` is None if the order was taken back).
     `done` maps each uploaded step to the wall-clock time (seconds since 1970) of the set that was
-    verified in the store. `pointer` is the step that latest.json was last seen to name, and
+    verified in the object store. `pointer` is the step that latest.json was last seen to name, and
     `pointed_t` when. `sent` of `total` bytes of the present upload are sent, at `rate` bytes per
     second. `last` is the newest record of this run's sync, `failed` the last failure since the last
     success, or None, and `failures` the number of failures in a row. `logs` has the names of logs
@@ -156,8 +157,9 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: SyncRecord) -> None:
-        """Update the state by one journal record about this run's sync. A record whose event is
-        unknown changes nothing but the attribute `last`, which is then this record.
+        """Update the state by `record`, one record of the journal about the uploads of this run. A
+        record whose event is unknown changes nothing but the attribute `last`, which is then this
+        record.
         """
         self.last = record
         event = record.get("event")
@@ -165,10 +167,11 @@ class SyncView:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> SyncFacts:
-        """Return the fields about this run's uploads for the detectors: the last failure (`detail`,
-        `error`, `failures`), the steps that were `skipped` with the reason `why`, the steps that
-        `vanished` during an upload or were `removed` from the store, and `listed` (True if the
-        store was listed).
+        """Return what the detectors (the agent's functions that look for failures) need to know
+        about this run's uploads, as a dictionary: the last failure (`detail`, `error`, `failures`),
+        the steps that were `skipped` with the reason `why`, the steps that `vanished` during an
+        upload or were `removed` from the object store, and `listed` (True if the files in the store
+        were listed).
         """
         failed, skipped = self.failed or {}, self.skipped
         return {
@@ -184,10 +187,10 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[RemoteRow]:
-        """Return one row for each step in the last listing of the store: `run`, `prefix`, `step`,
-        `files` (their number in the store), `local_files` (their number on the pod), `missing` (a
-        phrase, "" if the step is complete) and `uploading` (True while it is uploaded). Empty
-        before the first listing.
+        """Return one row for each step in the last listing of the object store: `run`, `prefix`,
+        `step`, `files` (their number in the store), `local_files` (their number on the pod),
+        `missing` (a phrase, "" if the step is complete) and `uploading` (True while it is
+        uploaded). The result is empty before the first listing.
         """
         found: list[RemoteRow] = []
         for step, row in (self.listed or {}).items():

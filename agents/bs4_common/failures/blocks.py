@@ -21,8 +21,8 @@ LINE_CAP = 64 * 1024
 class Block:
     """A piece of a log file that holds whole lines. `offset` (bytes) and `line` (counted from 0)
     are the place of its first line in the file. `t` is the time of the last line above the block
-    that shows one, in seconds since 1970 (in a kernel log perhaps since the boot), or None if no
-    line shows one.
+    that shows one, as a Unix time in seconds (in a kernel log perhaps since the boot), or None if
+    no line shows one.
     """
 
     data: bytes
@@ -57,7 +57,7 @@ class Lines:
 
     def any(self, find: Callable[[bytes, int, int], object], first: int, last: int) -> bool:
         """Return True if `find` finds a match in the lines with the numbers `first` to `last` (both
-        included). Returns True also if these lines hold a terminal's escape sequence, because it
+        included). Return True also if these lines hold a terminal's escape sequence, because it
         could split a word. `find(data, begin, end)` searches `data` from byte `begin` to byte `end`
         and returns None for no match.
         """
@@ -100,8 +100,8 @@ class Lines:
         return -1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (byte offset in the block, the line without its line feed) of each line, first to
-        last, with long lines cut as in `at`.
+        """Yield (byte offset in the block, the line without its line feed) for each line from first
+        to last. Of a line longer than 64 KiB, only the first 64 KiB are yielded.
         """
         for number in range(self.count()):
             yield self.at(number)

@@ -39,9 +39,9 @@ _WRITERS = {
 @dataclass(frozen=True)
 class Cause:
     """A finding together with the playbook of its failure. `t` is the time at which the finding
-    began as its log shows it, in seconds since 1970 (in a kernel log perhaps since the boot), or
-    None if no log shows it. `since_m` is when the finding began in seconds of the monotonic clock,
-    or None for the time of the present scan.
+    began as its log shows it, as a Unix time in seconds (in a kernel log perhaps since the boot),
+    or None if no log shows it. `since_m` is when the finding began in seconds of the monotonic
+    clock, or None for the time of the present scan.
     """
 
     finding: Finding
@@ -81,8 +81,8 @@ def _exit_t(item: Finding, facts: Facts) -> float:
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Return the Unix time at which a process that writes the log `source` first ended badly (by a
-    signal, or with an exit code other than 0). Returns infinity if none did.
+    """Return the Unix time in seconds at which a process that writes the log `source` first ended
+    badly (by a signal, or with an exit code other than 0). Return infinity if none did.
     """
     writers = _WRITERS.get("env" if source.startswith("env") else source, ())
     return min(
@@ -92,13 +92,13 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-    """Return those entries of `found` ({incident id: finding}) that no other finding of the same
-    attempt explains, sorted so that the likeliest cause comes first. A finding explains another if
+    """Return those entries of `found` ({incident id: cause}) that no other entry of the same
+    attempt explains, sorted so that the likeliest cause comes first. An entry explains another if
     its playbook lists the other's failure and the other did not come long before it. `facts` show
     when processes ended, for the sorting.
 
-    If two findings explain each other, the one that comes first in `order` stays. A finding that is
-    left out still explains others, so only the first finding of a chain of explanations remains.
+    If two entries explain each other, the one that comes first in `order` stays. An entry that is
+    left out still explains others, so only the first of a chain of explanations remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}

@@ -51,8 +51,8 @@ class _Held:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of one incident: `event` says if it was opened, updated or cleared. `incident` is
-    its id, which stays the same.
+    """A change of one incident: `event` says whether it was opened, updated or cleared. `incident`
+    is the id of the incident, which stays the same.
     """
 
     event: Transit
@@ -117,11 +117,11 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """Return the matcher of the log `source` of an attempt, which is created at the first call.
-        `trainer` is the id of the run's trainer, or "" for the log signatures of all trainers.
-        `anchor` is a time near the log's first line, in wall seconds since 1970, for lines that
-        show only a time of day (None means now). `trainer` and `anchor` are used at the first call
-        only.
+        """Return the Matcher, which compares lines with the patterns of known failures, of the log
+        `source` of an attempt. It is created at the first call. `trainer` is the id of the run's
+        trainer, or "" for the patterns of all trainers. `anchor` is a time near the log's first
+        line, as a Unix time in seconds, for lines that show only a time of day (None means now).
+        `trainer` and `anchor` are used at the first call only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:
@@ -153,9 +153,9 @@ class Engine:
         return matcher.news
 
     def due(self) -> float | None:
-        """Return the earliest time, in seconds of the monotonic clock, at which the hold time of a
-        finding ends, so that `evaluate` should be called then. Returns None if no finding waits for
-        its hold time.
+        """Return the earliest time at which `evaluate` should be called again, in seconds of the
+        monotonic clock. At that time a finding will have lasted for its hold time, which is how
+        long it must last to become an incident. Return None if no finding waits for that.
         """
         ends = (
             held.first_m + self._for[held.finding.failure].hold_s
@@ -377,7 +377,7 @@ class Engine:
     def forget(self, incident: str) -> None:
         """Forget the incident with the id `incident`, which an action has resolved, and what the
         logs have shown of its failure. If the failure is seen again, its hold time begins anew.
-        Does nothing for an unknown incident.
+        Do nothing for an unknown incident.
         """
         held = self._held.pop(incident, None)
         if held is None:
@@ -393,7 +393,7 @@ class Engine:
         """Take over, at the start of the agent, the incident with the id `incident` that an earlier
         agent had opened. `item` is its finding, and `now_m` the present time in seconds of the
         monotonic clock. The incident counts as opened, waits for no hold time, and is reported as
-        cleared when it is over. Does nothing if no playbook knows the failure.
+        cleared when it is over. Do nothing if no playbook knows the failure.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:
@@ -438,8 +438,9 @@ def _anchor(place: Evidence) -> str:
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of the journal's record of type `incident` for one transition. `coverage`
-    lists what could not be seen in the scan.
+    """Return the fields of the record of type `incident` that the journal (the agent's log of
+    actions and incidents) gets for the transition, as {name: value}. `coverage` lists what could
+    not be seen in the scan.
     """
     item, playbook = transition.finding, transition.playbook
     return {

@@ -44,8 +44,8 @@ class Disk:
 @dataclass(frozen=True)
 class Heap:
     """A directory with one entry for each step (`root/step_N`), for example of weights or rollouts.
-    By step, `bytes` has the size of the entry, and `changed` the mtime of the newest file in it, in
-    wall seconds since 1970.
+    By step, `bytes` has the size of the entry, and `changed` the mtime of the newest file in it, as
+    a Unix time in seconds.
     """
 
     root: Path
@@ -80,10 +80,10 @@ class ProcessFacts:
 @dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
     """A local directory of one W&B run. `offline` is True if W&B's client did not upload while it
-    ran, and `synced` if `wandb sync` has uploaded the directory. `changed` is its last write, in
-    wall seconds since 1970, and `began` the date and time in its name. `step` is the newest step
-    that W&B's client has recorded in it, uploaded or not; it is None for earlier attempts, where it
-    is not read.
+    ran, and `synced` if `wandb sync` has uploaded the directory. `changed` is its last write, as a
+    Unix time in seconds, and `began` the date and time in its name. `step` is the newest step that
+    W&B's client has recorded in it, uploaded or not; it is None for earlier attempts, where it is
+    not read.
     """
 
     path: Path
@@ -112,7 +112,7 @@ class Tracked:
 @dataclass(frozen=True)
 class DatasetCache:
     """One dataset in a cache of the `datasets` library. `ready` is True if it was written
-    completely. `changed` is the time of its newest file, in wall seconds since 1970, or 0.0 if
+    completely. `changed` is the time of its newest file, as a Unix time in seconds, or 0.0 if
     unknown.
     """
 
@@ -147,7 +147,7 @@ class Adapter:
 @dataclass(frozen=True, kw_only=True)
 class RunEnvironment:
     """What is scanned of one run at long intervals: sizes, processes, W&B directories, caches,
-    adapters. `looked_t` is the time of the scan, in wall seconds since 1970. None in another field
+    adapters. `looked_t` is the time of the scan, as a Unix time in seconds. None in another field
     means that this field is unknown.
     """
 
@@ -214,8 +214,9 @@ class ConsoleFacts:
     wandb: Sequence[Mapping[str, Any]] | None = None
 
     def of(self, what: str, run: str) -> list[Mapping[str, Any]]:
-        """Return the rows about one run in the list that has the field name `what`, for example
-        "pods". Empty if there are none, or if the console has not supplied that list.
+        """Return the rows about the run `run` in the list that has the field name `what`, for
+        example "pods". The result is empty if there are none, or if the console has not supplied
+        that list.
         """
         found = []
         for row in getattr(self, what) or ():

@@ -39,7 +39,7 @@ _HEADER = 8192
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
     """Return the settings of a run by dotted key, for example `{"ckpt.interval": 20}`. `argv` is
     the command that was really started; the options in it replace the config file's values. An
-    empty table has the value True, because a bare `[ckpt]` switches checkpoints on. Returns None if
+    empty table has the value True, because a bare `[ckpt]` switches checkpoints on. Return None if
     the config is unknown or cannot be read.
     """
     if (of_words := registry.get(spec.trainer).traits.flat) is not None:
@@ -126,7 +126,7 @@ def environment_versions(
 ) -> list[EnvironmentVersion] | None:
     """Return the training environments whose versions the comments at the top of the run's config
     name, each with the version that is installed in `.venv` of the working directory. `config` has
-    the run's settings. Returns None if the config file is unknown or cannot be read.
+    the run's settings. Return None if the config file is unknown or cannot be read.
     """
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -164,7 +164,7 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
 
 def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
     """Return the LoRA adapters that the settings in `config` load from a path on the pod, each with
-    the names of its missing files. Returns None if `config` is None.
+    the names of its missing files. Return None if `config` is None.
     """
     if config is None:
         return None
@@ -183,8 +183,8 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
 
 
 def text_file(path: Path) -> tuple[str | None, float]:
-    """Return (the first 4096 bytes of a file as text, its mtime as a Unix time), or (None, 0.0) if
-    the file cannot be read.
+    """Return (the first 4096 bytes of a file as text, its mtime as a Unix time in seconds), or
+    (None, 0.0) if the file cannot be read.
     """
     try:
         with path.open("rb") as handle:

@@ -98,8 +98,7 @@ class ServerProbe:
 class StepFiles:
     """The files by which orchestrator and trainer of prime-rl's version of January 2026 hand steps
     to each other: the orchestrator's checkpoints, its rollouts, and the trainer's file for rank 0.
-    Each field has, by step, the mtime of that step's file or directory, in wall-clock seconds since
-    1970.
+    Each field has, by step, the mtime of that step's file or directory, as a Unix time in seconds.
     """
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
@@ -109,9 +108,10 @@ class StepFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Everything that detectors may know of one attempt of a run. Fields that end in `_m` are
-    seconds of the monotonic clock, and fields that end in `_t` are wall seconds since 1970. In
-    facts of a finished directory, `_m` fields are the log lines' own times instead.
+    """Everything that detectors (the agent's functions that look for failures) may know of one
+    attempt of a run. Fields whose names end in `_m` are seconds of the monotonic clock, and those
+    that end in `_t` are Unix times in seconds. If the attempt is read from the directory of a
+    finished run, `_m` fields are the times in the log lines instead.
     """
 
     name: str
@@ -176,7 +176,7 @@ class RunFacts:
         return self.state in ("ended", "lost")
 
     def setting(self, *keys: str) -> Any:
-        """Return the value of the first of these dotted keys that the run's settings have. Returns
+        """Return the value of the first of these dotted keys that the run's settings have. Return
         None if they have none of them, or if the settings are unknown.
         """
         for key in keys:
@@ -185,8 +185,8 @@ class RunFacts:
         return None
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
-        Empty if there are none or the settings are unknown.
+        """Return the settings whose dotted keys begin with `prefix` and a dot, as {full key:
+        value}. The dictionary is empty if there are none or the settings are unknown.
         """
         given = (self.config or {}).items()
         found = {}
@@ -215,7 +215,7 @@ class RunFacts:
 
     def first(self, component: str) -> Member | None:
         """Return the first process with this part in the run (a component such as "trainer"), alive
-        or ended. Returns None if there was none.
+        or ended. Return None if there was none.
         """
         return next((m for m in self.members if m.component == component), None)
 
@@ -268,7 +268,7 @@ class RunFacts:
     @property
     def fallback(self) -> str | None:
         """Return "start-afresh", the id of the playbook to use instead of one that resumes, if no
-        checkpoint is complete. Returns None if a checkpoint is complete.
+        checkpoint is complete. Return None if a checkpoint is complete.
         """
         return None if self.complete else "start-afresh"
 
@@ -330,11 +330,12 @@ class GpuFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything that one scan of a pod has found, for the detectors. `now_m` is the time of the
-    scan in seconds of the monotonic clock, and `now_t` the same in wall seconds since 1970.
-    `coverage` lists in words what could not be seen, and is part of every verdict. `disks` are the
-    filesystems that runs write to and `shm` is the pod's shared memory; None means not measured.
-    `console` has what only the console can see; it is None if no console has supplied anything.
+    """Everything that one scan of a pod has found, for the detectors (the agent's functions that
+    look for failures). `now_m` is the time of the scan in seconds of the monotonic clock, and
+    `now_t` the same as a Unix time in seconds. `coverage` lists in words what could not be seen,
+    and is part of every verdict. `disks` are the filesystems that runs write to and `shm` is the
+    pod's shared memory; None means not measured. `console` has what only the console can see; it is
+    None if no console has supplied anything.
     """
 
     now_m: float
@@ -357,8 +358,9 @@ class Facts:
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
     def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-        """Return what the console knows of a run in its list `what`, for example "pods", as rows.
-        Empty if there are none, or if the console has not supplied that list.
+        """Return what the console knows of the run `run` in its list `what`, for example "pods", as
+        a list of dictionaries (see ConsoleFacts). The list is empty if there is nothing, or if the
+        console has not supplied that list.
         """
         if self.console is not None:
             return self.console.of(what, run.name)

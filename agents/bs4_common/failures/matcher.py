@@ -66,7 +66,7 @@ class SourceRules:
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
         """Return which log signatures a line with this text, level and logger matches: a list of
         (index of the signature in `rules`, roles of its expressions that match, for example
-        "pattern" or "near"). Empty if the line matches nothing.
+        "pattern" or "near"). The result is empty if the line matches nothing.
         """
         key = (text, level, logger)
         if key in self._known:
@@ -151,8 +151,8 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 class LineClock:
     """Computes the time of the newest line of a log that shows a time. For lines that show only a
-    time of day, `anchor` is a time near the first line, in wall seconds since 1970, and `tz` the
-    UTC offset of these lines in seconds.
+    time of day, `anchor` is a time near the first line, as a Unix time in seconds, and `tz` the UTC
+    offset of these lines in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -177,8 +177,8 @@ class LineClock:
         return self._clock.tz
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows a time, in seconds since 1970, or None if
-        no line showed any. In a kernel log, it may be in seconds since the boot instead.
+        """Return the time of the newest line that shows a time, as a Unix time in seconds, or None
+        if no line showed any. In a kernel log, it may be in seconds since the boot instead.
         """
         line, self._dated = self._dated, None
         if line is None:
@@ -349,12 +349,14 @@ class Matcher:
                 self.armed.add(key)
 
     def date(self, line: LogLine) -> None:
-        """Take note of the time of a line that is not fed."""
+        """Take note of the time that `line` shows. Call this for a line that is not passed to
+        `feed`.
+        """
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows a time, in seconds since 1970 (in a kernel
-        log perhaps since the boot), or None if no line showed any.
+        """Return the time of the newest line that shows a time, as a Unix time in seconds (in a
+        kernel log perhaps since the boot), or None if no line showed any.
         """
         return self._clock.time()
 
@@ -366,13 +368,15 @@ class Matcher:
 
     @property
     def rules(self) -> SourceRules:
-        """Return the prepared log signatures that this log is matched against."""
+        """Return the log signatures (patterns of known failures) with which the lines of this log
+        are compared.
+        """
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
-        """Yield the signatures that have fired and still hold: for each, its playbook and its Track
-        (its matches so far). With `complete`, the log is finished, so nothing waits for further
-        lines.
+        """Yield the log signatures (patterns of known failures) that have fired and still hold. For
+        each, yield its playbook and its Track, which has its matches so far. With `complete`, the
+        log is finished, so nothing waits for further lines.
         """
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S

@@ -105,7 +105,7 @@ def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
 
 def next_step(run: RunFacts) -> int | None:
     """Return the number of the step that the trainer works on now: the one after its last step, or,
-    before the first step, the one at which its log says that it starts. Returns None if neither is
+    before the first step, the one at which its log says that it starts. Return None if neither is
     known.
     """
     if run.trainer_side.last_step is not None:

@@ -98,7 +98,7 @@ class Prefilter(Generic[Key]):
     def next_line(self, view: bytes, place: int) -> int:
         """Return the byte offset in `view`, a block of a log, of the first line that may match an
         expression and begins at `place` or later. `place` is the offset at which a line begins.
-        Returns the length of `view` if there is no such line.
+        Return the length of `view` if there is no such line.
         """
         if self._all:
             return place
@@ -206,7 +206,7 @@ def _texts(line: bytes) -> tuple[bytes, ...]:
     """Return the line as it stands and as a JSON reader would see it. Every character that is not
     ASCII becomes DEL, as the compiler writes it.
 
-    Returns an empty tuple if the bytes say nothing certain about the text: something else was
+    Return an empty tuple if the bytes say nothing certain about the text: something else was
     escaped, or the text is composed of several values.
     """
     if b"\x1b" in line or b'"progress"' in line:

@@ -84,8 +84,9 @@ class QuotedOutput:
     since_m: float = 0.0
 
     def header(self, line: LogLine, number: int, source: str) -> None:
-        """Report a line that has a header (a level). It ends the text before it, and it may
-        announce quoted text. `number` is its line number, and `source` the log's.
+        """Note that `line` has a header (a level). It ends any quoted text above it, and it may
+        announce quoted text below it. `number` is the number of the line, and `source` the name of
+        the log.
         """
         if number < self.line or not source.startswith(_WRITERS):
             return

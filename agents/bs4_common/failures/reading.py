@@ -89,8 +89,8 @@ class Log:
 class Read:
     """What was found in one log. `events` are in the order of their lines. Of frequent kinds of
     events (such as training steps) only those near the log's end are kept; `steps` is the number of
-    step events that were left out. `t` is the time of the last line that shows one, in seconds
-    since 1970, or None. `lines` is the number of lines in the log.
+    step events that were left out. `t` is the time of the last line that shows one, as a Unix time
+    in seconds, or None. `lines` is the number of lines in the log.
     """
 
     log: Log

@@ -37,8 +37,8 @@ def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
 
 
 def last(points: Sequence[Point], count: int) -> list[Point]:
-    """Return the newest `count` points. Returns an empty list if there are fewer, so that nothing
-    is judged on too little.
+    """Return the newest `count` points. Return an empty list if there are fewer, so that nothing is
+    judged from too few points.
     """
     if len(points) >= count:
         return list(points[-count:])
@@ -46,7 +46,9 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
 
 
 def every(points: Sequence[Point], test: Callable[[float], bool]) -> bool:
-    """Return True if there is at least one point and `test` is true for the value of each."""
+    """Return True if `points` is not empty and the function `test` returns True for the value of
+    each point.
+    """
     return bool(points) and all(test(value) for _, value in points)
 
 
@@ -62,7 +64,8 @@ def mean(points: Sequence[Point]) -> float:
 
 def gaps(run: RunFacts) -> list[float]:
     """Return the seconds between one log line of a trainer's step and the next, for the last
-    twenty-one of these lines at most, oldest first. Empty if there are fewer than two lines.
+    twenty-one of these lines at most, oldest first. The result is empty if there are fewer than two
+    lines.
     """
     steps = run.events_of("step", "trainer")[-21:]
     return [later.m - earlier.m for earlier, later in pairwise(steps)]

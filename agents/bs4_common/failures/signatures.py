@@ -85,8 +85,9 @@ class Condition:
 
     @classmethod
     def parse(cls, group: str, text: str) -> Condition:
-        """Return the condition that `text`, such as ">= 0.5", describes for the group `group`.
-        Raises KeyError if it has no known comparison, and ValueError if its number is malformed.
+        """Return the condition that `text`, such as ">= 0.5", describes for the named group `group`
+        of a pattern. Raises KeyError if `text` begins with no known comparison, and ValueError if
+        its number is malformed.
         """
         sign = text.rstrip("-.0123456789 ")
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
@@ -101,16 +102,17 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A log signature: one entry of `detect.logs` in the playbook of the failure `failure`. It
-    fires after `count` lines that match, and that lie within `within` seconds of each other by
-    their own times.
+    """A log signature, which is a pattern of log lines by which a known failure is recognised: one
+    entry of `detect.logs` in the playbook of the failure `failure`. It fires after `count` lines
+    that match, if they lie within `within` seconds of each other by the times in the lines.
 
     A line matches if the log is one of `sources`, its level is in `levels` (an empty set allows
-    every level and none), `logger` matches its logger, `pattern` its text, `unless` does not, and
-    `where` and `near` hold. A line that matches `only_after` must have come before, and none that
-    matches `not_after`. A line that matches `cleared_by` ends the failure. With `last`, the
-    signature holds only while the matching line is the log's last. With `ends_run`, the process
-    that wrote the line ends of it, and the finding is a critical root.
+    every level and none), `logger` matches its logger, `pattern` its text, `unless` does not match
+    its text, and the conditions `where` and `near` hold. A line that matches `only_after` must have
+    come before, and none that matches `not_after`. A line that matches `cleared_by` ends the
+    failure. With `last`, the signature holds only while the matching line is the last of the log.
+    With `ends_run`, the process that wrote the line ends because of the failure, and the finding is
+    a critical root cause.
     """
 
     failure: str

@@ -15,9 +15,9 @@ _STEP = re.compile(r"^step_(\d+)$")
 
 def step_files(layout: RunLayout) -> StepFiles:
     """Return which files exist by which orchestrator and trainer of prime-rl's version of January
-    2026 hand steps to each other: for each kind of file, the step and the file's mtime in
-    wall-clock seconds since 1970. A step is in `rollouts` only once its rollouts.bin is complete. A
-    directory that does not exist has no steps.
+    2026 hand steps to each other: for each kind of file, the step and the file's mtime as a Unix
+    time in seconds. A step is in `rollouts` only once its rollouts.bin is complete. A directory
+    that does not exist has no steps.
     """
     return StepFiles(
         orchestrator_checkpoints=_mtimes(layout.orchestrator_checkpoints, ""),

@@ -27,9 +27,10 @@ Back = Callable[[Expression, int, int], "int | None"]
 
 @dataclass(frozen=True)
 class Moment:
-    """When a line was seen. `line` is its number in the log, from 1. `t` is the line's own time in
-    seconds since 1970 (in a kernel log perhaps since the boot), or None if it shows none. `m` is
-    when the engine saw the line, in seconds of the monotonic clock, or None for a finished log.
+    """When and where a line was seen. `line` is its number in the log, from 1. `t` is the time in
+    the line itself, as a Unix time in seconds (in a kernel log perhaps since the boot), or None if
+    it shows none. `m` is the time at which the agent read the line, in seconds of the monotonic
+    clock, or None for a finished log.
     """
 
     line: int
@@ -46,9 +47,10 @@ class Sighting:
 
 
 class Track:
-    """The progress of one log signature in one log of one attempt: its matches so far, and if it
-    has fired. The roles of its expressions are "pattern", "near", "cleared_by", "only_after" and
-    "not_after". `first` and `latest` are the first and the last match, and `hits` their number.
+    """The progress of one log signature (a pattern of a known failure) in one log of one attempt:
+    its matches so far, and whether it has fired. The roles of its expressions are "pattern",
+    "near", "cleared_by", "only_after" and "not_after". `first` and `latest` are the first and the
+    last match, and `hits` is their number.
     """
 
     __slots__ = (
@@ -238,8 +240,8 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Evidence) -> None:
-        """Mark the signature as fired by the line in `place` (the line as evidence), which an
-        earlier agent saw.
+        """Mark the signature as fired by the line in `place` (a dictionary that describes the line
+        as evidence), which an earlier agent saw.
         """
         self.fired = self.first = self.latest = Sighting(Moment(place["line"]), place)
         self.hits = 1

@@ -96,7 +96,7 @@ def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
 
 def _seconds(stamp: str) -> float:
     """Return the seconds of a stamp in a name, in an arbitrary count with months of 31 days. Only
-    differences are meaningful. Returns 0.0 for another format.
+    differences are meaningful. Return 0.0 for another format.
     """
     date, _, clock = stamp.partition("_")
     if len(date) != 8 or len(clock) != 6:
@@ -113,7 +113,7 @@ def logs(directory: Path) -> list[Path]:
 
 def newest_step(directory: WandbDirectory) -> int | None:
     """Return the newest step that W&B's client has recorded in a local directory, uploaded or not.
-    It is read from `wandb-summary.json`, or else from the end of the client's record. Returns None
+    It is read from `wandb-summary.json`, or else from the end of the client's record. Return None
     if neither has a step.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
@@ -150,7 +150,7 @@ def names(directory: WandbDirectory) -> dict[str, str]:
 def address(log: Path, side: str) -> Tracked | None:
     """Return where W&B shows the W&B run of the program that wrote the log `log`, as W&B's client
     prints it into that log when it starts. `side` is the program's side, "trainer" or
-    "orchestrator", and becomes the result's `side`. Returns None if the log holds no such line or
+    "orchestrator", and becomes the result's `side`. Return None if the log holds no such line or
     cannot be read, for example if the client works offline.
     """
     try:

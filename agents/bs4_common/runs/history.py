@@ -71,8 +71,8 @@ class History:
         added, then those of the next side. Each has `side`, `step`, the numbers that are known, and
         `m` (the second of the monotonic clock at which the step finished) if that is known.
 
-        The list is made again only if `add` was called since, because detectors call this every two
-        seconds.
+        The list is made again only if `add` was called since, because detectors (the agent's
+        functions that look for failures) call this every two seconds.
         """
         if self._records is None:
             self._records = list(self._kept())

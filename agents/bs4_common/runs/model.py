@@ -23,12 +23,12 @@ class Member:
     """A process that is or was part of a run. `component` is its part in the trainer, such as
     "engine", or None if it has no such part.
 
-    `proof` says how the process is known to belong to the run: "descent" (it descends from the
-    shim) or "observed" (it was seen in the process tree of an adopted run, or in the run's
-    container). `state` is the state letter of /proc/PID/stat when the process was last seen.
-    `attempt` is the number of the attempt to which it belongs; a leftover belongs to an attempt
-    that has ended. `exposed` are the credentials that its command line showed, or None if it was
-    not read.
+    `proof` says how the process is known to belong to the run. "descent": it descends from the
+    shim, the small process that started the run's launcher. "observed": it was seen in the process
+    tree of a run that was started by hand, or in the run's container. `state` is the state letter
+    of /proc/PID/stat when the process was last seen. `attempt` is the number of the attempt to
+    which it belongs; a leftover belongs to an attempt that has ended. `exposed` are the credentials
+    that its command line showed, or None if it was not read.
     """
 
     identity: Identity
@@ -47,8 +47,8 @@ class Member:
 @dataclass(frozen=True)
 class Exit:
     """How one process of an attempt ended. Exactly one of `code` (its exit code) and `signal` (the
-    number of the signal that ended it) is set; the other is None. `t` is the Unix time and `m` the
-    monotonic second of the end.
+    number of the signal that ended it) is set; the other is None. `t` is the Unix time in seconds
+    and `m` the monotonic second of the end.
     """
 
     identity: Identity
@@ -61,9 +61,9 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended, at Unix time `t`. `code` is the launcher's exit code and `signal` the
-    number of the signal that ended the launcher; both are None if nothing recorded them. `detail`
-    is a sentence about the end.
+    """How an attempt ended, at the Unix time `t` in seconds. `code` is the launcher's exit code and
+    `signal` the number of the signal that ended the launcher; both are None if nothing recorded
+    them. `detail` is a sentence about the end.
 
     `good` is True if the logs have the final lines that the trainer writes when training is
     complete. An exit code of 0 is not enough for that, except for an evaluation.
@@ -109,8 +109,9 @@ class Attempt:
 @dataclass
 class Run:
     """A run that the agent knows. `adopted` is True if its newest attempt was started by hand and
-    so has no shim. `attempts` are in ascending order of their numbers. `modes` maps the name of a
-    playbook to the mode that was set for it on this run.
+    not by the agent. `attempts` are in ascending order of their numbers. `modes` maps the id of a
+    playbook (a described failure with its repair) to the mode that was set for it on this run,
+    which says whether the repair may run by itself.
     """
 
     name: str

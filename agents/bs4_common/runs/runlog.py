@@ -34,10 +34,10 @@ class SideLog:
     """The progress of one side of a run, such as the trainer or the orchestrator.
 
     `last_step` is the number of the newest step and `steps` is how many steps were seen.
-    `last_step_m` and `last_step_t` are the second of the monotonic clock and the Unix time at which
-    the newest step's line was read. If the line was read long after it was written, they are the
-    time that the line carries instead. All three `last_` fields are None before the first step.
-    `durations` are the durations of the last 20 steps in seconds.
+    `last_step_m` and `last_step_t` are the second of the monotonic clock and the Unix time in
+    seconds at which the newest step's line was read. If the line was read long after it was
+    written, they are the time that the line carries instead. All three `last_` fields are None
+    before the first step. `durations` are the durations of the last 20 steps in seconds.
     """
 
     last_step: int | None = None
@@ -71,7 +71,8 @@ class SideLog:
 
 @dataclass(kw_only=True)
 class RunLog:
-    """What the logs of one attempt have said so far, as far as detectors need it.
+    """What the logs of one attempt have said so far, as far as detectors (the agent's functions
+    that look for failures) need it.
 
     `sides` maps the name of a side, such as "trainer", to its progress. `steps` are the last 256
     records of the stream steps/<run>, and `history` has the numbers of more steps.
@@ -107,8 +108,8 @@ class RunLog:
 
     @property
     def last_read_t(self) -> float:
-        """Return the Unix time at which lines of the logs were last read, or the present Unix time
-        if none was read yet.
+        """Return the Unix time in seconds at which lines of the logs were last read, or the present
+        Unix time in seconds if none was read yet.
         """
         if self.last_activity_m is None:
             return time.time()
@@ -232,8 +233,8 @@ class RunLog:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the log as a dictionary for JSON, from which `from_dict` makes it again in a later
-        agent. Times in the dictionary are Unix times, because seconds of the monotonic clock mean
-        nothing after a reboot. Of the step records only the last 20 are in it.
+        agent. Times in the dictionary are Unix times in seconds, because seconds of the monotonic
+        clock mean nothing after a reboot. Of the step records only the last 20 are in it.
         """
         sides = {}
         for name, s in self.sides.items():

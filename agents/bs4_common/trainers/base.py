@@ -65,8 +65,8 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class LogSource:
-    """One log of a run. `source` is its name, such as "trainer", which is also the last part of its
-    stream's name. `path` is the place where the file is or will be.
+    """One log of a run. `source` is the name of the log, such as "trainer". Consoles read the log
+    as the stream log/RUN/SOURCE. `path` is the place where the file is or will be.
     """
 
     source: str
@@ -77,10 +77,10 @@ class LogSource:
 class LogLine:
     """The parts of one log line. `text` is the message, without escape sequences and without the
     header before it. `level` is "" and `clock` (the time of day, HH:MM:SS) is None if the line has
-    no header of its own. `timestamp` is the time in wall-clock seconds since 1970 if the line has a
-    full date, or None. `rank` is the number of the process that a prefix of the line names, or
-    None, and `logger` the name of the logger that the header names, or "". `continuation` is True
-    if the line belongs to the log record that an earlier line began, such as a line of a traceback.
+    no header of its own. `timestamp` is the Unix time in seconds if the line has a full date, or
+    None. `rank` is the number of the process that a prefix of the line names, or None, and `logger`
+    the name of the logger that the header names, or "". `continuation` is True if the line belongs
+    to the log record that an earlier line began, such as a line of a traceback.
     """
 
     text: str
@@ -121,7 +121,9 @@ class Event:
 
     @property
     def is_step_bar(self) -> bool:
-        """True for a progress bar that shows that `step` is done and how long a step takes."""
+        """Return True if the event is a line of a progress bar that shows which training step is
+        done and how long a step takes, and False for any other event.
+        """
         return self.kind == "heartbeat" and self.step is not None and "time_s" in self.values
 
 
@@ -134,7 +136,8 @@ class Checkpoint:
     `complete` is True if all parts that a resume needs are there and each was written to its end.
     `missing` names the needed parts that are not there or not complete, and `lacking` says why
     those that are there count as missing. `directories` are the step directories. `bytes` is the
-    size of all parts, without what symbolic links point to. `newest_mtime` is a Unix time.
+    size of all parts, without what symbolic links point to. `newest_mtime` is a Unix time in
+    seconds.
     """
 
     step: int
@@ -180,9 +183,10 @@ class StopPolicy:
     """How a live run of a trainer is stopped, as tried on the real launchers (prime-rl's versions
     of 2026-01-07 and 2026-08-21).
 
-    `target` says who gets the signals: "tree" is every process of the run, "launcher" only the
-    launcher. `signals` are pairs of a signal's name and the seconds to wait after it, in their
-    order. Processes that still live after that are ended one by one, with SIGTERM and then SIGKILL.
+    `target` says which processes get the signals: "tree" is every process of the run, "launcher"
+    only the launcher. `signals` has, in their order, pairs of the name of a signal and the number
+    of seconds to wait after it. Processes that still live after all of them are ended one by one,
+    with SIGTERM and then SIGKILL.
     """
 
     target: str
@@ -304,9 +308,9 @@ class Traits:
 
 
 class Trainer(Protocol):
-    """One generation of a trainer: how it is started and stopped, where it writes, and what its log
-    lines mean. It has no state; every answer comes from the spec, the files on the pod and the
-    lines.
+    """One version of a trainer: how it is started and stopped, where it writes, and what its log
+    lines mean. The object has no state; every answer is computed from the launch spec, the files on
+    the pod and the log lines.
     """
 
     id: str
@@ -348,11 +352,14 @@ class Trainer(Protocol):
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """Return the logs that the newest attempt has or will have. The launcher's own output is
-        not among them, because the shim writes that to a file of its own.
+        not among them, because the shim (the small process that starts a run's launcher and records
+        how it ends) writes that to a file of its own.
         """
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
-        """Return the parts of one raw line of the log `source`. Never raises."""
+        """Return the parts of `raw`, one line of the log `source`. Nothing is raised: a line that
+        has no known form becomes a LogLine with its text alone.
+        """
 
     def event(self, source: str, line: LogLine) -> Event | None:
         """Return what a line of the log `source` means, or None if it has no meaning for the agent,
@@ -404,10 +411,11 @@ class Trainer(Protocol):
         """
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the numbers in one row of the metrics file under the keys of a record of the
-        stream steps/<run>: `side`, `step`, `log_t` (a Unix time), and a key for each number that
-        the row has. Return None if the row has none of the numbers that such a record can have, or
-        if its time is no possible Unix time.
+        """Return the numbers in `row`, one row of the metrics file, as a record of the stream
+        steps/<run>, from which consoles read the training steps of a run. Its keys are `side`,
+        `step`, `log_t` (a Unix time in seconds), and one for each number that the row has. Return
+        None if the row has none of the numbers that such a record can have, or if its time is no
+        possible Unix time.
         """
 
     def tracked(

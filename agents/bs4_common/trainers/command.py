@@ -21,8 +21,8 @@ CHECKPOINT_INTERVAL = 10
 
 
 class PrimeRlTrainer(Trainer):
-    """The methods of Trainer that are the same for both generations of prime-rl: the version of
-    January 2026 and the current one.
+    """The methods of Trainer that are the same for both versions of prime-rl that the agent knows:
+    the one of January 2026 and the current one.
     """
 
     resumes: tuple[str, ...] = ("rl",)
@@ -37,9 +37,10 @@ class PrimeRlTrainer(Trainer):
         return {}
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return `bytes_each`, the bytes on disk of a checkpoint for each parameter of the model:
-        the weights, without an adapter also two moments of Adam for each, and what this generation
-        writes beside them. The check before the start finds the other settings itself.
+        """Return {"bytes_each": number}, the bytes on disk that a checkpoint takes for each
+        parameter of the model. These are the bytes of the weight, those of two moments of Adam
+        unless only an adapter is trained, and those of what this version of prime-rl writes beside
+        them. The check before the start finds all other settings itself.
         """
         current = settings.settings_of(spec, watching=True)
         each = 4.0
@@ -80,9 +81,10 @@ class PrimeRlTrainer(Trainer):
         return lines.parse(source, raw)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return a list of texts of which every line of the log `source` that means an event
-        contains at least one, so that other lines need not be parsed. Lines that mean only events
-        of a kind in `passing` need not contain any.
+        """Return a list of texts for a fast first filter of the log `source`: a line that means an
+        event contains at least one of them, so a line that contains none need not be parsed.
+        `passing` are kinds of events that the caller does not want; lines that mean only such
+        events need not contain any of the texts.
         """
         return self._grammar.words(source, passing)
 
@@ -139,9 +141,9 @@ def named(spec: LaunchSpec, current: Settings) -> list[str]:
 
 
 def checkpointing(current: Settings) -> list[str]:
-    """Return the words to add to the command line so that checkpoints are saved, as far as the
-    present settings `current` do not say so already. The list is empty if the option `--no-ckpt`
-    forbids saving or if nothing has to be added.
+    """Return the words to add to the command line so that checkpoints are saved. The list is empty
+    if the settings `current` say so already, or if they contain the option `--no-ckpt`, which
+    forbids saving.
 
     `--ckpt` keeps the values of a [ckpt] table in the config. If no interval is set, one of 10
     steps is added, because otherwise only the last step would be saved. An interval of 0, which
@@ -190,10 +192,10 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
 
 
 def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the launch spec that `words`, the words after `rl` on a command line, describe, for
-    the trainer with the id `trainer` started in the directory `cwd`. No config is read, so the run
-    is named "run" and the output directory is `outputs` in the result. Return None if the words
-    name no config.
+    """Return the launch spec that `words`, the words after `rl` on a command line, describe.
+    `trainer` is the id of the trainer and `cwd` the directory in which it was started. No config is
+    read, so in the result the name of the run is "run" and the output directory is `outputs`.
+    Return None if the words name no config.
     """
     arguments = settings.parse_arguments(words)
     config = arguments.config or next((path for _, path in arguments.nested), None)

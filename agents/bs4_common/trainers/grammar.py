@@ -32,9 +32,10 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
 
 def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
-    """Return a rule's template as a compiled regular expression, and a mapping of the names in the
-    template to the types of their values: "" (a number), "i" (an integer), "d" (a duration), "w" (a
-    word) or "t" (any text).
+    """Return two things: the template of a rule as a compiled regular expression, and a mapping
+    from the names in the template to the types of their values: "" (a number), "i" (an integer),
+    "d" (a duration), "w" (a word) or "t" (any text). The template is the text of a log line with
+    `<name>` or `<name:type>` in the place of each value.
     """
     types: dict[str, str] = {}
     pieces: list[str] = []
@@ -101,10 +102,11 @@ def _value(text: str, kind: str) -> Any:
 class Rule:
     """The meaning of one kind of log line.
 
-    A line fits if it is in the log of `source` (trainer, orchestrator, inference or launcher), has
-    exactly the level `level` ("" is a line without one, such as the last of a traceback), and its
-    text fits `template`. With `whole` False more text may follow. It then means an event of kind
-    `kind` with the values in the template's places and the `constants`.
+    A line fits the rule if three things are so: it is in the log of `source` (trainer,
+    orchestrator, inference or launcher), it has exactly the level `level` ("" for a line without a
+    level, such as the last of a traceback), and its text fits `template`. If `whole` is False, more
+    text may follow. A line that fits means an event of kind `kind`, whose values are those in the
+    places of the template, and the `constants`.
     """
 
     source: str
@@ -116,7 +118,7 @@ class Rule:
 
 
 class Grammar:
-    """The rules by which the log lines of one trainer generation get their meaning."""
+    """The rules by which the log lines of one version of the trainer get their meaning."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[

@@ -98,7 +98,7 @@ def kernel(text: str) -> LogLine:
     /dev/kmsg, syslog, the journal, pstore or the log of NVIDIA's fabric manager.
 
     `level` is always "", because priorities say little about what a line means. `timestamp` is a
-    Unix time, or in seconds since the boot if the line has no date.
+    Unix time in seconds, or in seconds since the boot if the line has no date.
     """
     timestamp: float | None = None
     clock = None

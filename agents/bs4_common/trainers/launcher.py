@@ -139,7 +139,7 @@ def _titled(title: str) -> str | None:
 
 
 def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Return the script or module that a Python process runs, and its arguments. Returns (None, ())
+    """Return the script or module that a Python process runs, and its arguments. Return (None, ())
     for other processes.
     """
     if not cmdline or not _PYTHON.fullmatch(Path(cmdline[0]).name):
@@ -195,13 +195,13 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
 def generation(
     script: Path | None, cwd: Path, arguments: Arguments, settings: Settings
 ) -> str | None:
-    """Return the id of the trainer, that is the generation of prime-rl, to which a launcher process
-    belongs. `script` is the path of its console script or None, `cwd` its working directory,
-    `arguments` and `settings` what its command line and its config say. Return None if none of
-    these shows the generation.
+    """Return the id of the trainer (the version of prime-rl) to which a launcher process belongs.
+    `script` is the path of its console script or None, `cwd` its working directory, and `arguments`
+    and `settings` are what its command line and its config say. Return None if none of these shows
+    the version.
 
-    If the script can be read, the module that it imports decides. Otherwise options and settings
-    decide that only one generation has.
+    If the script can be read, the module that it imports decides. Otherwise those options and
+    settings decide which only one version has.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := by_entry_point(cwd / candidate)) is not None:

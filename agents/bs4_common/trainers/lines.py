@@ -276,10 +276,10 @@ class Clock:
     """Finds the date of log lines that have only a time HH:MM:SS. Give it the lines of one log in
     their order.
 
-    `anchor_wall` is a Unix time within half a day of the first line, such as the attempt's start.
-    `tz` is how many seconds the times in the log are ahead of UTC, or None for this machine's
-    offset at `anchor_wall`. The offset never changes afterwards, so after a change to or from
-    summer time the results are off by an hour.
+    `anchor_wall` is a Unix time in seconds within half a day of the first line, such as the
+    attempt's start. `tz` is how many seconds the times in the log are ahead of UTC, or None for
+    this machine's offset at `anchor_wall`. The offset never changes afterwards, so after a change
+    to or from summer time the results are off by an hour.
     """
 
     def __init__(self, anchor_wall: float, tz: int | None = None) -> None:
@@ -288,12 +288,13 @@ class Clock:
         self._started = False
 
     def resolve(self, clock: str, near: float | None = None) -> float:
-        """Return the Unix time of a line with the time `clock` (HH:MM:SS). Raises ValueError if
-        `clock` is no time of day.
+        """Return the Unix time in seconds of a line with the time `clock` (HH:MM:SS). Raises
+        ValueError if `clock` is no time of day.
 
         A time more than two hours before that of the newest line counts as the next day. `near` is
-        a Unix time within half a day of this line, such as the file's mtime when a new line was
-        read; with it, the line may also come after days of silence. Leave it out for old lines.
+        a Unix time in seconds within half a day of this line, such as the file's mtime when a new
+        line was read; with it, the line may also come after days of silence. Leave it out for old
+        lines.
         """
         second = seconds_of_day(clock) - self.tz
         if near is not None or not self._started:
@@ -316,8 +317,8 @@ def seconds_of_day(clock: str) -> int:
 
 
 def utc_offset(wall: float) -> int:
-    """Return how many seconds this machine's local time is ahead of UTC at Unix time `wall`. It is
-    negative west of Greenwich.
+    """Return how many seconds this machine's local time is ahead of UTC at the Unix time `wall` in
+    seconds. It is negative west of Greenwich.
     """
     return time.localtime(wall).tm_gmtoff
 

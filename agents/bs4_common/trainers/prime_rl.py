@@ -455,8 +455,8 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 
 def attempts_in(logs: Path) -> dict[int, Path]:
-    """Return the directories `attempt_N` in `logs` by number, lowest first. Empty if there are
-    none.
+    """Return the directories `attempt_N` in the directory `logs` as {N: path}, lowest number first.
+    The dictionary is empty if there are none.
     """
     found = _attempts(logs)
     rows = {}

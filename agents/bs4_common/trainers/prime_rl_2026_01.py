@@ -242,7 +242,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
-        """Return the port on which clients reach the inference server, as a set of one."""
+        """Return a set with one number: the port on which clients reach the inference server."""
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:

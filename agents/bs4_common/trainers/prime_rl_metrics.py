@@ -58,9 +58,9 @@ _TRAINER_ONLY = (
 
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the numbers in one row of metrics.jsonl under the keys of a record of the stream
-    steps/<run>: `side`, `step`, `log_t` (a Unix time) and so on. Return None for a row that has
-    none of them, such as one about evaluations or the machine, and for one whose time is no
-    possible Unix time.
+    steps/<run>: `side`, `step`, `log_t` (a Unix time in seconds) and so on. Return None for a row
+    that has none of them, such as one about evaluations or the machine, and for one whose time is
+    no possible Unix time.
     """
     step, wall = integer(row.get("step")), wall_second(row.get("time"))
     if step is None or wall is None:

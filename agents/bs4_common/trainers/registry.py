@@ -70,8 +70,8 @@ def named(words: Collection[str]) -> frozenset[str]:
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the spec with which a launcher was started, from its command line and its working
-    directory, for whichever trainer recognises them. Return None if the process is no launcher, or
+    """Return the spec with which a launcher was started, from its command line `cmdline` and its
+    working directory `cwd`. All trainers are tried. Return None if the process is no launcher, or
     if its command line hides too much. In the second case `recognise_tree` may still recognise it
     from the processes around it.
     """

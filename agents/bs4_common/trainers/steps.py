@@ -85,12 +85,13 @@ class _Known:
 
 
 class StepReader:
-    """Reads the logs and the metrics file of one run line by line and makes the records of the
-    stream steps/<run>. The writer adds their time (`t`, `m`, `b`).
+    """Reads the logs and the metrics file of one run line by line, and makes from them the records
+    of the stream steps/<run>, from which consoles read the run's training steps. The program that
+    writes a record adds its time (`t`, `m`, `b`).
 
-    A step may give more than one record. A later one for the same (attempt, side, step) replaces
-    the earlier: it is from a lower rank, or has better numbers from the metrics file. The same
-    numbers again make no record.
+    A training step may give more than one record. A later one for the same attempt, side and step
+    replaces the earlier: it is from a lower rank, or has better numbers from the metrics file.
+    Numbers that were recorded already make no record.
     """
 
     def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
@@ -104,8 +105,8 @@ class StepReader:
 
     def anchor(self, attempt: int, wall: float) -> None:
         """Set the time of attempt number `attempt`, so that its log lines that have only a time of
-        day can be dated. `wall` is a Unix time within half a day of the attempt's first line, such
-        as the attempt's start.
+        day can be dated. `wall` is a Unix time in seconds within half a day of the attempt's first
+        line, such as the attempt's start.
 
         If this is never called for an attempt, its records have no `log_t`, unless the lines
         themselves carry a date.
@@ -122,10 +123,10 @@ class StepReader:
         the place of the line in the log's stream, and `attempt` the number of the attempt that
         wrote it.
 
-        `near` is the time at which the file was last changed (wall-clock seconds since 1970) if the
-        line has just been written, and None for an old line; it helps to find the date of a line
-        that has only a time of day. Pass every line of the log, because the lines between two steps
-        show that a day has passed.
+        `near` is the time at which the file was last changed (Unix time in seconds) if the line has
+        just been written, and None for an old line; it helps to find the date of a line that has
+        only a time of day. Pass every line of the log, because the lines between two steps show
+        that a day has passed.
         """
         line = self._trainer.parse_line(source, raw)
         wall = wall_second(line.timestamp)
@@ -167,13 +168,13 @@ class StepReader:
     def feed_metrics(
         self, raw: bytes, attempt: int, *, since: float | None = None
     ) -> list[StepRecord]:
-        """Read one line of the metrics file and return a list with the record that is complete with
-        it. The list is empty for most lines, because a step's numbers come in several lines, of
-        which the last has the duration. `attempt` is the number of the present attempt.
+        """Read `raw`, one line of the metrics file. Return a list with the step record that this
+        line completes; for most lines it is empty, because the numbers of a step come in several
+        lines, of which the last has the duration. `attempt` is the number of the present attempt.
 
-        `since` is the Unix time at which that attempt started, or None. Lines from before it are
-        skipped, because the file also has the lines of earlier attempts, and a step that is done
-        again must not get their numbers.
+        `since` is the Unix time in seconds at which that attempt started, or None. Lines from
+        before it are skipped, because the file also has the lines of earlier attempts, and a step
+        that is done again must not get their numbers.
         """
         try:
             row = loads(raw)

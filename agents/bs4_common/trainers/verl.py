@@ -46,8 +46,8 @@ _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
 def numbered(run: Path) -> dict[int, Path]:
-    """Return the files `metrics.N.jsonl` in the run directory by their number N. Empty if there are
-    none.
+    """Return the files `metrics.N.jsonl` in the run directory by their number N. The result is
+    empty if there are none.
     """
     found = {}
     for path in run.glob("metrics.*.jsonl"):
@@ -242,8 +242,9 @@ class Verl:
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
         """Return the newest attempt's metrics file, as the log `metrics`. The list is empty if its
-        path is not known. What the run prints is not among the logs, because the shim, or the
-        person who started it, wrote that to a file.
+        path is not known. What the run prints is not among the logs, because the shim (the small
+        process that starts a run's launcher and records how it ends), or the person who started it,
+        wrote that to a file.
         """
         path = self._metrics(spec)
         if path is not None:
@@ -284,10 +285,11 @@ class Verl:
         return verl_lines.event(source, line)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return a list of texts of which every line of the log `source` that means an event
-        contains at least one, so that other lines need not be parsed. Lines that mean only events
-        of a kind in `passing` need not contain any. The list is empty for a log in which no line
-        means an event.
+        """Return a list of texts for a fast first filter of the log `source`: a line that means an
+        event contains at least one of them, so a line that contains none need not be parsed.
+        `passing` are kinds of events that the caller does not want; lines that mean only such
+        events need not contain any of the texts. The list is empty for a log in which no line means
+        an event.
         """
         return verl_lines.event_words(source, passing)
 

@@ -138,9 +138,10 @@ def _seconds(rate: str, unit: str) -> float | None:
 
 
 def event_words(source: str, passing: Collection[str]) -> list[str]:
-    """Return a list of texts of which every line of the log `source` that means an event contains
-    at least one, so that other lines need not be parsed. Lines that mean only events of a kind in
-    `passing` need not contain any. The list is empty for a log in which no line means an event.
+    """Return a list of texts for a fast first filter of the log `source`: a line that means an
+    event contains at least one of them, so a line that contains none need not be parsed. `passing`
+    are kinds of events that the caller does not want; lines that mean only such events need not
+    contain any of the texts. The list is empty for a log in which no line means an event.
     """
     if source not in SOURCES:
         return []

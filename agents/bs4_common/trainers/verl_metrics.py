@@ -62,8 +62,8 @@ _ROLLOUTS: Mapping[str, tuple[tuple[str, float], ...]] = {
 
 
 def of_line(text: str) -> tuple[int, Metrics] | None:
-    """Return the step and the metrics in a line that verl has printed for a step. Return None for
-    every other line. The line must have no colours and no prefix of Ray.
+    """Return (step, {name: number}) from a line that verl has printed for a training step. Return
+    None for every other line. The line must have no colours and no prefix of Ray.
 
     Pairs whose value is no number are left out. NaN and infinities are the strings "nan", "inf",
     "-inf".
@@ -88,8 +88,8 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
-    """Return the step and the metrics in one row of the file that verl's file logger writes. Return
-    None if it is no such row or has no number. A null in it is "nan".
+    """Return (step, {name: number}) from one row of the file that verl's file logger writes. Return
+    None if it is no such row or has no number. For a null in the row the value is the string "nan".
     """
     try:
         row = loads(raw)

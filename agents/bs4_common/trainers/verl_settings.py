@@ -129,10 +129,12 @@ def _written(value: Any) -> str:
 
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
-    """Return the settings in the spec's config file as one table with dotted keys. Keys are as the
-    file writes them, some with Hydra's plus. Empty if the config is not known.
+    """Return the settings in the config file of `spec` as one table with dotted keys. The keys are
+    as the file writes them, so some begin with a plus sign, which Hydra needs for a new key. The
+    table is empty if the config is not known.
 
-    Raises BadConfig if the file cannot be read; with `watching` the result is empty then.
+    Raises BadConfig if the file cannot be read; with `watching`, an empty table is returned
+    instead.
     """
     return _flat(
         {
@@ -169,9 +171,9 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
 
 
 def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
-    """Return the number of steps in the table `plan` of the config file, or None if it has none.
-    Raises BadConfig if it is no whole number above 0 or the file cannot be read; with `watching`
-    the result is None then.
+    """Return the number of training steps that the table `plan` of the config file sets, or None if
+    the file has no such number. Raises BadConfig if the value is no whole number above 0 or if the
+    file cannot be read; with `watching`, None is returned instead.
     """
     table = _file(spec, watching=watching).get(_PLAN, {})
     steps = table.get("steps") if isinstance(table, Mapping) else table

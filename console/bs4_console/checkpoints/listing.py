@@ -139,7 +139,7 @@ def line(found: CheckpointReport) -> str:
 
 def outlook(found: CheckpointReport) -> str:
     """Return a phrase about the disk of a pod: when it will be full of checkpoints, for how many
-    more there is room, or that all will fit. Returns "" if none of these is known. `found` is a
+    more there is room, or that all will fit. Return "" if none of these is known. `found` is a
     checkpoint report, the result of `of_pod`.
     """
     seen = found["forecast"]
@@ -159,7 +159,8 @@ def outlook(found: CheckpointReport) -> str:
 def standing(state: PodState, run: str) -> str:
     """Return one line about a run's retention order, which says which checkpoints stay on the pod's
     disk: the order itself, and which checkpoints it deleted last or why it could not. It is read
-    from the pod's journal alone. Returns "" if the run has no retention order.
+    from the pod's journal (the agent's log of actions and incidents) alone. Return "" if the run
+    has no retention order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)

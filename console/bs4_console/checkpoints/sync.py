@@ -171,8 +171,8 @@ def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
     """Return the checkpoint steps of the run that other scripts uploaded to `place` in their own
-    layout, before this program existed, oldest first. Empty if there are none. Raises StoreFailed
-    if the store fails.
+    layout, before this program existed, oldest first. The result is empty if there are none. Raises
+    StoreFailed if the store fails.
     """
     try:
         return list(legacy_layout.read(store, Layout(place.prefix, run)).steps)
@@ -279,8 +279,8 @@ def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
 
 def status(state: PodState, run: str) -> dict[str, Any] | None:
     """Return the state of a run's sync to the object store as the JSON object of `checkpoints sync
-    --status --json`, from the pod's journal alone. Returns None if no sync was ever ordered for the
-    run.
+    --status --json`, from the pod's journal (the agent's log of actions and incidents) alone.
+    Return None if no sync was ever ordered for the run.
     """
     view = state.ledger.syncs.get(run)
     if view is None:
@@ -307,8 +307,9 @@ def status(state: PodState, run: str) -> dict[str, Any] | None:
 
 
 def line(view: SyncView, now: float | None = None) -> str:
-    """Return one line about the state of a run's sync, such as `step 40 is in the store since 3m;
-    step 45: 1.2 of 13 GiB, 40 MiB/s`. `now` is wall time in seconds; None means the present time.
+    """Return one line about the state of the uploads of a run's checkpoints, such as `step 40 is in
+    the store since 3m; step 45: 1.2 of 13 GiB, 40 MiB/s`. `now` is the present Unix time in
+    seconds; None means that of this machine.
     """
     wall = time.time() if now is None else now
     if not view.order.get("to") and not view.order.get("once"):

@@ -38,7 +38,8 @@ LIVE_S = 600.0
 @dataclass(frozen=True)
 class Found:
     """The result of checking a journal that lies on this machine. `checked` has the details. `last`
-    is the number and digest of the journal's newest record, or None if the journal is not whole.
+    is the number and digest of the journal's newest record, or None if the journal (the agent's log
+    of actions and incidents) is not whole.
     """
 
     checked: Checked
@@ -47,8 +48,8 @@ class Found:
 
 def journals_below(directory: Path) -> list[Path]:
     """Return the directories that hold a journal's files: `directory` itself and directories named
-    `journal` up to a few levels below it, sorted. Links are not followed. Empty if there is no
-    journal.
+    `journal` up to a few levels below it, sorted. Links are not followed. The result is empty if
+    there is no journal.
     """
     found = []
     if _files(directory):
@@ -70,9 +71,10 @@ def shown(text: bytes) -> str:
 
 
 def check_directory(directory: Path, where: Where = "directory", pod: str = "") -> Found:
-    """Check the hash chain of the journal whose files lie in `directory`, and return the result.
-    `where` and `pod` are only put into the result, to say what the journal is. A journal without a
-    record has the status "unknown". Raises OSError if a file cannot be read.
+    """Check the hash chain of the journal (the agent's log of actions and incidents) whose files
+    lie in `directory`, and return the result. `where` and `pod` are only put into the result, to
+    say what the journal is. A journal without a record has the status "unknown". Raises OSError if
+    a file cannot be read.
     """
     checked = Checked(where=where, pod=pod, path=shown(os.fsencode(directory)))
     chain = ChainCheck(checked)
@@ -94,14 +96,15 @@ def check_directory(directory: Path, where: Where = "directory", pod: str = "") 
 async def check_live(
     transport: Transport, who: str, client: str, pod: str, kept: Mapping[str, Anchor]
 ) -> Checked:
-    """Read the journal of the agent that runs on the pod named `pod`, check its hash chain, and
-    return the result. No agent is installed and nothing on the pod is changed. `transport` is
-    closed afterwards. If the pod cannot be reached, the result is "unknown", with the reason.
+    """Read the journal (the agent's log of actions and incidents) of the agent that runs on the pod
+    named `pod`, check its hash chain, and return the result. No agent is installed and nothing on
+    the pod is changed. `transport` is closed afterwards. If the pod cannot be reached, the result
+    is "unknown", with the reason.
 
     `who` is the person and `client` the name by which this console introduces itself to the agent.
     `kept` has the newest record of each copy of a journal that this machine keeps for the pod, by
     the name of the copy's directory, which is the id of the agent's home. The live journal must
-    contain the record of its own copy.
+    contain the record that its own copy ends with.
     """
     checked = Checked(where="live", pod=pod, path="state/journal")
     try:

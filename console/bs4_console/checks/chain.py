@@ -39,9 +39,9 @@ class Break:
 
 @dataclass(frozen=True)
 class Anchor:
-    """The number and digest of one journal record, as kept at another place than the journal. A
-    journal that was not changed must contain it. `seq` is the record's number and `digest` the
-    SHA-256 of its line.
+    """The number and digest of one journal record, as kept at another place than the journal (the
+    agent's log of actions and incidents). A journal that was not changed must contain it. `seq` is
+    the record's number and `digest` the SHA-256 of its line.
     """
 
     seq: int
@@ -74,7 +74,8 @@ class Checked:
     @property
     def status(self) -> Status:
         """Return "broken" if the chain is broken somewhere, "unknown" if a part of it could not be
-        checked or the journal has no record, and "whole" otherwise.
+        checked or the journal (the agent's log of actions and incidents) has no record, and "whole"
+        otherwise.
         """
         if self.breaks:
             return "broken"
@@ -155,9 +156,9 @@ class ChainCheck:
         self._digest = self._seq = None
 
     def doubt(self, reason: str) -> None:
-        """Add `reason`, a sentence that says why a part of the journal could not be checked, to the
-        result. It makes the journal's status "unknown" unless the chain is broken. Only the first
-        20 are kept.
+        """Add `reason`, a sentence that says why a part of the journal (the agent's log of actions
+        and incidents) could not be checked, to the result. It makes the journal's status "unknown"
+        unless the chain is broken. Only the first 20 are kept.
         """
         if len(self.checked.unknown) < _SENTENCES:
             self.checked.unknown.append(reason)
@@ -171,9 +172,9 @@ class ChainCheck:
         self.checked.breaks += 1
 
     def end(self, file: str, offset: int) -> None:
-        """Check that the journal reaches the number of the record that was kept elsewhere, if there
-        is one; a journal that ends before it is broken. The journal ends at byte `offset` of
-        `file`. Call this after the last line.
+        """Check that the journal (the agent's log of actions and incidents) reaches the number of
+        the record that was kept elsewhere, if there is one; a journal that ends before it is
+        broken. The journal ends at byte `offset` of `file`. Call this after the last line.
         """
         anchor, last = self._anchor, self.checked.last_seq
         if anchor is not None and last is not None and last < anchor.seq:

@@ -137,9 +137,9 @@ async def ask(pod: PodState) -> Outside:
 
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence if W&B and the pod disagree about a run that lives according to the pod:
-    W&B shows it as not running, or has not heard of it for ten minutes. Returns "" if they agree,
+    W&B shows it as not running, or has not heard of it for ten minutes. Return "" if they agree,
     if the run does not live, or if W&B did not say when it last heard of it. `sight` is what W&B
-    said. `now_t` is the present wall time in seconds; None means this machine's.
+    said. `now_t` is the present Unix time in seconds; None means this machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:

@@ -59,7 +59,7 @@ def channels(
     path: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> tuple[Channel, ...]:
     """Return the channels that `path` describes, by default notify.toml in the console's
-    configuration directory. Returns an empty tuple if there is no such file. `environment` has the
+    configuration directory. Return an empty tuple if there is no such file. `environment` has the
     variables that the file may name for addresses and tokens. Raises UsageError, whose message
     never shows an address or a token, if the file can be read by others, cannot be read, or is
     wrong.

@@ -17,7 +17,7 @@ from bs4_console.pods.observer import IncidentRow
 class Notice:
     """One message about a change of a pod's level. `level` is the level now and `was` the level in
     the message before this one (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `text` has the reasons,
-    and `t` is the wall time of the change in seconds since 1970. `pod` is "" for a message that
+    and `t` is the Unix time in seconds at which the level changed. `pod` is "" for a message that
     concerns no pod.
     """
 

@@ -56,8 +56,8 @@ class WandbError(ConsoleError):
 @dataclass(frozen=True)
 class WandbRun:
     """One run as W&B shows it. `state` is W&B's own word, such as "running" or "crashed".
-    `heartbeat_t` is the wall time of the last heartbeat and `updated_t` the wall time of the newest
-    numbers, both in seconds. `step` is the newest step. Each of the three is None if W&B does not
+    `heartbeat_t` is the time of the last heartbeat and `updated_t` that of the newest numbers, both
+    as Unix times in seconds. `step` is the newest step. Each of the three is None if W&B does not
     have it.
     """
 
@@ -140,7 +140,7 @@ class WandbApi:
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
         """Return the run that has the W&B id `run` in the project `project` of `entity` ("" means
-        the entity to which the key belongs). Returns None if W&B does not know the run or does not
+        the entity to which the key belongs). Return None if W&B does not know the run or does not
         show it to this key. Raises WandbError if W&B could not be queried.
         """
         if not entity:

@@ -97,7 +97,7 @@ async def watch(
     """Judge every pod or file in `watched` again and again. A cycle begins every `every` seconds,
     and there are `cycles` of them (None: no end). If a level has changed for long enough (see
     Transitions), `show` is called with the notice about it. `listener` is given the notices of each
-    cycle, also if there are none. Returns the worst level of the last cycle: 0 OK, 1 WARNING, 2
+    cycle, also if there are none. Return the worst level of the last cycle: 0 OK, 1 WARNING, 2
     CRITICAL, 3 UNKNOWN.
     """
     transitions = Transitions()

@@ -220,7 +220,7 @@ async def _watch(options: argparse.Namespace) -> int:
 
 
 async def _test_channels() -> int:
-    """Send a test message to every channel. Returns CRITICAL if a channel did not take it. Raises
+    """Send a test message to every channel. Return CRITICAL if a channel did not take it. Raises
     UsageError if there is no channel.
     """
     from bs4_console.checks.delivery import NotSent, send

@@ -129,8 +129,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def bring(pod: Pod) -> None:
-    """Install b2sdk, the library that reads and writes the object store, on the pod. If the pod has
-    it already, nothing is installed. The connection to the pod is opened for this alone and closed
+    """Install b2sdk, the library that reads and writes the object store, on the pod. Nothing is
+    installed if the pod has it already. A connection to the pod is opened for this alone and closed
     afterwards.
     """
     from bs4_console.transport.deploy_b2 import bring as deploy
@@ -143,7 +143,7 @@ async def bring(pod: Pod) -> None:
 
 
 async def _sync(options: argparse.Namespace) -> int:
-    """Give or take back the order to sync, or show its state. Returns the exit code."""
+    """Give or take back the order to sync, or show its state. Return the exit code."""
     if options.status:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
             return _show_status(live, options)
@@ -171,7 +171,7 @@ async def _sync(options: argparse.Namespace) -> int:
 
 
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
-    """Print the state of a run's sync. Returns 1 if uploads are failing, else 0."""
+    """Print the state of a run's sync. Return 1 if uploads are failing, else 0."""
     run_of(live, options.name)
     found = sync.status(live.state, options.name)
     if options.json:
@@ -269,7 +269,7 @@ def _remote(
 def _prune(
     options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
 ) -> int:
-    """Show the plan of a pruning and carry it out if it is confirmed. Returns 0. Raises
+    """Show the plan of a pruning and carry it out if it is confirmed. Return 0. Raises
     RefusedError if it is not confirmed or the plan has changed.
     """
     store = sync.open_store(place, given)

@@ -144,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
-    """Print the checkpoints of the pods' runs. Returns 3 if a pod could not be reached, else 0."""
+    """Print the checkpoints of the pods' runs. Return 3 if a pod could not be reached, else 0."""
     code = 0
     asked = pods(options.pod)
     if not asked:
@@ -201,7 +201,7 @@ def _row(one: checkpoints.CheckpointRow) -> list[str]:
 
 
 async def _keep(options: argparse.Namespace) -> int:
-    """Give or take back a retention order. Returns the exit code."""
+    """Give or take back a retention order. Return the exit code."""
     if (options.last is None) == (not options.off):
         raise UsageError(
             "Say how many checkpoints stay.",

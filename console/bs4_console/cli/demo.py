@@ -58,11 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show practice pods on this machine: three of them on the screen, one that fails as the
-    scenario says (--scenario), or a recorded incident; with --list, only print the scenarios.
-    Without a screen (--headless, --json, or no terminal) a scenario is played to its end: returns 1
-    if its run does not train again then (except with --no-fix). Otherwise returns 0. Without
-    Linux's /proc only the recording can be shown; --scenario then raises UsageError.
+    """Show practice pods (simulated ones) on this machine: three of them on the screen, one that
+    fails as the scenario says (--scenario), or a recorded incident; with --list, only print the
+    scenarios. Without a screen (--headless, --json, or no terminal) a scenario is played to its
+    end: returns 1 if its run does not train again then (except with --no-fix). Otherwise returns 0.
+    Without Linux's /proc only the recording can be shown; --scenario then raises UsageError.
     """
     if options.list:
         from bs4_practice.tries import TRIES
@@ -166,7 +166,7 @@ def _chosen(options: argparse.Namespace) -> tuple[Scenario, str]:
 
 async def _practise(options: argparse.Namespace) -> int:
     """Open the screen on a practice pod, break it as the scenario says, and leave it to the person
-    to mend it. Returns the screen's exit code. Raises NotApplicableError if this machine cannot
+    to mend it. Return the screen's exit code. Raises NotApplicableError if this machine cannot
     play the scenario.
     """
     scenario, trainer = _chosen(options)

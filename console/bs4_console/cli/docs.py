@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the documentation says about `options.topic`, the best hit first. Returns 0, or 1
+    """Print what the documentation says about `options.topic`, the best hit first. Return 0, or 1
     if nothing is found. Raises UsageError if the topic has neither letters nor digits, and
     ConsoleError if the documentation is not installed.
     """

@@ -189,7 +189,7 @@ def _package(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a tool, or print its command with --dry-run. Returns 0 if the tool ended with 0, else 1.
+    """Run a tool, or print its command with --dry-run. Return 0 if the tool ended with 0, else 1.
     Raises NotApplicableError if the tool is not installed, and RefusedError if the budget is too
     small, nobody confirmed, or the console or the pod is read-only.
     """

@@ -164,7 +164,7 @@ def asked_by(options: argparse.Namespace) -> LaunchRequest:
 async def _launch(
     options: argparse.Namespace, single: LaunchRequest | None, phased: Phases | None
 ) -> int:
-    """Launch one config (`single`), or the current phase of a phase file (`phased`). Returns the
+    """Launch one config (`single`), or the current phase of a phase file (`phased`). Return the
     exit code.
     """
     pod = pod_for_plan(options)
@@ -211,7 +211,7 @@ async def _launch(
 
 
 def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
-    """Print the results of the checks before the start. Returns False if they forbid the start."""
+    """Print the results of the checks before the start. Return False if they forbid the start."""
     if not options.json:
         good = sum(check.state == "ok" for check in looked.preflight.checks)
         print(
@@ -288,7 +288,7 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool:
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
     """Watch the action with the key `key`, a launch, until the run's first training step, or with
-    --no-wait only until the trainer's program runs, and print its progress. Returns the exit code:
+    --no-wait only until the trainer's program runs, and print its progress. Return the exit code:
     0 if the launch came that far, 1 if it failed, 4 if the pod refused it.
     """
     if options.no_wait:

@@ -48,7 +48,7 @@ def refuse_stray(options: argparse.Namespace) -> None:
 
 
 async def ready(options: argparse.Namespace, live: PodSession, asked: LaunchRequest) -> bool:
-    """Set up the pod for the launch `asked`, as far as that is not done yet. Returns True if
+    """Set up the pod for the launch `asked`, as far as that is not done yet. Return True if
     everything is on the pod now, and False if the set-up failed or only its plan was to be shown.
     Raises RefusedError if nobody confirmed the set-up.
 

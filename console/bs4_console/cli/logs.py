@@ -209,7 +209,8 @@ class _Text(_Redacted):
 
 
 def printer() -> _Redacted:
-    """Return what prints a log without secrets: as a terminal may show it on a terminal, and else
+    """Return an object that prints the bytes of a log without the secrets in them. If standard
+    output is a terminal, it leaves out what a terminal would act on; otherwise it prints the log
     byte for byte.
     """
     if sys.stdout.isatty():

@@ -152,7 +152,7 @@ def _origin(source: models.Source) -> str:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    """Print the remarks on a model. Returns 1 if one of them is an error, 3 if neither the registry
+    """Print the remarks on a model. Return 1 if one of them is an error, 3 if neither the registry
     nor the hub knows the model, or the hub was asked and did not answer, and else 0.
     """
     remarks = models.verify(options.model, options.trainer)

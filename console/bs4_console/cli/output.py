@@ -19,8 +19,9 @@ from bs4_console.secret import redacted_values
 
 def emit(schema: str, **fields: Any) -> None:
     """Print one JSON object on one line of standard output. Its key `schema` is "bs4.NAME/1", where
-    NAME is the argument `schema`; `fields` are its other keys. Several such lines are NDJSON. An
-    object in `fields` that has `as_dict()` is written as that, and another record as its fields.
+    NAME is the argument `schema`; `fields` are its other keys. Several such lines are NDJSON. A
+    value in `fields` that has a method `as_dict` is printed as what that returns, and a dataclass
+    as a dictionary of its fields.
     """
     body = json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False, default=_plain)
     # Redacted before the escapes of JSON stand in front of a secret or within it.
@@ -66,7 +67,7 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 def evidence_place(item: Mapping[str, Any]) -> object:
     """Return where the piece of evidence `item` lies: its `file` with its `line` as "FILE:LINE", or
-    its `file` alone if it has no line number, or the log's source if it has no file. Returns None
+    its `file` alone if it has no line number, or the log's source if it has no file. Return None
     or "" if `item` has none of these.
     """
     if item.get("line"):
@@ -82,9 +83,7 @@ def cell(text: str) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return the time `seconds`, a wall time in seconds since 1970, as HH:MM:SS in this machine's
-    time zone.
-    """
+    """Return `seconds`, a Unix time in seconds, as HH:MM:SS in the time zone of this machine."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 

@@ -86,7 +86,7 @@ async def _status(options: argparse.Namespace, wanted: Phases) -> int:
 
 
 async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
-    """Stop the run and launch its next phase, if its phase is over. Returns the exit code."""
+    """Stop the run and launch its next phase, if its phase is over. Return the exit code."""
     pod = to_act_on(options)
     async with linked(pod) as live:
         if (going := guide.under_way(live.state, wanted.run)) is not None:

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
     """Show a plan and have it confirmed, by --yes, by --plan HASH or by a person who types yes.
-    Returns True if the plan may be carried out, and False if --plan was given without a hash, which
+    Return True if the plan may be carried out, and False if --plan was given without a hash, which
     means that it is only to be shown. Without --json the plan is printed; `words` are further lines
     that are printed below its steps.
 
@@ -56,9 +56,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Say on standard error that the action `going` is under way already, and that the command
-    watches it and starts no second one. Returns the key of `going`. `what` is a word for the kind
-    of action, such as "merge".
+    """Print on standard error that the action `going` is under way already, and that the command
+    watches it and starts no second one. Return the key of `going`. `what` is a word for the kind of
+    action, such as "merge".
     """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
@@ -68,7 +68,7 @@ def joined(what: str, going: ActionView) -> str:
 
 
 def is_named(options: argparse.Namespace, plan_hash: str) -> bool:
-    """Return False if --plan names another plan than the one with `plan_hash`. Returns True if it
+    """Return False if --plan names another plan than the one with `plan_hash`. Return True if it
     names this plan, by at least eight characters of the hash, or if no hash was given.
     """
     if not options.plan:
@@ -87,7 +87,7 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
     """Return those fields of the JSON output of --plan --json that all commands share: the pod, the
-    run, the plan's hash, the wall time in seconds at which the plan expires, and the training step
+    run, the plan's hash, the Unix time in seconds at which the plan expires, and the training step
     from which the run would resume. The fields of the plan that `fields` names are added.
     """
     own = {

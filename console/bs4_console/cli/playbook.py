@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _try(options: argparse.Namespace) -> int:
-    """Play a failure on a practice pod. Returns 0 if it was detected and the run trains again, or
+    """Play a failure on a practice pod. Return 0 if it was detected and the run trains again, or
     was left broken as requested, and 1 otherwise.
     """
     from bs4_practice.play import play
@@ -220,7 +220,7 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    """Check playbook files and print their problems. Returns 1 if there are any, else 0."""
+    """Check playbook files and print their problems. Return 1 if there are any, else 0."""
     directory = None
     if options.directory:
         directory = Path(options.directory)

@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
-    """Add a pod to the inventory and confirm its host key. Returns the exit code."""
+    """Add a pod to the inventory and confirm its host key. Return the exit code."""
     pod = _pod(options)
     if can_ask(options) and not (options.read_only or options.may_act):
         answer = ask(f"Only look at {pod.name}, and never act on it? Type yes, or Enter for no: ")
@@ -191,7 +191,7 @@ def _whole(identity: str | None) -> str | None:
 
 
 def _test(options: argparse.Namespace) -> int:
-    """Connect to a pod and print what is there. Returns the exit code."""
+    """Connect to a pod and print what is there. Return the exit code."""
     return asyncio.run(_contact(Inventory().get(options.name), options.fingerprint, options.json))
 
 

@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the checks before a start, or only those of the pod if --config is not given, and print
-    the results. Returns the level of the worst result as the exit code: 0 OK, 1 WARNING, 2 CRITICAL
+    the results. Return the level of the worst result as the exit code: 0 OK, 1 WARNING, 2 CRITICAL
     (a check blocks the start), 3 UNKNOWN. Raises UsageError if only one of --config and --trainer
     is given.
     """

@@ -261,7 +261,7 @@ async def provisioner(
 
 
 async def _search(options: argparse.Namespace) -> int:
-    """Print the offers. Returns 0 if there are any, 3 if there are none and a provider did not
+    """Print the offers. Return 0 if there are any, 3 if there are none and a provider did not
     answer, and 1 otherwise.
     """
     want = _want(options)
@@ -334,7 +334,7 @@ def _table(offers: Sequence[Offer]) -> None:
 
 
 async def _create(options: argparse.Namespace) -> int:
-    """Rent one machine after its confirmation. Returns the exit code."""
+    """Rent one machine after its confirmation. Return the exit code."""
     identity, public_key = _identity(options.identity)
     plan = Plan.kept(options.plan) if options.plan else None
     async with provisioner(options.provider) as rent:
@@ -416,7 +416,7 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
 async def _meet(
     options: argparse.Namespace, machine: Machine, pod: Pod, told: Sequence[str]
 ) -> int:
-    """Connect to the new machine and pin its host key. Returns the exit code. The machine exists
+    """Connect to the new machine and pin its host key. Return the exit code. The machine exists
     and costs money whatever happens, so every failure prints what is left to do.
     """
     again = f"`bs4-console pods test {pod.name}`"
@@ -461,7 +461,7 @@ def _made(
 
 
 async def _list(options: argparse.Namespace) -> int:
-    """Print the machines of every account. Returns 3 if a provider did not answer, 1 if --orphans
+    """Print the machines of every account. Return 3 if a provider did not answer, 1 if --orphans
     is given and there are some, else 0.
     """
     async with provisioner(options.provider) as rent:
@@ -574,7 +574,7 @@ def _money(price: float | None) -> str:
 
 
 async def _terminate(options: argparse.Namespace) -> int:
-    """End one machine after its confirmation. Returns the exit code."""
+    """End one machine after its confirmation. Return the exit code."""
     async with provisioner(None) as rent:
         found, failures = await rent.machines()
         machine = _named(options.machine, found, failures)

@@ -159,7 +159,7 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
 
 
 async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int:
-    """Look at each run once, and follow a recovery for up to --patience seconds. Returns the worst
+    """Look at each run once, and follow a recovery for up to --patience seconds. Return the worst
     exit code.
     """
 

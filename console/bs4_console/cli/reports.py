@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
-    """Print the crash reports of the pods. Returns 3 if a pod could not be reached, else 0."""
+    """Print the crash reports of the pods. Return 3 if a pod could not be reached, else 0."""
     rows = []
     code = 0
     for pod in pods(options.pod):

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def cost(options: argparse.Namespace) -> int:
     """Print the cost of each run on each pod, and the total, from what is kept on this machine. No
-    pod is asked. Returns 0.
+    pod is asked. Return 0.
     """
     if options.days is not None and not options.days > 0:
         raise UsageError(f"{options.days:g} days are no time.", "Give a number above 0.")

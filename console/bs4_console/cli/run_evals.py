@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the summary of an evaluation, and how it differs from an earlier one. Returns 1 if an
+    """Print the summary of an evaluation, and how it differs from an earlier one. Return 1 if an
     environment as a whole is worse than before, else 0. Raises UsageError for a file that is no
     result.
     """

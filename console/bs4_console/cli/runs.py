@@ -215,7 +215,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
-    """Print the runs of the pods and of the run log. Returns 3 if a pod could not be reached, else
+    """Print the runs of the pods and of the run log. Return 3 if a pod could not be reached, else
     0.
     """
     found: list[tuple[str, RunState]] = []
@@ -635,7 +635,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _wandb(options: argparse.Namespace) -> int:
-    """Print the W&B runs that were recorded offline and upload them with --sync. Returns 1 if some
+    """Print the W&B runs that were recorded offline and upload them with --sync. Return 1 if some
     are not uploaded, else 0.
     """
     if (options.directory is None) == (options.pod is None) or (options.pod and options.sync):
@@ -683,7 +683,7 @@ async def _offline_of_pod(name: str) -> list[wandb_import.OfflineRun]:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    """Compare evaluation results with the baseline. Returns 1 if a result is behind, worse or at a
+    """Compare evaluation results with the baseline. Return 1 if a result is behind, worse or at a
     standstill, else 0.
     """
     baseline = evals.read(Path(options.baseline))
@@ -709,7 +709,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _truncation(options: argparse.Namespace) -> int:
-    """Print why tool calls did not parse. Returns 1 if there are malformed calls, else 0."""
+    """Print why tool calls did not parse. Return 1 if there are malformed calls, else 0."""
     found = evals.truncation(_text(options.file))
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))
@@ -755,7 +755,7 @@ def _may_write(options: argparse.Namespace) -> None:
 
 
 async def _adopt(options: argparse.Namespace) -> int:
-    """Adopt a run that was started by hand, or print the candidates. Returns the exit code."""
+    """Adopt a run that was started by hand, or print the candidates. Return the exit code."""
     async with linked(to_act_on(options)) as live:
         action = await act(
             live, "adopt", as_json=options.json, pid=options.pid, run=options.name or ""

@@ -43,7 +43,7 @@ def who() -> str:
 
 def ask_passphrase(path: str) -> str | None:
     """Ask a person on the terminal for the passphrase of the SSH key file `path`, and return it.
-    Returns None if there is no terminal.
+    Return None if there is no terminal.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
@@ -104,8 +104,9 @@ def session(
 
 
 def kept_state(name: str) -> PodState:
-    """Return the state of the pod with this name as this machine's mirror has it from earlier. The
-    pod need not exist any more. Nothing is contacted or written.
+    """Return the state of the pod with this name as it was saved on this machine when a console
+    last read from the pod. The pod need not exist any more. No pod is contacted and nothing is
+    written.
     """
     pod = Pod(name=name, host="localhost")
     live = session(pod, keep="nothing")
@@ -164,8 +165,8 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    """Return the fleet of all pods in the inventory, for the screen. With `read_only` nothing can
-    be done to any of them.
+    """Return a Fleet, which has a session with every pod in the inventory, for the screen. With
+    `read_only`, no action can be sent to any of the pods.
     """
     return Fleet(
         outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only))
@@ -274,7 +275,7 @@ def confirm(question: str, answer: str = "yes", refused: str = "Nothing was done
 
 
 def ask(question: str) -> str:
-    """Ask on standard error and return one line from the terminal, stripped. Returns "" if the
+    """Ask on standard error and return one line from the terminal, stripped. Return "" if the
     input ended (Ctrl-D). Standard output is not used, because it may be a file.
     """
     sys.stderr.write(question)

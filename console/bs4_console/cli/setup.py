@@ -234,7 +234,7 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
 
 
 async def _print_log(live: PodSession) -> int:
-    """Print everything that the set-up log of the pod still has, without secrets. Returns 1 if
+    """Print everything that the set-up log of the pod still has, without secrets. Return 1 if
     there is no log, else 0.
     """
     if setup.NAME not in await live.streams():

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Print which actions a stop of the run would end early and which processes it would end, have
-    this confirmed by the run's name, and stop the run. Returns 0 if the run has ended, 1 if the
+    this confirmed by the run's name, and stop the run. Return 0 if the run has ended, 1 if the
     stop failed, 4 if the pod refused it. Raises UsageError if the pod has no such run, and
     RefusedError if nobody confirmed.
     """

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Send a directory of code from this machine to the pod, after its plan was shown and
-    confirmed. Returns 0 if the files are on the pod, if there was nothing to send, or if only the
+    confirmed. Return 0 if the files are on the pod, if there was nothing to send, or if only the
     plan was to be shown. Raises RefusedError if nobody confirmed the plan, if --plan names another
     one, or if files are to be sent and the pod or the console is read-only.
     """

@@ -19,8 +19,8 @@ VALUES_LIMIT = 100_000
 
 
 class TooLarge(yaml.YAMLError):
-    """Raised for a YAML text that nests deeper than NESTING_LIMIT levels, or that stands for more
-    than VALUES_LIMIT values because its aliases repeat parts of it, or in which an alias stands
+    """Raised for a YAML text that is nested deeper than NESTING_LIMIT levels, that has more than
+    VALUES_LIMIT values once its aliases are replaced by what they repeat, or in which an alias lies
     inside the part that it repeats.
     """
 

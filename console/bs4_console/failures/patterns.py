@@ -301,8 +301,8 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
 
 def literals(pattern: str) -> list[str]:
     """Return plain texts such that every line of a log file that the regular expression `pattern`
-    matches contains at least one of them. Empty if no useful text is certain. If the expression
-    ignores case, the texts are in lower case and begin with `(?i)`.
+    matches contains at least one of them. The result is empty if no useful text is certain. If the
+    expression ignores case, the texts are in lower case and begin with `(?i)`.
 
     Only text that every log format leaves unchanged is used. So the texts have no quotes,
     backslashes, slashes, control characters or non-ASCII (JSON lines write them differently), and
@@ -452,7 +452,7 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 def relaxed(pattern: str) -> str:
     """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It finds
     every line, header included, in whose text `pattern` could match, and perhaps more lines.
-    Returns "" if no useful expression exists.
+    Return "" if no useful expression exists.
 
     It is meant for lines in which JSON escaped only quotes and line ends, and in which every
     non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It has no lookarounds,

@@ -88,7 +88,7 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
 def lint(
     directory: Path | None = None, *, need_cases: bool = False
 ) -> tuple[list[PlaybookFile], list[Problem]]:
-    """Check the playbook files in `directory`, by default the shipped ones. Returns the valid
+    """Check the playbook files in `directory`, by default the shipped ones. Return the valid
     playbooks as they are written, with their family added, and the problems of the others.
 
     With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
@@ -130,8 +130,8 @@ def _formats() -> jsonschema.FormatChecker:
 
 def advice(identifier: str) -> tuple[str, ...]:
     """Return the lines of advice to a person from the shipped playbook with the id `identifier`.
-    Empty if that playbook has no advice, or if there is no playbook with this id. No other playbook
-    is read.
+    The result is empty if that playbook has no advice, or if there is no playbook with this id. No
+    other playbook is read.
     """
     path = None
     if _ID.fullmatch(identifier):

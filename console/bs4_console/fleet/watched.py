@@ -21,8 +21,8 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fleet takes its pods from: an inventory, and `make`, which returns a new session for
-    a pod of it.
+    """Where a fleet gets its pods from: the inventory (the file that lists them), and `make`, a
+    function that returns a new session for a pod.
     """
 
     inventory: Inventory
@@ -70,8 +70,8 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
-        """Add a session to the fleet without starting it. The next call of `start` does that. The
-        pods of the fleet take turns at what they send.
+        """Add a session to the fleet without starting it; the next call of `start` does that. The
+        sessions of a fleet process what their pods send one after the other.
         """
         session.take_turns(self._turns)
         self.sessions[session.state.name] = session

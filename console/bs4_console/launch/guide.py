@@ -90,8 +90,8 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 
 def launches(state: PodState, run: str) -> list[ActionView]:
-    """Return all launch actions of `run` that the pod's journal holds, ended ones too. The list is
-    empty if it was never launched.
+    """Return all launch actions of `run` that the pod's journal (the agent's log of actions and
+    incidents) holds, ended ones too. The list is empty if it was never launched.
     """
     found = []
     for a in state.ledger.actions.values():
@@ -308,7 +308,7 @@ def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
     """Return the estimated time and cost to the last step of the config that is to be launched,
-    from the pace of earlier attempts. Returns only the price if the pace or the last step is
+    from the pace of earlier attempts. Return only the price if the pace or the last step is
     unknown, for example in a plan of an older agent, and "" if the price is unknown too.
     """
     rate = "" if price is None else f"${price:.2f} an hour"

@@ -27,9 +27,10 @@ class StopStep:
 
 
 def subject(live: PodSession, run: RunState) -> dict[str, Any]:
-    """Return the fields by which a stop names what it stops: the id of the agent's home directory,
-    the run, and the run's newest attempt, as they are shown now. Take them before the person
-    confirms: the agent refuses the stop if another pod or attempt is there by then.
+    """Return a dictionary that says exactly what a stop of `run` would stop: the id of the agent's
+    home directory, the run, and the number of its newest attempt, as they are now. Call this before
+    the person confirms. The agent then refuses the stop if another pod or attempt is there by that
+    time.
     """
     attempt = run.view.attempt
     return {

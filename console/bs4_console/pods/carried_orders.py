@@ -30,11 +30,12 @@ _KEEP = ("last", "at_least", "milestones", "synced", "best")
 
 def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
     """Return the standing orders of `run`, which are what a person wants done for it until further
-    notice, as the pod's journal has them. Returns () if there are none. Each order is a dictionary:
-    `kind` says what it is about ("sync": checkpoints go to an object store, "keep": only some stay
-    on the disk, "mode": what a playbook may do by itself, "launch": further launch arguments). The
-    other keys are the fields with which an action of that kind is submitted, without the run. An
-    order that was taken back has only `kind` and `off`.
+    notice, as the pod's journal (the agent's log of actions and incidents) has them. Return () if
+    there are none. Each order is a dictionary: `kind` says what it is about ("sync": checkpoints go
+    to an object store, "keep": only some stay on the disk, "mode": what a playbook may do by
+    itself, "launch": further launch arguments). The other keys are the fields with which an action
+    of that kind is submitted, without the run. An order that was taken back has only `kind` and
+    `off`.
     """
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:

@@ -134,8 +134,9 @@ class Channel:
     ) -> Chunk:
         """Return the bytes of `stream` from `cursor` on, at most `limit` of them. If there are none
         yet, wait up to `wait` seconds (at most 30) for new ones; the chunk is empty if none came.
-        `stream` is a name such as "journal" or "log/RUN/trainer", and a cursor is
-        GENERATION:OFFSET, "start" or "end".
+        `stream` is a name such as "journal" or "log/RUN/trainer". `cursor` is a place in it:
+        GENERATION:OFFSET (the number of the stream's file and a byte offset in it), "start" or
+        "end".
 
         `seen` is the number of bytes of an unfinished last line that the caller has already
         received (`Chunk.repeats`). That line is sent again only if it has grown.
@@ -158,8 +159,8 @@ class Channel:
         `state`. `action` holds the kind, the key (an id) and the fields of the action. The same key
         submitted again starts nothing a second time.
 
-        The agent writes the action to the pod's journal. `payload` holds the secrets of a set-up
-        and is not written there.
+        The agent writes the action to the pod's journal (the agent's log of actions and incidents).
+        `payload` holds the secrets of a set-up and is not written there.
         """
         return (
             await self._call({"call": "submit", "action": dict(action)}, payload=payload)

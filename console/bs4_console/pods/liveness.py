@@ -45,14 +45,15 @@ LOST: frozenset[Word] = frozenset({"reclaimed", "ended"})
 
 @dataclass(frozen=True)
 class Sign:
-    """What one poll of one source (ssh, port, network, provider, wandb, store, boot or run) showed
-    about a pod.
+    """One observation of a pod: what one poll of one source (ssh, port, network, provider, wandb,
+    store, boot or run) showed.
 
     `t` is the time of the poll in seconds; all signs of one judgement have times of the same clock.
     `word` is the result, one of a few fixed words for each source (ssh: `up` or why it failed;
     provider and wandb: running, stopped, gone or unknown). `seen_t` is the time that the source
     itself gives for what it reports (heartbeat, newest file, newest step); it is compared only with
-    signs of the same source. `value` is the boot id, or the state in the source's own words.
+    signs of the same source. `value` is the id of the machine's boot, or the state in the source's
+    own words.
     """
 
     t: float
@@ -323,8 +324,8 @@ class _Signs:
         self, source: Source, words: Sequence[str], passing: Sequence[str] = ()
     ) -> list[Sign]:
         """Return the newest signs of a source, oldest first, as far back as all of them have one of
-        `words`. Signs with one of `passing` are skipped. Empty if the newest sign is not recent or
-        is one of `passing`.
+        `words`. Signs with one of `passing` are skipped. The result is empty if the newest sign is
+        not recent or is one of `passing`.
         """
         found: list[Sign] = []
         newest = self.now(source)
@@ -368,7 +369,7 @@ class _Signs:
 
     def life(self, since: float) -> list[Sign]:
         """Return two signs of one source, both at or after `since`, between which the time of the
-        source's fact moved on. Empty if there are none.
+        source's fact moved on. The result is empty if there are none.
         """
         sources: tuple[Source, ...] = ("wandb", "store")
         for source in sources:

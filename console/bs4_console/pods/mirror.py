@@ -99,23 +99,25 @@ class Mirror:
 
     @property
     def keeps(self) -> bool:
-        """Return True if the mirror saves data that is read from the pod now. It is False for a
-        mirror that only reads what was saved earlier, and after saving failed.
+        """Return True if the mirror (the copy of the pod's data on this machine) saves data that is
+        read from the pod now. It is False for a mirror that only reads what was saved earlier, and
+        after saving failed.
         """
         return self._write and not self.stopped
 
     @property
     def keeps_telemetry(self) -> bool:
-        """Return True if the mirror saves logs and telemetry, and not only the journal and the
+        """Return True if the mirror (the copy of the pod's data on this machine) saves logs and
+        telemetry, and not only the journal (the agent's log of actions and incidents) and the
         records of training steps.
         """
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """Switch the mirror to the agent's home directory with the id `home`. What is saved of the
-        pod is kept apart by that id, because another machine may answer under the same name. Return
-        True if it is another home than before, so that the caller must forget what it knew of the
-        pod.
+        """Switch the mirror (the copy of the pod's data on this machine) to the agent's home
+        directory with the id `home`. What is saved of the pod is kept apart by that id, because
+        another machine may answer under the same name. Return True if it is another home than
+        before, so that the caller must forget what it knew of the pod.
         """
         home = directory_name(home)
         changed = home != self.home
@@ -155,10 +157,11 @@ class Mirror:
         self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
-        """Return the cursor (GENERATION:OFFSET) at which reading of a record stream (such as
-        "journal" or "telemetry") has to continue: just after the last whole record in the mirror.
-        Return None if the mirror holds no record of it. The cursor is found from the data itself,
-        so that no further file can be damaged.
+        """Return the cursor (GENERATION:OFFSET: the number of the stream's file and a byte offset
+        in it) at which reading of a record stream (such as "journal" or "telemetry") has to
+        continue: just after the last whole record in the mirror (the copy of the pod's data on this
+        machine). Return None if the mirror holds no record of it. The cursor is found from the data
+        itself, so that no further file can be damaged.
         """
         if stream not in self._cursors:
             for path in reversed(self._files(stream)):
@@ -171,7 +174,8 @@ class Mirror:
     def append(self, stream: str, start: str, next_cursor: str, data: bytes) -> None:
         """Save `data`, which was read from `stream` (such as "journal") at the cursor `start`, and
         remember `next_cursor` as the place of the next read. The next read begins there even if the
-        data could not be saved. Cursors are GENERATION:OFFSET.
+        data could not be saved. A cursor is GENERATION:OFFSET: the number of the stream's file and
+        a byte offset in it.
         """
         self._cursors[stream] = next_cursor
         self.keep(stream, start, data)
@@ -179,7 +183,8 @@ class Mirror:
     def keep(self, stream: str, start: str, data: bytes) -> None:
         """Save `data`, which was read from `stream` (such as "telemetry") at the cursor `start`,
         without changing where the next read begins. This is for older telemetry and for pieces of a
-        log. Nothing is saved if the mirror does not keep this stream or the disk is nearly full.
+        log. Nothing is saved if the mirror (the copy of the pod's data on this machine) does not
+        keep this stream or the disk is nearly full.
         """
         directory = self.directory(stream)
         if (
@@ -207,8 +212,8 @@ class Mirror:
 
     def note_gap(self, stream: str, gap: Gap) -> None:
         """Append `gap` to the mirror's list of gaps in `stream`. A gap describes bytes that the pod
-        deleted before the console could read them. Nothing is written if the mirror does not save
-        data.
+        deleted before the console could read them. Nothing is written if the mirror (the copy of
+        the pod's data on this machine) does not save data.
         """
         directory = self.directory(stream)
         if directory is None or not self.keeps:
@@ -228,9 +233,10 @@ class Mirror:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
-        """Flush the newest finished file (generation) of `stream` in the mirror to the disk. Return
-        the cursor, GENERATION:OFFSET, up to which the mirror holds the stream. Return None if it
-        holds nothing of the stream, or if saving has stopped or fails.
+        """Flush the newest finished file (generation) of `stream` in the mirror (the copy of the
+        pod's data on this machine) to the disk. Return the cursor, GENERATION:OFFSET, up to which
+        the mirror holds the stream. Return None if it holds nothing of the stream, or if saving has
+        stopped or fails.
         """
         directory, cursor = self.directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
@@ -246,8 +252,9 @@ class Mirror:
         return cursor
 
     def hole(self, stream: str, cursor: str) -> str:
-        """Return the cursor (GENERATION:OFFSET) of the first byte at or after `cursor`, in the same
-        generation, that the mirror does not hold.
+        """Return the cursor (GENERATION:OFFSET: the number of the stream's file and a byte offset
+        in it) of the first byte at or after `cursor`, in the same generation, that the mirror (the
+        copy of the pod's data on this machine) does not hold.
         """
         generation, offset = cursor.split(":")
         directory = self.directory(stream)

@@ -41,10 +41,11 @@ FRESH_S = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """What an external observer (the link, W&B, the provider) found out about a pod in one poll.
-    `state` is running, stopped, gone or unknown, and `raw_state` the same in the observer's own
-    word. `seen_t` is when the observed fact was true and `looked_t` when the poll was made, both in
-    wall seconds; `seen_t` is None if nothing was seen.
+    """What an external observer (the connection to the pod, W&B, or the provider) found out about a
+    pod in one poll. `state` is running, stopped, gone or unknown, and `raw_state` is the word that
+    the observer itself uses for it. `seen_t` is the time at which the observed fact was true, and
+    `looked_t` the time of the poll, both as Unix times in seconds; `seen_t` is None if nothing was
+    seen.
     """
 
     state: SightState
@@ -70,8 +71,8 @@ class Observation:
 
     def age_s(self, now_t: float | None = None) -> float | None:
         """Return the seconds that have passed since the observed fact was true, or None if nothing
-        was seen. The result is never below 0, even if clocks differ. `now_t` is the present time in
-        wall seconds; None means this machine's clock.
+        was seen. The result is never below 0, even if clocks differ. `now_t` is the present Unix
+        time in seconds; None means this machine's clock.
         """
         if self.seen_t is None:
             return None
@@ -97,7 +98,7 @@ class ExternalObserver(Protocol):
 def without_the_pod(run: str, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence that says what W&B last saw of `run`, whose pod cannot be reached. `sight`
     is W&B's observation of that run. Return "" if W&B saw nothing of the run. `now_t` is the
-    present time in wall seconds; None means this machine's clock.
+    present Unix time in seconds; None means this machine's clock.
     """
     age = sight.age_s(now_t)
     if age is None:

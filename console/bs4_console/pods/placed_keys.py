@@ -26,7 +26,8 @@ _ID = re.compile(r"\bkey id ([0-9a-f]{12,25})\b")
 @dataclass(frozen=True, order=True)
 class PlacedKey:
     """A key that a set-up has put on a pod or found there. `id` is the id by which its owner knows
-    it, or "" if it has none or the journal does not tell it.
+    it, or "" if it has none or the journal (the agent's log of actions and incidents) does not tell
+    it.
     """
 
     name: str
@@ -39,9 +40,10 @@ class PlacedKey:
 
 
 def placed(ledger: Ledger) -> tuple[PlacedKey, ...]:
-    """Return the keys that lie on a pod, sorted by name, as its journal tells. Every key counts
-    that a set-up began to write, because a pod that was lost in the middle may have it. A key that
-    was replaced counts too: it may have been read while it was there.
+    """Return the keys that lie on a pod, sorted by name. `ledger` is the state of the pod as its
+    journal (the agent's log of actions) tells it. Every key counts that a set-up began to write,
+    because a pod that was lost in the middle may have it. A key that was replaced counts too: it
+    may have been read while it was there.
     """
     found: set[PlacedKey] = set()
     for action in ledger.actions.values():

@@ -26,8 +26,8 @@ class Duplex(Protocol):
 
 @dataclass(frozen=True)
 class Completed:
-    """The result of a remote command that has ended. `exit_status` is None if a signal or the end
-    of the link ended the command, neither of which is a success.
+    """The result of a command that has ended on the pod. `exit_status` is None if a signal, or the
+    end of the connection, ended the command; that never means that the command succeeded.
     """
 
     exit_status: int | None

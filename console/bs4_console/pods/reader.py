@@ -56,9 +56,9 @@ def _shared(stream: str) -> bool:
 
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:
-    """Yield a chunk of whole lines in pieces of whole lines, each of PIECE_BYTES or of one longer
-    line. The last piece ends where the chunk does, which may be in a later generation. A chunk
-    without data is yielded as it is.
+    """Yield the data of `chunk`, which has whole lines, in smaller chunks of whole lines. Each has
+    at most about PIECE_BYTES bytes, or is one longer line. The last one ends where `chunk` ends,
+    which may be in a later file of the stream. A chunk without data is yielded as it is.
     """
     generation, offset = position(chunk.start)
     data, at = chunk.data, 0
@@ -126,9 +126,10 @@ class PodReader:
         self.state.changed()
 
     def questions(self) -> list[Call]:
-        """Return what is asked of the pod first on each connection, so that it can be sent with the
-        greeting: the journal from where the mirror ends, the newest telemetry, and the list of
-        streams, which two ask for (`start`, and PodSession.synced).
+        """Return the requests that are sent to the pod first on each connection, together with the
+        greeting: a read of the journal from the place where the mirror (the copy of the pod's data
+        on this machine) ends, a read of the newest telemetry, and the query for the list of
+        streams.
         """
         journal = read_call("journal", self.mirror.cursor("journal") or "start", READ_BYTES)
         telemetry = query_call("telemetry", "seek-line", line=-FIRST_SAMPLES)
@@ -269,7 +270,7 @@ class PodReader:
     async def release(self, channel: Channel) -> None:
         """Tell the agent up to which cursor this machine's mirror holds the journal, so that the
         agent may delete the oldest part of a journal that is full (64 MB). Do nothing if the mirror
-        saves nothing or the pod is read-only.
+        (the copy of the pod's data on this machine) saves nothing or the pod is read-only.
         """
         cursor = self.mirror.secure("journal")
         self._note_mirror()

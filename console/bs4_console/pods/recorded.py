@@ -30,10 +30,12 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream of a mirror on this machine, for example a log, with the methods of an agent's own
-    stream (bs4_common.streams.stream.Stream), so that the agent's query code works on it.
+    """One stream, for example a log, of the data that was saved of a pod on this machine. It has
+    the methods of an agent's own stream (bs4_common.streams.stream.Stream), so that the agent's
+    code for queries works on it.
 
-    It needs a stream that was saved whole, with each generation in one file. No data is ever added.
+    The stream must have been saved whole, with each of its files (generations) in one file. No data
+    is ever added.
     """
 
     def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
@@ -50,7 +52,7 @@ class MirroredStream:
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return a function that takes the line of a record and returns its time in wall seconds,
+        """Return a function that takes the line of a record and returns its Unix time in seconds,
         or None if the line has none. Return None in place of the function if the stream is a log.
         """
         if self._kind == "records":
@@ -113,8 +115,8 @@ class MirroredStream:
         return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the first line that was written at or after `t` (wall seconds), or
-        None if all lines are older.
+        """Return the cursor of the first line that was written at or after `t` (Unix time in
+        seconds), or None if all lines are older.
         """
         return place_at(self._trail(), t)
 
@@ -193,11 +195,13 @@ class RecordedSession(PodSession):
         """Do nothing, because a recording has no link that could be retried."""
 
     async def connected(self, timeout: float) -> Channel:
-        """Raise RefusedError, because a recording has no connection to an agent."""
+        """Raise RefusedError always, because a recording has no connection to an agent."""
         self._refuse("is no live pod")
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Fill the state from the recording. `timeout` is ignored."""
+        """Fill the state from the recording of the pod, so that the state is complete at once.
+        `timeout` is ignored, because nothing is waited for.
+        """
         self.replay()
 
     async def read_log(
@@ -249,7 +253,7 @@ class RecordedSession(PodSession):
         return sorted(self._streams)
 
     async def submit(self, kind: str, **body: Any) -> str:
-        """Raise RefusedError, because actions need a pod and this is only a recording."""
+        """Raise RefusedError always, because an action needs a pod and this is only a recording."""
         self._refuse("is a recording: nothing can be done to it")
 
     def _refuse(self, what: str) -> NoReturn:

@@ -20,9 +20,10 @@ Trail = list[tuple[float, int, int]]
 
 
 def place_at(trail: Trail, t: float) -> str | None:
-    """Return the cursor of the first line of a log that was written at or after the second in which
-    `t` (wall seconds) lies. `trail` holds the time and place of the first line of each second.
-    Return None if all lines are older.
+    """Return the cursor (GENERATION:OFFSET: the number of the log's file and a byte offset in it)
+    of the first line of a log that was written at the Unix time `t` (in seconds, rounded down to a
+    whole second) or later. `trail` has the time and place of the first line of each second. Return
+    None if all lines are older.
     """
     at = bisect_left(trail, (float(math.floor(t)), -1, -1))
     if at < len(trail):
@@ -33,11 +34,11 @@ def place_at(trail: Trail, t: float) -> str | None:
 def trail_of(
     files: Sequence[tuple[int, Path]], midnight: float | None, span: tuple[float, float]
 ) -> Trail:
-    """Find out when the lines of one log were written. Return a list of (wall seconds, generation,
-    byte offset), oldest first: the time and place of the first line of each second.
+    """Find out when the lines of one log were written. Return a list of (Unix time in seconds,
+    generation, byte offset), oldest first: the time and place of the first line of each second.
 
     `files` are the generation (the number of the file) and the path of each file of the log, in
-    order. `midnight` is a time in wall seconds at which the run's clock showed 00:00:00, or None.
+    order. `midnight` is a Unix time in seconds at which the run's clock showed 00:00:00, or None.
     `span` holds the times of the run's first and last write. The lines of a log without any clock
     are spread evenly over the span, as an estimate.
     """
@@ -70,7 +71,7 @@ def trail_of(
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
-    """Return a time in wall seconds at which the clock in the run's log lines showed 00:00:00, or
+    """Return a Unix time in seconds at which the clock in the run's log lines showed 00:00:00, or
     None if it cannot be known. `files` maps the name of each log stream, such as "log/RUN/trainer",
     to the generation and path of its files.
 
@@ -99,7 +100,7 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
 
 
 def span_of(run: RunState, latest: Telemetry) -> tuple[float, float]:
-    """Return the times in wall seconds at which a recorded run began and last wrote, as far as the
+    """Return the Unix times in seconds at which a recorded run began and last wrote, as far as the
     recording shows. `latest` is the newest telemetry record, whose time also counts.
     """
     attempts = run.view.attempts.values()

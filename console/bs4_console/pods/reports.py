@@ -54,8 +54,8 @@ _TIMES = 3
 @dataclass(frozen=True, kw_only=True)
 class Listed:
     """A crash report that lies on a pod and can be fetched. `stream` is the name under which it is
-    read there, `t` the time at which it was written in wall seconds, and `bytes` its size.
-    `missing` are phrases that say what the report could not include.
+    read there, `t` the time at which it was written as a Unix time in seconds, and `bytes` its
+    size. `missing` are phrases that say what the report could not include.
     """
 
     stream: str
@@ -95,8 +95,8 @@ class Report:
 
 
 def listed(session: PodSession) -> list[Listed]:
-    """Return the crash reports that the pod's journal lists and whose data is still on the pod,
-    newest first. The list is empty if there are none.
+    """Return the crash reports that the pod's journal (the agent's log of actions and incidents)
+    lists and whose data is still on the pod, newest first. The list is empty if there are none.
     """
     there = set(session.state.streams)
     found = []
@@ -130,7 +130,7 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
     """Fetch the crash report `one` from its pod into the file `target` on this machine, and return
     that path. Raises UsageError if `target` exists already, or if the hash of the content differs
-    from the hash in the pod's journal.
+    from the hash in the pod's journal (the agent's log of actions and incidents).
     """
     if target.exists():
         raise UsageError(

@@ -115,8 +115,8 @@ class Samples:
 
     @property
     def begin(self) -> float | None:
-        """Return the time of the oldest record that is still held, in wall seconds, or None if no
-        record is held.
+        """Return the time of the oldest record that is still held, as a Unix time in seconds, or
+        None if no record is held.
         """
         if self._packs:
             return self._packs[0].begin
@@ -125,8 +125,8 @@ class Samples:
         return None
 
     def between(self, begin: float, end: float) -> list[Telemetry]:
-        """Return the records with begin <= t <= end, where all times are wall seconds. The list is
-        empty if none fits.
+        """Return the records with begin <= t <= end, where all times are Unix times in seconds. The
+        list is empty if none fits.
         """
         held: list[Telemetry] = []
         for pack in self._packs:
@@ -139,8 +139,8 @@ class Samples:
         return found
 
     def near(self, t: float, within: float) -> Telemetry | None:
-        """Return the record whose time is nearest to `t` (wall seconds), or None if none lies
-        within `within` seconds of it.
+        """Return the record whose time is nearest to `t` (Unix time in seconds), or None if none
+        lies within `within` seconds of it.
         """
         return min(
             self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None

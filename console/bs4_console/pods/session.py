@@ -83,7 +83,9 @@ class PodSession:
         self._wake = asyncio.Event()
 
     def take_turns(self, turns: Turns) -> None:
-        """Take in what the pod sends only at its turn in `turns`, which other sessions share."""
+        """Make this session process what its pod sends only when `turns`, which other sessions
+        share, gives it its turn.
+        """
         self._reader.turns = turns
 
     async def run(self) -> None:
@@ -129,8 +131,9 @@ class PodSession:
             await self._pause()
 
     def retry_now(self) -> None:
-        """End the pause before the next attempt to connect at once, also after an error that a
-        retry could not fix. It is called when a person has removed the cause.
+        """Try to connect at once, without waiting for the end of the pause before the next attempt.
+        This works also after an error that a retry could not fix; call it when a person has removed
+        the cause.
         """
         self._stop_retrying = None
         self._wake.set()
@@ -269,8 +272,9 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until the state holds everything that the pod's journal and its records of training
-        steps contain now, and at least one new telemetry record.
+        """Wait until the state holds everything that the pod's journal (the agent's log of actions
+        and incidents) and its records of training steps contain now, and at least one new telemetry
+        record.
 
         If the link is lost meanwhile, `run` connects again and the wait continues. Raises
         Unreachable after `timeout` seconds, or at once if a retry cannot fix the link.
@@ -457,8 +461,9 @@ class PodSession:
 
     async def follow_action(self, key: str) -> AsyncIterator[ActionView]:
         """Yield the state of the action with this key each time it changes, until the action has
-        ended. A lost link only delays the next state. Raises Unreachable if the pod's journal does
-        not show the action after 60 seconds with a link (JOURNALLED_S).
+        ended. A lost link only delays the next state. Raises Unreachable if the pod's journal (the
+        agent's log of actions and incidents) does not show the action after 60 seconds with a link
+        (JOURNALLED_S).
         """
         await self._journalled(key)
         seen: tuple[Any, ...] = ()

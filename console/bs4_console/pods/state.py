@@ -90,7 +90,7 @@ class Link:
 
 def disk_percent(disk: DiskUsage) -> float | None:
     """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
-    what is reserved for root counts as used up. Returns None if the filesystem does not answer.
+    what is reserved for root counts as used up. Return None if the filesystem does not answer.
     """
     used, free, total = disk.get("used"), disk.get("free"), disk.get("total")
     if used is None or not total:
@@ -331,7 +331,8 @@ class PodState:
 
     def apply_step(self, run: str, record: StepRecord) -> None:
         """Apply the record of one training step of `run`, which was checked before, to the state.
-        Nothing happens if the journal has not named that run.
+        Nothing happens if the journal (the agent's log of actions and incidents) has not named that
+        run.
         """
         if (state := self.runs.get(run)) is None:
             return

@@ -73,8 +73,8 @@ class Wanted:
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
     def setup(self, more: str = "") -> str:
-        """Return the console's command that sets up this pod for the trainer, in backticks. `more`
-        is text with further arguments that is added at its end.
+        """Return the console's command that sets up this pod for the trainer, with backticks around
+        it. `more` is added to the end of the command; it has further arguments.
         """
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
@@ -214,8 +214,8 @@ def playbooks() -> frozenset[str]:
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects in a list that an agent sent; its other entries are left out. Empty if
-    `value` is not a list.
+    """Return the objects in a list that an agent sent; its other entries are left out. The result
+    is empty if `value` is not a list.
     """
     if not isinstance(value, list):
         return []

@@ -97,7 +97,8 @@ def memory(
 ) -> list[str]:
     """Return lines for a person that say how much memory trainer and inference server need on one
     GPU of this pod, and how that was computed (as in `config estimate`). If it cannot be estimated,
-    one line says why. Empty if the config could not be read, or is not for a whole training.
+    one line says why. The result is empty if the config could not be read, or is not for a whole
+    training.
 
     `files` has (path on the pod, text) of each config file, the main one first. `wanted` is the
     start, and `pod` the part of the agent's answer about the pod (None: missing).
@@ -131,7 +132,7 @@ async def on_pod(
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
     """Check the config file `file` of this machine, also with the trainer's own config classes on
-    the pod of `asks`. Returns the findings and what the classes answered. `trainer` is its id, such
+    the pod of `asks`. Return the findings and what the classes answered. `trainer` is its id, such
     as "prime-rl". `component` is the program that the config is for, such as "rl" for the whole
     training. `cwd` is the directory of the training environment on the pod, `given` what is known
     beside the file, and `overrides` are the options of the launch command.
@@ -191,7 +192,7 @@ def _judged(
 
 def named(overrides: Sequence[str]) -> list[str]:
     """Return the paths of the config files that a launch command's options (`overrides`) name for
-    single components, as in `--trainer @ FILE`. Empty if they name none.
+    single components, as in `--trainer @ FILE`. The result is empty if they name none.
     """
     found = []
     for before, word in itertools.pairwise(overrides):

@@ -59,7 +59,7 @@ async def sliced(
 
 
 def name_of(asks: Asks) -> str:
-    """Return the name of the pod to which a session belongs. Returns "" for a Channel, which does
+    """Return the name of the pod to which a session belongs. Return "" for a Channel, which does
     not know it.
     """
     return str(getattr(getattr(asks, "state", None), "name", ""))

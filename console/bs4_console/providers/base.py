@@ -121,7 +121,9 @@ class Offer:
         return self.provider, self.id
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields without `detail` as a dictionary, for the journal and JSON output."""
+        """Return the fields without `detail` as a dictionary, for the journal (the agent's log of
+        actions and incidents) and JSON output.
+        """
         return {**_shown(self), "notes": list(self.notes)}
 
 
@@ -129,8 +131,8 @@ class Offer:
 class Machine:
     """One machine in an account, as its provider describes it now. `id` is the provider's id, and
     `label` the name that was given when it was rented, or None. `host`, `port` and `user` are its
-    SSH address. `price` is in US dollars an hour, and `created_t` in wall seconds. A value that the
-    provider has not given (yet) is None.
+    SSH address. `price` is in US dollars an hour, and `created_t` is a Unix time in seconds. A
+    value that the provider has not given (yet) is None.
     """
 
     provider: str

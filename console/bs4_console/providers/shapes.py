@@ -101,8 +101,8 @@ def with_key(found: list[dict[str, Any]], field: str, public_key: str) -> dict[s
 
 
 def moment(value: Any) -> float | None:
-    """Return a time in wall seconds. `value` is an ISO 8601 text or already a number of wall
-    seconds; for any other value the result is None.
+    """Return a Unix time in seconds. `value` is an ISO 8601 text or already a Unix time in seconds;
+    for any other value the result is None.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)

@@ -16,8 +16,9 @@ _RULE = re.compile(r"[\s|:-]+")
 
 
 def filled(text: str, runs: Sequence[RunRecord]) -> str:
-    """Return a piece of the document in which the table of completed runs, if it has one, names
-    every run of `runs`: a row is added for each that has none. The rest stays as it is.
+    """Return `text`, a part of the run log's Markdown document, with a row for every run of `runs`
+    in its table of completed runs. A row is added for each run that has none. Everything else stays
+    as it is, and so does a text without such a table.
     """
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines[:-1]):

@@ -37,8 +37,9 @@ _DOTS = 200
 
 
 class ConfigTexts:
-    """The texts that are kept of the configs of one pod, by the digest of their values. `pod` is
-    the pod's name, and `directory` the place of the texts of all pods.
+    """The texts of the configs of one pod's runs, as they are kept on this machine. Each is found
+    by its digest, a hash of the values in it. `pod` is the name of the pod, and `directory` holds
+    the texts of all pods.
     """
 
     def __init__(self, pod: str, directory: Path | None = None) -> None:
@@ -46,9 +47,9 @@ class ConfigTexts:
         self.directory = self._all / pod
 
     def text(self, digest: str) -> str | None:
-        """Return the text of the config whose values have this digest, or None if none is kept of
-        this pod, nor was by an earlier version, which kept those of all pods together. Raises
-        OSError if it cannot be read.
+        """Return the text of the config whose values have the digest `digest`. Return None if no
+        such text is kept for this pod, nor among those that an earlier version of this program kept
+        for all pods together. Raises OSError if it cannot be read.
         """
         for directory in (self.directory, self._all):
             path = _path(directory, digest)
@@ -57,14 +58,15 @@ class ConfigTexts:
         return None
 
     def holds(self, digest: str) -> bool:
-        """Return True if the text of this digest is kept of this pod."""
+        """Return True if the text of the config with this digest is kept for this pod."""
         path = _path(self.directory, digest)
         return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
-        """Keep a text, redacted, if its values have this digest. Return False if they have another
-        one, if it is no TOML, if it has a secret that cannot be redacted, or if there is no room
-        (see docs/ceilings.md). Raises OSError if it cannot be written.
+        """Save the text of a config, with its secrets replaced, and return True, if its values have
+        the digest `digest`. Return False and save nothing if they have another digest, if the text
+        is no TOML, if it has a secret that cannot be replaced, or if there is no room (see
+        docs/ceilings.md). Raises OSError if it cannot be written.
         """
         path = _path(self.directory, digest)
         try:
@@ -93,8 +95,8 @@ def _path(directory: Path, digest: str) -> Path | None:
 
 
 def digest_of(text: str) -> str:
-    """Return the digest of a config's values, as a launch records it, or "" if the text is no
-    TOML.
+    """Return the digest (a hash) of the values in the text of a config, as a launch records it.
+    Return "" if the text is no TOML.
     """
     data = parsed(text)
     if data is None:
@@ -106,8 +108,9 @@ def digest_of(text: str) -> str:
 
 
 def parsed(text: str) -> dict[str, Any] | None:
-    """Return the values of a config, or None if the text is no TOML, or has a line with more dots
-    than a trainer's config: Python's parser needs minutes for a key of thousands of parts.
+    """Return the values in the text of a config as a dictionary. Return None if the text is no
+    TOML. Return None too if a line has more dots than a trainer's config has, because Python's
+    parser needs minutes for a key of thousands of parts.
     """
     if any(line.count(".") > _DOTS for line in text.split("\n")):
         return None

@@ -23,9 +23,9 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What a person added to one run in the run log: notes, and the price of its pod in US dollars
-    an hour, or None. `earlier` holds older versions of the run's section in the imported document.
-    `tags` are in alphabetical order.
+    """What people added to one run in the run log: notes, tags in alphabetical order, and the price
+    of its pod in US dollars an hour, or None. `earlier` has older versions of the part of the
+    imported document that is about this run.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -36,8 +36,9 @@ class Added:
 
 @dataclass
 class Imported:
-    """The result of an import: the names of the runs that are new, of those whose section changed,
-    and of those that are the same as before.
+    """The result of importing a Markdown document into the run log, as three lists of runs' names:
+    runs that were not known before, runs whose part of the document (section) is different from
+    before, and runs whose part is the same.
     """
 
     added: list[str] = field(default_factory=list)
@@ -46,9 +47,9 @@ class Imported:
 
 
 class RunLog:
-    """The run log on this machine, in `<data>/runlog.json`: an imported Markdown document, cut at
-    its headings, and what people added to each run. Every change reads the whole file and replaces
-    it under a lock.
+    """The run log on this machine: a Markdown document about runs that a person has imported, and
+    what people added to each run. It is saved in the file `<data>/runlog.json`. Every change reads
+    the whole file and replaces it under a lock.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -82,13 +83,14 @@ class RunLog:
         return document_import.lessons(self.chunks)
 
     def import_text(self, text: str) -> Imported:
-        """Merge a Markdown document into the run log, save it, and return which runs were new,
-        changed or the same. What the run log does not have yet is inserted after what stands before
-        it in the document. Any text can be imported; text of no run is kept as it is.
+        """Add a Markdown document to the run log, save it, and return which runs are new, changed
+        or the same. A section is the part of a document below the heading of one run. What the run
+        log does not have yet is inserted after what stands before it in the document. Any text can
+        be imported; text of no run is kept as it is.
 
         If the section of a run differs from the one that the run log has, the imported section
-        replaces that, and that is kept as an earlier one of the run. If only the section that the
-        run log has says how the run ended, it stays, and the imported one is the earlier. Raises
+        replaces the old one, which is kept as an earlier version. But if only the old section says
+        how the run ended, it stays, and the imported one is kept as an earlier version. Raises
         UsageError if the file of the run log is damaged.
         """
         done = Imported()
@@ -132,8 +134,9 @@ class RunLog:
             self._save()
 
     def tag(self, name: str, tags: Sequence[str], who: str, *, remove: bool = False) -> list[str]:
-        """Give the run `name` these tags, or take them from it, save that with a note of `who`, and
-        return the run's tags. The caller checks that the run exists.
+        """Give the run `name` these tags (words by which a person groups runs), or with `remove`
+        take them from it. This is saved with a note whose author is `who`. Return the run's tags
+        afterwards. The caller must have checked that the run exists.
         """
         with files.exclusive(self._path):
             self._load()

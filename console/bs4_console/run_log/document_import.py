@@ -30,8 +30,8 @@ _ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
-    """Make the record of a run from its section of an imported document. Raises ValueError if the
-    section's heading does not name a run (`chunk.run` is "").
+    """Return the record of a run that is made from `chunk`, the part of an imported document below
+    the run's heading. Raises ValueError if the heading does not name a run (`chunk.run` is "").
     """
     heading = run_heading(chunk.title)
     if heading is None:
@@ -92,8 +92,9 @@ def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
 
 
 def rows(chunk: Chunk) -> list[RunRecord]:
-    """Make a record of each run in the document's table of completed runs, which is recognised by
-    its first column "Run ID" or "Run". The list is empty if `chunk` has no such table.
+    """Return a record of each run in the document's table of completed runs, which is recognised by
+    its first column, "Run ID" or "Run". The list is empty if `chunk`, a part of the document, has
+    no such table.
     """
     found: list[RunRecord] = []
     for heads, cells in _cells(lines(chunk.text)):

@@ -42,8 +42,8 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results in one file. `is_torn` says that its last line is not complete, as in a file that
-    is still written; that line is left out.
+    """The results that one file of an evaluation has. `is_torn` is True if the last line of the
+    file is not complete, because the file is still being written; that line is left out.
     """
 
     file: Path
@@ -53,10 +53,11 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The rewards of one archetype of an environment, or of the whole environment if `archetype` is
-    "". `mean` is the mean over examples, each of which is the mean of its rollouts without those
-    that ended in an error (`errors`); None if there are none. `low` and `high` are the bounds of
-    its 95 % interval, or None if too little is known for one.
+    """The rewards of one kind of task (archetype) of an environment, or of the whole environment if
+    `archetype` is "". `mean` is the mean over the examples, where each example counts with the mean
+    of its rollouts that did not end in an error; it is None if there are none. `errors` is the
+    number of rollouts that did. `low` and `high` are the bounds of the 95 % interval of the mean,
+    or None if there are too few results for one.
     """
 
     environment: str
@@ -71,10 +72,11 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """How the reward of an archetype (or, with "", of a whole environment) differs between two
-    evaluations, over the `examples` that both have with a reward. `mean` is the mean change and
-    `low` to `high` its 95 % interval, or None if too little is known for one. `word` is "not shown"
-    if the interval includes no change.
+    """How the reward of one kind of task (archetype; "" means a whole environment) differs between
+    two evaluations. Only the examples that have a reward in both count, and `examples` is their
+    number. `mean` is the mean change, and `low` to `high` its 95 % interval, or None if there are
+    too few results for one. `word` is "not shown" if the interval contains 0, so that no change is
+    proved.
     """
 
     environment: str
@@ -87,8 +89,9 @@ class Change:
 
 
 def read(path: Path) -> Evaluation:
-    """Read an evaluation from its file or from the directory that holds it. Raises UsageError if
-    there is no known file, or if a line of it is no result.
+    """Return the evaluation that is in the file `path`, or in the file of an evaluation in the
+    directory `path`. Raises UsageError if there is no file of a known form, or if a line of it is
+    not a result.
     """
     file = path
     if path.is_dir():

@@ -13,9 +13,9 @@ _GIB = 1 << 30
 
 
 def seen(pod: PodState) -> dict[str, str]:
-    """Return facts about a pod's machine by name: `gpus` (how many of which model), `driver`,
-    `cores` and `memory`. They are those of its newest telemetry; what that does not tell is not in
-    the result.
+    """Return facts about the machine of a pod, from its newest telemetry, as {name: text}: `gpus`
+    (how many of which model), `driver`, `cores` and `memory`. A fact that the telemetry does not
+    have is left out.
     """
     gpus, host = _table(pod.latest.get("gpus")), _table(pod.latest.get("host"))
     found = {}
@@ -37,8 +37,8 @@ def seen(pod: PodState) -> dict[str, str]:
 
 
 def disks(pod: PodState) -> list[str]:
-    """Return the size and the free space of each disk that a run writes to, by its path, from the
-    pod's newest telemetry.
+    """Return one text for each disk that a run of the pod writes to: its path, its size and its
+    free space, from the pod's newest telemetry. The list is empty if the telemetry names no disk.
     """
     found = []
     told = _table(pod.latest.get("host")).get("disks")

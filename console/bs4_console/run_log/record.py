@@ -18,7 +18,7 @@ FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED"
 @dataclass
 class Incident:
     """One incident in the record of a run. `title` names it, `text` is all that is written about it
-    in Markdown, and `t` is its time in wall seconds or None. `playbooks` names the playbooks that
+    in Markdown, and `t` is its Unix time in seconds or None. `playbooks` names the playbooks that
     were run to repair it.
     """
 
@@ -35,7 +35,7 @@ class Attempt:
     (OOM)") and `text` what is written about it. The other fields are known only if an agent
     observed the attempt: `good` is True if it ended well, `resume` the training step from which it
     resumed, `overrides` further arguments of its command, and `phase` its phase in a phased run.
-    Times are wall seconds.
+    Times are Unix times in seconds.
 
     `number` is the agent's number of the attempt. The others are known only if it was launched from
     a console: `config_digest` is the digest of its config's values, `config_version` the config's
@@ -62,7 +62,7 @@ class Attempt:
 
 @dataclass
 class Note:
-    """A note that a person added to a run: the time in wall seconds, the author and the text.
+    """A note that a person added to a run: the Unix time in seconds, the author and the text.
     `lesson` is True if it is a lesson learned. `status` is the status word that the person gave the
     run, such as "ABANDONED", and `text` is then the reason; it is "" for any other note.
     """
@@ -101,7 +101,7 @@ class Lesson:
 class RunRecord:
     """What the run log knows of one run. `source` is "log" if the record comes from the imported
     document, or else the name of the pod whose journal it was made from. `start` and `end` are
-    times as text; `started_t` and `ended_t` are wall seconds.
+    times as text; `started_t` and `ended_t` are Unix times in seconds.
 
     `hardware` are facts about the pod as it was last seen (gpus, driver, cores, memory), by name.
     `rewards` are pairs (step, reward), oldest first.
@@ -170,7 +170,9 @@ class RunRecord:
         return self.status in FINAL or bool(self.end)
 
     def mark(self, notes: Sequence[Note]) -> None:
-        """Take the newest status that a person gave the run, unless an attempt began after it."""
+        """Set the run's status to the newest status that a person gave it in `notes`. Do nothing if
+        there is none, or if an attempt of the run began after that note.
+        """
         began = max((a.started_t for a in self.attempts if a.started_t is not None), default=0.0)
         for note in sorted(notes, key=attrgetter("t")):
             if note.status and note.t >= began:

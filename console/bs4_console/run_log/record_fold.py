@@ -116,9 +116,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
 
 
 def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the address of the page of each W&B run that the pod's journal names, without repeats.
-    An entry without an entity, a project or an id has no page. Where the journal does not name the
-    server, it is W&B's own.
+    """Return the address of the page of each W&B run that the pod's journal (the agent's log of
+    actions and incidents) names, without repeats. An entry without an entity, a project or an id
+    has no page. Where the journal does not name the server, it is W&B's own.
     """
     found = []
     for entry in tracked:
@@ -132,8 +132,9 @@ def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
-    """Return the plan that each attempt of the run was launched by, by the attempt's number.
-    Attempts without a confirmed plan (of an adopted run, or started by a playbook) are left out.
+    """Return {number of the attempt: plan} with the confirmed plan by which each attempt of the run
+    was launched. Attempts without such a plan are left out: those that were started by hand or by a
+    playbook.
     """
     found: dict[int, dict[str, Any]] = {}
     for action in pod.ledger.actions.values():

@@ -11,8 +11,8 @@ from bs4_console.run_log import eta, record_fold
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
-    """The time of a run on one pod, from its first attempt to its end, pauses included, in wall
-    seconds. `price` is in US dollars an hour, or None if it is not known.
+    """The time of a run on one pod, from its first attempt to its end, pauses included. Times are
+    Unix times in seconds. `price` is in US dollars an hour, or None if it is not known.
     """
 
     run: str
@@ -23,18 +23,20 @@ class Stay:
 
     @property
     def cost(self) -> float | None:
-        """The US dollars of the stay, or None if the price is not known."""
+        """Return what the stay costs in US dollars, or None if the price is not known."""
         return eta.cost(self.price, self.until_t - self.began_t)
 
 
 def stays(
     pods: Iterable[PodState], present: Collection[str], prices: Mapping[str, float], now: float
 ) -> list[Stay]:
-    """Return the stay of each run on each of `pods`, oldest first. `prices` are those that a person
-    noted, by the run's name; they count in place of what a launch recorded.
+    """Return one Stay for each run on each of `pods`, oldest first. `prices` maps the names of runs
+    to prices in US dollars an hour that a person noted; they replace the price that was recorded at
+    the launch.
 
-    A run without an end goes on until `now` if its pod is among `present`, the names in the
-    inventory. Else it ended, as far as is known, with the newest step that was read.
+    For a run without a recorded end, the stay lasts until `now` (Unix time in seconds) if its pod
+    is among `present`, the names in the inventory. Otherwise it lasts until the newest training
+    step that was read.
     """
     found = []
     for pod in pods:
@@ -58,13 +60,15 @@ def stays(
 
 
 def since(stays: Iterable[Stay], t: float) -> list[Stay]:
-    """Return the part of the stays that is after the wall second `t`."""
+    """Return the parts of these stays that lie after the Unix time `t` in seconds. A stay that
+    ended before `t` is left out.
+    """
     return [replace(stay, began_t=max(stay.began_t, t)) for stay in stays if stay.until_t > t]
 
 
 def total(stays: Iterable[Stay]) -> float:
-    """Return the US dollars of all stays whose price is known. Time that several runs shared on one
-    pod counts once.
+    """Return the sum of the costs, in US dollars, of all stays whose price is known. Time in which
+    several runs shared one pod counts once.
     """
     spent = 0.0
     paid_until: dict[str, float] = {}

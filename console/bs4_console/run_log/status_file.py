@@ -17,8 +17,8 @@ HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
 
 def entry(run: RunRecord, now: float) -> str:
     """Return one entry for a status file as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` with
-    the time `now` (wall seconds) and six points about the run. Values that are not known are
-    written as unknown.
+    the time `now` (Unix time in seconds) and six points about the run. Values that are not known
+    are written as unknown.
     """
     still = [incident for incident in run.incidents if incident.state == "open"]
     step = left = "unknown"
@@ -44,9 +44,9 @@ def entry(run: RunRecord, now: float) -> str:
 
 
 def append(path: Path, text: str) -> None:
-    """Append the text of an entry to a status file and leave what others wrote unchanged. One
-    single write is used, so that the lines of two writers do not mix. Raises OSError if the file
-    cannot be written.
+    """Add `text`, an entry that `entry` has made, to the end of the status file `path`. What others
+    wrote there is left unchanged. The text is written in one piece, so that the lines of two
+    writers do not mix. Raises OSError if the file cannot be written.
     """
     before = path.read_bytes() if path.exists() else b""
     if not before or before.endswith(b"\n\n"):

@@ -144,7 +144,7 @@ def _counted(text: str) -> Counter[str]:
 
 
 def utc(t: float) -> str:
-    """Return a time in wall seconds as `YYYY-MM-DD HH:MM UTC`."""
+    """Return a Unix time in seconds as `YYYY-MM-DD HH:MM UTC`."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 

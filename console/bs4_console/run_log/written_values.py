@@ -29,8 +29,8 @@ _TITLED = re.compile(r"\bconfig\b.*?\b(v\d{1,4}(?:\.\d{1,4})*)\b", re.IGNORECASE
 
 
 def seconds(text: str) -> float | None:
-    """Return the duration that a text begins with, in seconds, or None if it begins with none. Of a
-    range ("3-5 minutes") the middle counts.
+    """Return in seconds the duration with which `text` begins, such as "287s" or "5 minutes". For a
+    range ("3-5 minutes"), return the middle. Return None if the text begins with no duration.
     """
     found = _DURATION.match(text)
     if found is None:
@@ -41,8 +41,8 @@ def seconds(text: str) -> float | None:
 
 
 def seconds_within(text: str) -> float | None:
-    """Return the first number of seconds in a text such as "Reward 0.02, 287s, 50 tokens/s", or
-    None.
+    """Return the first number of seconds that occurs in a text such as "Reward 0.02, 287s, 50
+    tokens/s". Return None if there is none.
     """
     found = _SECONDS.search(text)
     if found is None:
@@ -51,8 +51,8 @@ def seconds_within(text: str) -> float | None:
 
 
 def moment(text: str) -> float | None:
-    """Return the moment that a text begins with, such as "2026-01-04 23:50 UTC", in wall seconds,
-    or None. A time without a zone is one of UTC, as the documents have it.
+    """Return the moment that a text begins with, such as "2026-01-04 23:50 UTC", as a Unix time in
+    seconds, or None. A time without a zone is one of UTC, as the documents have it.
     """
     found = _MOMENT.match(text)
     if found is None:
@@ -77,14 +77,17 @@ def config_version(config: str, titles: Iterable[str]) -> str:
 
 
 def based_on(config: str) -> str:
-    """Return the version on which a config's text says that it is based, or ""."""
+    """Return the name of the version on which this config is based, as its text says. Return "" if
+    the text does not say it.
+    """
     found = _BASED.search(config)
     return found[1] if found else ""
 
 
 def column_before(version: str, heads: Sequence[str]) -> str:
-    """Return the version in the column before that of `version`, by the heads of a table that
-    compares the settings of versions (`| Setting | v2 | v3 |`), or "".
+    """Return the version in the column to the left of that of `version`. `heads` are the headings
+    of a table that compares the settings of versions (`| Setting | v2 | v3 |`). Return "" if there
+    is no such column.
     """
     for before, head in pairwise(heads[1:]):
         if head == version and _COLUMN.fullmatch(before):
@@ -107,7 +110,9 @@ def toml_in(body: Iterable[Line]) -> str:
 
 
 def settings(text: str) -> Mapping[str, Any]:
-    """Return the settings of a config's text, {} if it is no TOML (people shorten them)."""
+    """Return the settings in the text of a config. The result is {} if the text is no TOML, as when
+    a person has shortened it.
+    """
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):

@@ -23,8 +23,8 @@ Level = Literal["DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR"]
 
 @dataclass(frozen=True)
 class Place:
-    """A file, by its path in the checkout, and the qualified name of a function or class in it. The
-    name is "" for the whole file.
+    """A place in the source of a trainer: a file, by its path in the checkout, and the qualified
+    name of a function or class in it. The name is "" for the whole file.
     """
 
     file: str
@@ -38,10 +38,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Logged:
-    """Expects a call of a logger at `level` that makes the message `text`.
+    """The expectation that the source calls a logger at `level` with the message `text`.
 
-    With `whole` False more may follow. `rules` are the templates of the rules for log lines that
-    read this message, if they are written in another way than `text`.
+    If `whole` is False, more text may follow the message. `rules` are the templates of those rules
+    for log lines that read this message, if they are written in another way than `text`.
     """
 
     level: Level
@@ -52,8 +52,8 @@ class Logged:
 
 @dataclass(frozen=True)
 class Printed:
-    """Expects a call of `print` or `pprint` with the text `text`. `rules` and `whole` are as in
-    Logged.
+    """The expectation that the source calls `print` or `pprint` with the text `text`. `rules` and
+    `whole` mean the same as in Logged.
     """
 
     text: str
@@ -63,8 +63,8 @@ class Printed:
 
 @dataclass(frozen=True)
 class Raised:
-    """Expects that the exception `error` is raised with the message `text`. `rules` is as in
-    Logged.
+    """The expectation that the source raises the exception `error` with the message `text`. `rules`
+    means the same as in Logged.
     """
 
     error: str
@@ -74,7 +74,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Texts:
-    """Expects each of these texts as a string of its own."""
+    """The expectation that the source has each of these texts as a string of its own."""
 
     texts: tuple[str, ...]
     rules: tuple[str, ...] = ()
@@ -82,24 +82,29 @@ class Texts:
 
 @dataclass(frozen=True)
 class Constants:
-    """Expects each of these strings exactly as it is written, signs like `<` and `{` included."""
+    """The expectation that the source has each of these strings exactly as it is written here,
+    signs like `<` and `{` included.
+    """
 
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Words:
-    """Expects a list of strings that has these texts in this order. Others may lie between them."""
+    """The expectation that the source has a list of strings in which these texts occur in this
+    order. Other strings may be between them.
+    """
 
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Expects exactly these calls of the functions `of`, in this order.
+    """The expectation that the source has exactly these calls of the functions `of`, in this order.
 
-    Each of `are` is the function's last name and names or constants that occur in its arguments, as
-    "exit 1" for `sys.exit(1)`. An empty `are` expects that none of the functions is called.
+    Each entry of `are` is the last name of the function, followed by names or constants that occur
+    in its arguments, such as "exit 1" for `sys.exit(1)`. If `are` is empty, none of the functions
+    may be called.
     """
 
     of: tuple[str, ...]
@@ -108,8 +113,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class Fields:
-    """Expects that a class declares these fields. The second of each pair is the default as Python
-    prints it, or "" if it does not matter.
+    """The expectation that a class declares these fields. The second text of each pair is the
+    default as Python prints it, or "" if the default does not matter.
     """
 
     fields: tuple[tuple[str, str], ...]
@@ -117,7 +122,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Entry:
-    """Expects that a TOML file has the text `value` under the dotted key `key`."""
+    """The expectation that a TOML file has the text `value` under the dotted key `key`."""
 
     key: str
     value: str
@@ -129,10 +134,10 @@ Expected = Message | Texts | Constants | Words | Calls | Fields | Entry
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """One statement about the source of a trainer.
+    """One statement about the source of a trainer on which this program relies.
 
-    `id` names it within its trainer. `feature` says what of this program works worse if it does not
-    hold.
+    `id` identifies it among the statements about this trainer. `feature` says which part of this
+    program works worse if the statement is not true.
     """
 
     id: str
@@ -144,9 +149,11 @@ class Belief:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A commit or release of a trainer whose source the beliefs were read from or checked with.
+    """A commit or release of a trainer with whose source the beliefs (statements about the source)
+    were compared.
 
-    `date` is the commit's, as YYYY-MM-DD. `read` is True where the beliefs were read from it.
+    `date` is the date of the commit, as YYYY-MM-DD. `read` is True if the beliefs were written from
+    this source, and False if they were only checked with it.
     """
 
     commit: str
@@ -157,8 +164,8 @@ class Known:
 
 @dataclass(frozen=True, kw_only=True)
 class Believed:
-    """All that is believed of one trainer. `id` is the trainer's id, `code` the folders of the
-    checkout that hold its Python code.
+    """All beliefs (statements about its source) that this program has of one trainer. `id` is the
+    id of the trainer, and `code` has the folders of the checkout with its Python code.
     """
 
     id: str
@@ -169,13 +176,19 @@ class Believed:
 
 
 def line(key: str, place: Place, expected: Message | Texts, feature: str) -> Belief:
-    """Return a belief about a log line, whose id is `key`."""
+    """Return a belief (a statement about the trainer's source) about a log line. `key` becomes its
+    id, `place` is where the line is written, `expected` is what is written there, and `feature` is
+    the part of this program that needs it.
+    """
     return Belief(id=key, topic="line", place=place, expected=expected, feature=feature)
 
 
 def belief(
     key: str, topic: Topic, file: str, name: str, expected: Expected, feature: str
 ) -> Belief:
-    """Return a belief about the place `name` of `file`, whose id is `key`."""
+    """Return a belief (a statement about the trainer's source) about the function or class `name`
+    in `file`. `key` becomes its id, `topic` is what it is about, `expected` is what should be
+    there, and `feature` is the part of this program that needs it.
+    """
     place = Place(file, name)
     return Belief(id=key, topic=topic, place=place, expected=expected, feature=feature)

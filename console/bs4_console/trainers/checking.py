@@ -38,9 +38,10 @@ _BEGINNING = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of one belief: where in the checkout it was found ("" if nowhere), a note on what
-    differs, and the feature of this program that is weaker for it ("" if none). `lines` are the
-    first and last lines of what was found in `file`.
+    """The result of checking one belief (a statement about a trainer's source). It has the place in
+    the checkout at which the belief was found ("" if nowhere), a note on what differs, and the
+    feature of this program that works worse because of that ("" if none). `lines` are the numbers
+    of the first and last line of what was found in `file`.
     """
 
     belief: Belief
@@ -52,13 +53,15 @@ class Verdict:
 
     @property
     def where(self) -> str:
-        """Return FILE:LINE, or FILE alone, or "" if the belief was found nowhere."""
+        """Return the place at which the belief was found, as "FILE:LINE", or as "FILE" if no line
+        is known. Return "" if it was found nowhere.
+        """
         if not self.lines:
             return self.file
         return f"{self.file}:{self.lines[0][0]}"
 
     def as_dict(self) -> dict[str, object]:
-        """Return the verdict as it is printed in JSON."""
+        """Return the verdict as a dictionary, in the form in which it is printed as JSON."""
         return {
             "id": self.belief.id,
             "topic": self.belief.topic,
@@ -72,7 +75,9 @@ class Verdict:
 
 
 def check(checkout: Code, believed: Believed) -> list[Verdict]:
-    """Return what became of each belief of a trainer in a checkout, in the order of the beliefs."""
+    """Check each belief (a statement about the source) in `believed` with the source `checkout`.
+    Return one verdict for each, in the order of the beliefs.
+    """
     return _Check(checkout, believed).verdicts()
 
 

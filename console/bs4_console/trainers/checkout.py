@@ -37,13 +37,15 @@ _Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Unreadable(Exception):
-    """Raised when a file of a checkout cannot be read. The text says why, as "is too large"."""
+    """Raised when a file of a trainer's source cannot be read. The text is the end of a sentence
+    that says why, such as "is too large".
+    """
 
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file: its path in the checkout, its tree, and its functions and classes by their
-    qualified names.
+    """One Python file of a trainer: its path in the checkout, its syntax tree, and its functions
+    and classes by their qualified names.
     """
 
     file: str
@@ -51,8 +53,8 @@ class Source:
     named: dict[str, list[_Named]] = field(default_factory=dict)
 
     def scope(self, name: str) -> list[ast.AST]:
-        """Return what `name` stands for: the whole file for "", otherwise each function or class
-        of that qualified name. Empty if there is none.
+        """Return the syntax trees for which `name` stands: that of the whole file for "", otherwise
+        that of each function or class with this qualified name. The list is empty if there is none.
         """
         if not name:
             return [self.tree]
@@ -60,7 +62,7 @@ class Source:
 
 
 class Code:
-    """The source of a trainer. Files are read when they are asked for, once."""
+    """The source code of a trainer. Each file is read when it is first needed, and only once."""
 
     #: False if only some files can be read, so that what is in none of them may be in another.
     whole = True
@@ -69,12 +71,12 @@ class Code:
         self._sources: dict[str, Source | Unreadable] = {}
 
     def has(self, file: str) -> bool:
-        """Return True if there is a file or anything else of this name."""
+        """Return True if the source has a file, or anything else, with the path `file`."""
         raise NotImplementedError
 
     def source(self, file: str) -> Source:
-        """Return a Python file. Raises Unreadable if it is missing, no plain file in the checkout,
-        too large or no Python.
+        """Return the Python file with the path `file`. Raises Unreadable if it is missing, is no
+        plain file in the checkout, is too large, or is not Python.
         """
         found = self._sources.get(file)
         if found is None:
@@ -88,15 +90,18 @@ class Code:
         return found
 
     def table(self, file: str) -> dict[str, Any]:
-        """Return the contents of a TOML file. Raises Unreadable as `source` does."""
+        """Return the contents of the TOML file with the path `file` as a dictionary. Raises
+        Unreadable if it is missing, is no plain file in the checkout, is too large, or is not TOML.
+        """
         try:
             return tomllib.loads(self._text(file))
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise Unreadable("is no TOML") from error
 
     def sources(self, folders: tuple[str, ...]) -> Iterator[Source]:
-        """Yield the Python files in these folders of the checkout that can be read, in the order of
-        their paths. It ends early once the checkout has reached a limit.
+        """Yield the Python files in these folders of the checkout, in the order of their paths.
+        Files that cannot be read are left out. No more files are yielded once a limit on their
+        number or size is reached.
         """
         for file in self._files(folders):
             try:
@@ -114,8 +119,9 @@ class Code:
 
 
 class Sent(Code):
-    """Files of a trainer's source that another machine has sent. `files` has the contents of each,
-    or why it was not sent, as "is too large to be sent".
+    """Files of a trainer's source that another machine has sent. `files` maps the path of each to
+    its contents, or to the end of a sentence that says why it was not sent, such as "is too large
+    to be sent".
     """
 
     whole = False
@@ -125,7 +131,9 @@ class Sent(Code):
         self._sent = files
 
     def has(self, file: str) -> bool:
-        """Return True if the other machine has a file of this name."""
+        """Return True if the other machine has a file with the path `file`, also if it did not send
+        it.
+        """
         return file in self._sent
 
     def _files(self, folders: tuple[str, ...]) -> list[str]:
@@ -140,7 +148,7 @@ class Sent(Code):
 
 
 class Checkout(Code):
-    """The source of a trainer in one directory."""
+    """The source code of a trainer in one directory on this machine."""
 
     def __init__(self, path: Path) -> None:
         """Raises UsageError if `path` is no directory."""
@@ -153,7 +161,7 @@ class Checkout(Code):
         self._read = 0
 
     def has(self, file: str) -> bool:
-        """Return True if there is a file or anything else of this name."""
+        """Return True if the directory has a file, or anything else, with the path `file`."""
         return os.path.lexists(self.root / file)
 
     def _files(self, folders: tuple[str, ...]) -> list[str]:
@@ -242,8 +250,8 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def parsed(file: str, text: str) -> Source:
-    """Return the tree of a Python file. Raises Unreadable if it is no Python or so deep that the
-    parser could fail.
+    """Return the Python file `file`, whose contents are `text`, as a Source. Raises Unreadable if
+    the text is not Python, or is nested so deeply that the parser could fail.
     """
     if _too_deep(text):
         raise Unreadable("is nested too deep")

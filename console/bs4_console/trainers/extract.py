@@ -27,8 +27,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Said:
-    """A text in the source, with the strings that it can be, and where it lies, in lines that count
-    from 1. Its kind is a level, `PRINTED`, the name of an exception, or "".
+    """A text in the source of a trainer: the strings that it can be when the program runs, and its
+    first and last line, counted from 1. Its kind is the level of a logger, `PRINTED`, the name of
+    an exception, or "" for any other string.
     """
 
     kind: str
@@ -39,7 +40,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Called:
-    """A call: the function's last name, what occurs in its arguments, and where it lies."""
+    """A call in the source of a trainer: the last name of the function, what occurs in its
+    arguments, and the lines in which it lies.
+    """
 
     name: str
     mentions: frozenset[str]
@@ -50,8 +53,8 @@ class Called:
 
 @dataclass(frozen=True)
 class Declared:
-    """A field of a class: its name, its default as Python prints it ("" if it is computed), and
-    where it lies.
+    """A field that a class in the source of a trainer declares: its name, its default as Python
+    prints it ("" if it is computed), and the lines in which it lies.
     """
 
     name: str
@@ -61,7 +64,9 @@ class Declared:
 
 
 def logged(scope: ast.AST) -> list[Said]:
-    """Return the messages that are logged, each with its level."""
+    """Return the messages that the code in `scope` passes to a logger, each with its level. The
+    list is empty if there are none.
+    """
     found = []
     for call, given in _calls_with_strings(scope):
         if isinstance(call.func, ast.Attribute) and call.func.attr in _LEVELS and call.args:
@@ -70,7 +75,9 @@ def logged(scope: ast.AST) -> list[Said]:
 
 
 def printed(scope: ast.AST) -> list[Said]:
-    """Return what is printed. Several arguments stand with a space between them."""
+    """Return the texts that the code in `scope` prints. Several arguments of one call become one
+    text, with a space between them. The list is empty if there are none.
+    """
     found = []
     for call, given in _calls_with_strings(scope):
         if _last_name(call.func) not in ("print", "pprint") or not call.args:
@@ -86,7 +93,9 @@ def printed(scope: ast.AST) -> list[Said]:
 
 
 def raised(scope: ast.AST) -> list[Said]:
-    """Return the exceptions that are raised with a message."""
+    """Return the messages of the exceptions that the code in `scope` raises, each with the
+    exception's name. Exceptions without a message are left out.
+    """
     found = []
     for call, given in _calls_with_strings(scope):
         if isinstance(call.func, ast.Name) and call.args:
@@ -95,13 +104,15 @@ def raised(scope: ast.AST) -> list[Said]:
 
 
 def texts(scope: ast.AST) -> list[Said]:
-    """Return the strings."""
+    """Return all strings in `scope`, which is the syntax tree of a file, a function or a class."""
     found = [_said("", node, {}, node) for node in strings(scope)]
     return _ordered(found)
 
 
 def constants(scope: ast.AST) -> list[Said]:
-    """Return the strings that are written out, as they are and without what is put into them."""
+    """Return the strings that are written in `scope`, exactly as they are written. The values that
+    an f-string contains are left out.
+    """
     found = []
     for node in ast.walk(scope):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -111,7 +122,7 @@ def constants(scope: ast.AST) -> list[Said]:
 
 
 def lists(scope: ast.AST) -> list[list[Said]]:
-    """Return the lists and tuples of strings, each with its elements."""
+    """Return the lists and tuples of strings in `scope`, each as a list of its elements."""
     found = []
     for inner, given in _functions(scope):
         for node in own(inner):
@@ -121,7 +132,7 @@ def lists(scope: ast.AST) -> list[list[Said]]:
 
 
 def calls(scope: ast.AST) -> list[Called]:
-    """Return the calls of functions that have a name."""
+    """Return the calls in `scope` of functions that have a name."""
     found = []
     for inner, _ in _functions(scope):
         assigned: dict[str, set[str]] = {}
@@ -138,7 +149,7 @@ def calls(scope: ast.AST) -> list[Called]:
 
 
 def fields(scope: ast.AST) -> list[Declared]:
-    """Return the fields that a class declares with a type."""
+    """Return the fields that the class in `scope` declares with a type."""
     found: list[Declared] = []
     if not isinstance(scope, ast.ClassDef):
         return found
@@ -235,5 +246,5 @@ def _ordered(found: list[Said]) -> list[Said]:
 
 
 def is_text(said: Said) -> bool:
-    """Return True if at least some of a text is known."""
+    """Return True if at least a part of the text `said` is known without running the program."""
     return any(way.strip(f"{HOLE} ") for way in said.ways)

@@ -23,43 +23,48 @@ OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 
 
 class NoTrainer(ConsoleError):
-    """Raised when a directory is the source of no trainer that is known. Exit code 3."""
+    """Raised when a directory has the source of no trainer that this program knows. Exit code 3."""
 
     exit_code = UNREACHABLE
 
 
 class OtherSource(ConsoleError):
-    """Raised when a directory is not the source of the trainer that was named. Exit code 2."""
+    """Raised when a directory does not have the source of the trainer that a person named. Exit
+    code 2.
+    """
 
     exit_code = CRITICAL
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The check of a checkout against what is believed of one trainer."""
+    """The result of comparing a checkout with the beliefs (statements about the source) of one
+    trainer.
+    """
 
     trainer: Believed
     verdicts: list[Verdict]
 
     @property
     def counts(self) -> dict[State, int]:
-        """Return how many beliefs are in each state."""
+        """Return how many beliefs are in each state, as {state: number}."""
         counted = Counter(verdict.state for verdict in self.verdicts)
         states: tuple[State, ...] = ("holds", "moved", "gone", "unknown")
         return {state: counted[state] for state in states}
 
     @property
     def weaker(self) -> dict[str, int]:
-        """Return the features of this program that are weaker with this checkout, each with the
-        number of beliefs that do not hold for it, most first.
+        """Return the features of this program that work worse with this checkout, as {feature:
+        number of its beliefs that are not true}, the highest number first.
         """
         counted = Counter(verdict.weaker for verdict in self.verdicts if verdict.weaker)
         return dict(counted.most_common())
 
     @property
     def code(self) -> int:
-        """Return the exit code: 2 if a belief is gone, else 3 if one is unknown, else 1 if one has
-        moved and a feature is weaker for it, else 0.
+        """Return the exit code: 2 if something is gone from the source that a belief (a statement
+        about it) expects; else 3 if a belief could not be checked; else 1 if something has moved
+        and a feature works worse because of that; else 0.
         """
         weaker = {verdict.state for verdict in self.verdicts if verdict.weaker}
         if "gone" in weaker:
@@ -72,7 +77,9 @@ class Checked:
 
     @property
     def headline(self) -> str:
-        """Return one line that says how well this checkout is understood."""
+        """Return one line for a person that says how many of the beliefs about the trainer are true
+        of this checkout.
+        """
         counts = self.counts
         others = []
         for state in ("moved", "gone", "unknown"):
@@ -83,24 +90,29 @@ class Checked:
 
 
 def files(trainers: Iterable[Believed]) -> list[str]:
-    """Return the paths of the files that beliefs about these trainers name, sorted."""
+    """Return the paths, sorted, of the files of the source that are named in the beliefs
+    (statements about the source) of these trainers.
+    """
     return sorted({belief.place.file for one in trainers for belief in one.beliefs})
 
 
 def checked(path: Path, trainer: str = "") -> Checked:
-    """Hold the source in the directory `path` against what is believed of the trainer with the id
-    `trainer`. With "" it is the trainer of which most beliefs hold.
+    """Compare the source in the directory `path` with the beliefs (statements about the source) of
+    the trainer with the id `trainer`, and return the result. If `trainer` is "", the trainer is
+    taken of which most beliefs are true.
 
-    Raises UsageError if `path` is no directory, and otherwise as `held` does.
+    Raises UsageError if `path` is no directory, NoTrainer if no belief of any trainer is true, and
+    OtherSource if a trainer is named and nothing of it is in this source.
     """
     return held(Checkout(path), str(path), trainer)
 
 
 def held(code: Code, name: str, trainer: str = "") -> Checked:
-    """Hold a source, which is called `name` in errors, against what is believed of the trainer with
-    the id `trainer`. With "" it is the trainer of which most beliefs hold.
+    """Compare the source `code` with the beliefs (statements about the source) of the trainer with
+    the id `trainer`, and return the result. `name` is the name of the source in error messages. If
+    `trainer` is "", the trainer is taken of which most beliefs are true.
 
-    Raises NoTrainer if no belief holds of any trainer, and OtherSource if a trainer is named and
+    Raises NoTrainer if no belief of any trainer is true, and OtherSource if a trainer is named and
     nothing of it is in this source.
     """
     if trainer:

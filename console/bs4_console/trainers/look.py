@@ -32,8 +32,9 @@ _SHOWN = 160
 
 @dataclass(frozen=True)
 class Found:
-    """What a place says of an expectation. `exact` is True if all is as expected. Otherwise `note`
-    says what is there instead, and is "" if there is nothing like it.
+    """The result of looking for something expected at a place of the source. `exact` is True if it
+    is there as expected. Otherwise `note` says what is there instead, and is "" if there is nothing
+    like it.
     """
 
     exact: bool
@@ -45,13 +46,17 @@ NOTHING = Found(exact=False)
 
 
 class Reader:
-    """Reads scopes of the source, and keeps what it has read."""
+    """Reads parts of a trainer's source (scopes: the syntax trees of files, functions and classes),
+    and remembers what it has read.
+    """
 
     def __init__(self) -> None:
         self._read: dict[tuple[object, ast.AST], list[Any]] = {}
 
     def all(self, take: Callable[[ast.AST], list[_T]], scopes: Sequence[ast.AST]) -> list[_T]:
-        """Return what `take`, a function of `extract`, finds in all of the scopes."""
+        """Return what the function `take`, one of those in the module extract, finds in all of the
+        scopes, in one list.
+        """
         found: list[_T] = []
         for scope in scopes:
             key = (take, scope)
@@ -61,8 +66,8 @@ class Reader:
         return found
 
     def messages(self, expected: Message, scopes: Sequence[ast.AST]) -> list[Said]:
-        """Return the messages of the sort that is expected: those that are logged, printed, or
-        given to exceptions.
+        """Return the messages in these scopes that are of the same sort as the expected one: those
+        that are logged, printed, or given to exceptions.
         """
         if isinstance(expected, Logged):
             return self.all(extract.logged, scopes)
@@ -71,8 +76,9 @@ class Reader:
         return self.all(extract.raised, scopes)
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
-        """Return what these scopes say of an expectation. For a message that is not there it is
-        `NOTHING`; which other message took its place is not known here.
+        """Look for what is expected in these scopes (parts of the source), and return what was
+        found. If a message is not there, the result is `NOTHING`; this method does not find out
+        which other message has taken its place.
         """
         if isinstance(expected, Message):
             said = self.messages(expected, scopes)
@@ -99,12 +105,16 @@ class Reader:
 
 
 def is_message(expected: Message, said: Said) -> bool:
-    """Return True if a message is the expected one, in its words and in its kind."""
+    """Return True if the message `said` in the source is the expected one: it has the same words
+    and the same kind (a logger's level, an exception, or printed).
+    """
     return said.kind == kind_of(expected) and has_words(expected, said)
 
 
 def kind_of(expected: Message) -> str:
-    """Return the kind of an expected message: its level, its exception, or that it is printed."""
+    """Return the kind of the expected message: the level of the logger, the name of the exception,
+    or `PRINTED`.
+    """
     if isinstance(expected, Logged):
         return expected.level
     if isinstance(expected, Printed):
@@ -113,12 +123,14 @@ def kind_of(expected: Message) -> str:
 
 
 def is_whole(expected: Message) -> bool:
-    """Return False if more may follow an expected message."""
+    """Return True if nothing may follow the expected message, and False if more text
+    may follow it.
+    """
     return not isinstance(expected, Logged | Printed) or expected.whole
 
 
 def has_words(expected: Message, said: Said) -> bool:
-    """Return True if a message has the expected words."""
+    """Return True if the message `said` in the source has the words of the expected message."""
     return _fits(pattern(expected.text, whole=is_whole(expected)), said)
 
 
@@ -218,7 +230,9 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a text of the trainer for a note: on one line, short, a value as `<>`."""
+    """Return `text`, which comes from a trainer's source, in the form for a note: in one line, cut
+    if it is long, and with `<>` in the place of each value.
+    """
     line = " ".join(text.replace(HOLE, "<>").split())
     if len(line) > _SHOWN:
         line = line[:_SHOWN] + "..."

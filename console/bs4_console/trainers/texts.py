@@ -25,7 +25,9 @@ _HOLES = re.compile(f"{HOLE}+")
 
 @dataclass(frozen=True)
 class Variable:
-    """The strings that a function gives to a variable, and the lines in which it is set anew."""
+    """The strings that a function assigns to one of its variables, and the numbers of the lines in
+    which it does so.
+    """
 
     ways: list[str]
     lines: tuple[int, ...]
@@ -35,9 +37,10 @@ Given = Mapping[str, Variable]
 
 
 def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
-    """Return a belief's text as an expression for the strings of `made`. A placeholder fits one
-    value and no words, so the expression takes time in proportion to the string. With `whole` False
-    more may follow.
+    """Return a regular expression for `template`, the text that a belief expects. It is meant for
+    the strings that `made` returns. A placeholder in the template matches one value and no words,
+    so that a search takes time in proportion to the length of the string. If `whole` is False, more
+    text may follow.
     """
     text = _PLACEHOLDER.sub(HOLE, template)
     pieces = []
@@ -49,14 +52,17 @@ def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text or template, each once, in lower case and in their order."""
+    """Return the words of a text or template, each once, in lower case and in the order in which
+    they occur.
+    """
     found = re.findall(r"[a-z][a-z.]+", _PLACEHOLDER.sub(" ", text).lower())
     return list(dict.fromkeys(found))
 
 
 def made(node: ast.AST, given: Given, depth: int = 0) -> list[str]:
-    """Return the strings that an expression can make, at most `WAYS_MOST`. `given` has the strings
-    of variables. What is not understood is `HOLE`.
+    """Return the strings that the expression `node` can have as its value, at most `WAYS_MOST` of
+    them. `given` has the strings of variables. A part whose value is not known becomes the
+    character `HOLE`.
     """
     if depth > _DEPTH_MOST:
         return [HOLE]
@@ -101,8 +107,8 @@ def _operated(node: ast.BinOp, given: Given, depth: int) -> list[str]:
 
 
 def joined(parts: Iterable[list[str]]) -> list[str]:
-    """Return each way in which one of each part can follow another, at most `WAYS_MOST`. Values
-    that follow one another are one.
+    """Return every string that is made of one string from each of `parts`, in their order, but at
+    most `WAYS_MOST` of them. Unknown values (`HOLE`) that follow one another become one.
     """
     ways = [""]
     for part in parts:
@@ -120,8 +126,9 @@ def _unique(texts: list[str]) -> list[str]:
 
 
 def given_in(scope: ast.AST) -> dict[str, Variable]:
-    """Return the strings that a function gives to its variables, by name. A variable that is given
-    several has all of them, and what is added to it may be missing.
+    """Return the strings that the function in `scope` assigns to its variables, as {name:
+    Variable}. A variable that is assigned several times has all of these strings. Text that is
+    added to a variable later may be missing.
     """
     given: dict[str, Variable] = {}
     for node in statements(scope):
@@ -145,15 +152,17 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 
 
 def statements(scope: ast.AST) -> list[ast.stmt]:
-    """Return the statements in `scope`, in the order of the source, without those of functions
-    inside it.
+    """Return the statements in `scope` in the order of the source. Statements of functions that are
+    defined inside it are left out.
     """
     found = [node for node in own(scope) if isinstance(node, ast.stmt)]
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
 
 
 def own(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes in `scope` that are in no function inside it."""
+    """Yield the nodes of the syntax tree `scope`, without those that are in a function
+    inside it.
+    """
     waiting = list(ast.iter_child_nodes(scope))
     while waiting:
         node = waiting.pop()
@@ -163,8 +172,8 @@ def own(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def strings(scope: ast.AST) -> Iterator[ast.expr]:
-    """Yield each expression in `scope` that is a string: constants and f-strings. Texts that stand
-    alone, as docstrings do, and the pieces of an f-string are left out.
+    """Yield each expression in `scope` that is a string: constants and f-strings. Strings that
+    stand alone, as docstrings do, and the parts of an f-string are left out.
     """
     waiting: list[ast.AST] = [scope]
     while waiting:

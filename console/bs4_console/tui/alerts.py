@@ -111,7 +111,7 @@ def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
 def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, SeverityLevel]:
     """Switch alerts off in `settings`, or on again if they are off. `what` is "run", "pod", "all"
     (every pod), or "" for the run if there is one and the pod otherwise. `pod` and `run` are the
-    names of the pod and run to silence, or "". Returns a sentence for the person and its severity.
+    names of the pod and run to silence, or "". Return a sentence for the person and its severity.
     The severity is "warning" if `what` is another word, or names a pod or run while that name is
     ""; nothing changes then.
     """

@@ -374,7 +374,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     def lacks(self, command: commands.Command, screen: ConsoleScreen) -> str:
         """Return a sentence that says what is missing for the command on this screen: a selected
         pod, run, incident or plan, or the right to change something (the console or the pod may be
-        read-only). Returns "" if nothing is missing.
+        read-only). Return "" if nothing is missing.
         """
         subject = screen.subject()
         has = {
@@ -400,7 +400,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """Carry out `text`, the command line that was typed after `:` on `screen`. Returns a
+        """Carry out `text`, the command line that was typed after `:` on `screen`. Return a
         sentence that says why it cannot be carried out, or "" if it can or if nothing was typed.
         The command itself runs a moment later.
         """
@@ -436,7 +436,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     def complete(self, text: str) -> Sequence[str]:
         """Return what Tab offers for `text`, the command line so far: the names of commands of the
         screen that is shown while the first word is typed, then the values that the command's
-        argument can have. Empty if nothing fits.
+        argument can have. The result is empty if nothing fits.
         """
         word, space, rest = text.partition(" ")
         if not space:
@@ -496,8 +496,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
     """Return the app for `fleet`, not started yet, with the person's keys (keys.toml) and the
     settings of the last session. With `read_only` it refuses everything that changes a pod. With
-    `practice`, for practice pods, only the theme is taken from the settings and nothing is saved.
-    What is wrong in the files of keys and settings is shown as warnings when the app starts.
+    `practice`, for practice pods (simulated ones), only the theme is taken from the settings and
+    nothing is saved. What is wrong in the files of keys and settings is shown as warnings when the
+    app starts.
     """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()

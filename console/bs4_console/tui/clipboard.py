@@ -55,7 +55,7 @@ def copy(text: str, write: Callable[[str], None]) -> str:
 
 def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str:
     """Load the text into tmux's buffer, which takes any size. From there it reaches the clipboard
-    through tmux itself, or past it. Returns in words what was done.
+    through tmux itself, or past it. Return in words what was done.
     """
     outward = _option("set-clipboard") in ("on", "external")
     if not _give(["tmux", "load-buffer", *(["-w"] if outward else []), "-"], text) and not _give(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """The two clocks of a screen. `wall` returns seconds since the epoch and is used for times of
+    """The two clocks of a screen. `wall` returns the Unix time in seconds and is used for times of
     day. `mono` returns monotonic seconds and is used for ages; the sessions stamp what arrives from
     a pod with the same clock.
     """
@@ -18,7 +18,7 @@ class Clock:
     mono: Callable[[], float] = time.monotonic
 
     def wall_of(self, mono: float) -> float:
-        """Return what `wall` showed, in seconds since the epoch, when `mono` showed the given
-        value.
+        """Return what `wall` showed, as a Unix time in seconds, when `mono` showed the
+        given value.
         """
         return self.wall() - (self.mono() - mono)

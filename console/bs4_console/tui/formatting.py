@@ -29,7 +29,7 @@ def duration(seconds: float) -> str:
 
 def pace(seconds: float | None) -> str:
     """Return the duration of a training step, given in seconds, as text: 0.83s, 14.2s, 3m05s.
-    Returns "–" for None.
+    Return "–" for None.
     """
     if seconds is None:
         return NONE
@@ -41,7 +41,7 @@ def pace(seconds: float | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """Return an age in seconds as text with one unit: 12s, 3m, 2h, 1d. Returns "now" below FRESH_S
+    """Return an age in seconds as text with one unit: 12s, 3m, 2h, 1d. Return "now" below FRESH_S
     (5) seconds and "never" for None.
     """
     if seconds is None:
@@ -58,7 +58,7 @@ def age(seconds: float | None) -> str:
 
 
 def old(seconds: float | None) -> str:
-    """Return an age in seconds as words for the end of a sentence, for example "3m old". Returns
+    """Return an age in seconds as words for the end of a sentence, for example "3m old". Return
     "now" below FRESH_S (5) seconds and "never seen" for None.
     """
     if seconds is None:
@@ -69,20 +69,20 @@ def old(seconds: float | None) -> str:
 
 
 def of_day(wall: float, seconds: bool = False) -> str:
-    """Return the local time of day as text: 03:12, or 03:12:41 if `seconds` is True. `wall` is in
-    seconds since the epoch.
+    """Return the local time of day as text: 03:12, or 03:12:41 if `seconds` is True. `wall` is a
+    Unix time in seconds.
     """
     return time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(wall))
 
 
 def date(wall: float) -> str:
-    """Return the local date as text, as in 2026-11-20. `wall` is in seconds since the epoch."""
+    """Return the local date as text, as in 2026-11-20. `wall` is a Unix time in seconds."""
     return time.strftime("%Y-%m-%d", time.localtime(wall))
 
 
 def rate(kilobytes: float | None) -> str:
     """Return a rate, given in kilobytes per second, as text of at most three digits with the letter
-    of its unit but without "B/s": 96K, 812M, 1.4G. Returns "–" for None.
+    of its unit but without "B/s": 96K, 812M, 1.4G. Return "–" for None.
     """
     if kilobytes is None:
         return NONE
@@ -97,7 +97,7 @@ def rate(kilobytes: float | None) -> str:
 
 
 def size(count: float | None) -> str:
-    """Return a number of bytes as text with its unit: 512 B, 9.8 KiB, 62.1 GiB. Returns "–" for
+    """Return a number of bytes as text with its unit: 512 B, 9.8 KiB, 62.1 GiB. Return "–" for
     None.
     """
     if count is None:
@@ -113,14 +113,14 @@ def size(count: float | None) -> str:
 
 
 def gib(count: float | None) -> str:
-    """Return a number of bytes as text in whole GiB without the unit, for columns: 62. Returns "–"
+    """Return a number of bytes as text in whole GiB without the unit, for columns: 62. Return "–"
     for None.
     """
     return whole(None if count is None else count / (1 << 30))
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """Return `part` as a percentage of `whole`. Returns None if either of them is None or `whole`
+    """Return `part` as a percentage of `whole`. Return None if either of them is None or `whole`
     is 0.
     """
     if part is None or not whole:
@@ -129,19 +129,19 @@ def percent(part: float | None, whole: float | None) -> float | None:
 
 
 def whole(value: float | None) -> str:
-    """Return a number as text without decimals: 97. Returns "–" for None."""
+    """Return a number as text without decimals: 97. Return "–" for None."""
     if value is None:
         return NONE
     return f"{value:.0f}"
 
 
 def whole_percent(value: float | None) -> str:
-    """Return a percentage as text without decimals: 97%. Returns "–" for None."""
+    """Return a percentage as text without decimals: 97%. Return "–" for None."""
     return NONE if value is None else f"{value:.0f}%"
 
 
 def number(value: float | None) -> str:
-    """Return a training metric as text, short enough for a column: 0.4120, 12.31, 3.0e-06. Returns
+    """Return a training metric as text, short enough for a column: 0.4120, 12.31, 3.0e-06. Return
     "–" for None.
     """
     if value is None:

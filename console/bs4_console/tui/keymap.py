@@ -34,7 +34,7 @@ _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
-    """Read the person's own keys from keys.toml in the config directory. Returns them as {command
+    """Read the person's own keys from keys.toml in the config directory. Return them as {command
     id: key}, and a list of sentences about what is wrong in the file. The dict is empty if the file
     does not exist or cannot be used. Whether the ids and keys exist is not checked here but by
     `check`.
@@ -76,7 +76,7 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Check the person's own keys. `wanted` is {command id: a key, or several with commas between
-    them}. Returns those that can be used as {command id: Textual's names of the keys}, and a
+    them}. Return those that can be used as {command id: Textual's names of the keys}, and a
     sentence for each one that cannot be used: an unknown command, no such key, a key that moves the
     cursor or always leaves, or a key of another command on the same screen.
     """
@@ -112,7 +112,7 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 def spell(key: str) -> str:
     """Return Textual's name of `key` as a person wrote it: "?" becomes "question_mark", "R" stays
-    "R". Returns "" if there is no such key.
+    "R". Return "" if there is no such key.
     """
     from textual.keys import Keys, _character_to_key
 
@@ -138,7 +138,7 @@ def _named() -> frozenset[str]:
 
 def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
     """Return the first two commands that would have the same key on one screen, as (the user's
-    entry, the other command, the key). Returns None if there are none.
+    entry, the other command, the key). Return None if there are none.
     """
     keys = {}
     for c in commands.COMMANDS:

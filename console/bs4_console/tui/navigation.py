@@ -47,14 +47,14 @@ class Navigation(Notifications):
     # -- by command
 
     def do_back(self, args: str) -> None:
-        """Close the screen that is shown and go back to the one below. Does nothing on the fleet,
+        """Close the screen that is shown and go back to the one below. Do nothing on the fleet,
         which is the lowest. `args` is ignored.
         """
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_help(self, args: str) -> None:
-        """Open the help about the screen that is shown. Does nothing if that is the help itself.
+        """Open the help about the screen that is shown. Do nothing if that is the help itself.
         `args` is ignored.
         """
         from bs4_console.tui.screens.help import HelpScreen
@@ -63,14 +63,14 @@ class Navigation(Notifications):
             self.push_screen(HelpScreen(self.screen.place))
 
     def do_messages(self, args: str) -> None:
-        """Open the list of all messages that the console has shown since it started. Does nothing
+        """Open the list of all messages that the console has shown since it started. Do nothing
         if it is shown already. `args` is ignored.
         """
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
-        """Open the table of the actions in the journals of all pods. Does nothing if it is shown
+        """Open the table of the actions in the journals of all pods. Do nothing if it is shown
         already. `args` is ignored.
         """
         from bs4_console.tui.screens.journal import JournalScreen
@@ -79,7 +79,7 @@ class Navigation(Notifications):
             self.push_screen(JournalScreen())
 
     def do_gpus(self, args: str) -> None:
-        """Open the table of the GPUs of all pods. Does nothing if it is shown already. `args` is
+        """Open the table of the GPUs of all pods. Do nothing if it is shown already. `args` is
         ignored.
         """
         from bs4_console.tui.screens.gpus import GpusScreen
@@ -136,14 +136,14 @@ class Navigation(Notifications):
 
     def do_logs(self, args: str) -> None:
         """Open the logs of the run under the cursor. `args` is a source (for example "trainer"),
-        the path of a file on the pod, or "" for all sources merged. Does nothing without a run.
+        the path of a file on the pod, or "" for all sources merged. Do nothing without a run.
         """
         subject = self.subject()
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
     def do_notes(self, args: str) -> None:
-        """Open the notes that people wrote about the run under the cursor. Does nothing without a
+        """Open the notes that people wrote about the run under the cursor. Do nothing without a
         run. `args` is ignored.
         """
         from bs4_console.tui.screens.notes import NotesScreen
@@ -153,7 +153,7 @@ class Navigation(Notifications):
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
     def do_checkpoints(self, args: str) -> None:
-        """Open the checkpoints of the run under the cursor. Does nothing without a run. `args` is
+        """Open the checkpoints of the run under the cursor. Do nothing without a run. `args` is
         ignored.
         """
         from bs4_console.tui.screens.checkpoints import CheckpointsScreen
@@ -251,7 +251,7 @@ class Navigation(Notifications):
     def open_plan(self, subject: Subject, playbook: str) -> None:
         """Open the page of a playbook for the subject's run, and have the agent make a plan there.
         `playbook` is the playbook's id. With "" the playbook of the run's first open incident is
-        taken; if no incident is open, a message asks for the id. Does nothing without a run.
+        taken; if no incident is open, a message asks for the id. Do nothing without a run.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 

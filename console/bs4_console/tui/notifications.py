@@ -167,7 +167,7 @@ class Notifications(App[int]):
 
 
 def _place(error: BaseException | None) -> str:
-    """Return where the error was raised, for example " at gpus.py:66". Returns "" if that is not
+    """Return where the error was raised, for example " at gpus.py:66". Return "" if that is not
     known.
     """
     if error is None or error.__traceback__ is None:

@@ -26,8 +26,8 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     values, which is the command's field `completes`: "pods", "runs", "sources", "paths",
     "incidents", "playbooks", "curves", "themes", "pins" and others. `typed` is the argument so far,
     and matters only for paths. Paths come from the pod's agent: the first call returns none, and
-    the prompt asks again when the agent has answered. Empty for an unknown kind, or if the pod or
-    run that is needed is missing.
+    the prompt asks again when the agent has answered. The result is empty for an unknown kind, or
+    if the pod or run that is needed is missing.
     """
     subject = app.subject()
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):

@@ -43,7 +43,7 @@ class PathOffers:
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
         """Return the answer for this beginning, or a complete answer for a shorter beginning in the
-        same directory. Returns None if there is none from the last HOLDS_S seconds.
+        same directory. Return None if there is none from the last HOLDS_S seconds.
         """
         now = self._app.clock.mono()
         for length in range(len(beginning), beginning.rfind("/"), -1):

@@ -73,7 +73,7 @@ def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Open the screen that `pin` (see `pin_of`) names and return True. Returns False and does
+    """Open the screen that `pin` (see `pin_of`) names and return True. Return False and does
     nothing if another screen than the fleet is shown, or if the pod or run of the pin is not known.
     """
     screen = app.screen

@@ -42,7 +42,7 @@ class SavedView:
     """Remembers in the settings which screen and row are shown, and opens them again after the next
     start. `settings` are those of the last session. `save` writes settings to disk: it is called
     with (settings now, settings as they were written last), and returns an error message or "".
-    With None, for practice pods, nothing is written.
+    With None, for practice pods (simulated ones), nothing is written.
     """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
@@ -133,7 +133,7 @@ class SavedView:
             self.busy = False
 
     def close(self, settings: Settings) -> str:
-        """Write `settings` to disk before returning. Returns an error message, or "" if they were
+        """Write `settings` to disk before returning. Return an error message, or "" if they were
         written, or if this console writes none (practice pods).
         """
         if self._save is None:

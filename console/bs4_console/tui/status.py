@@ -77,7 +77,7 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 def lost(pod: PodState) -> Status | None:
     """Return the status that says what became of a pod that does not answer or has rebooted:
     reclaimed by the provider, gone, hung, rebooted, only its link lost, or no network on this
-    machine. Returns None if the pod answers, or if it is not known what became of it.
+    machine. Return None if the pod answers, or if it is not known what became of it.
     """
     if pod.lost is None:
         return None
@@ -96,7 +96,7 @@ def taken(pod: PodState) -> bool:
 
 
 def link_down(pod: PodState) -> bool:
-    """Return True if the link to the pod is not up. Returns False while the console is still
+    """Return True if the link to the pod is not up. Return False while the console is still
     connecting for the first time. A recording has no link, so that True is returned for it.
     """
     return not pod.link.up and pod.link.state not in ("new", "connecting")
@@ -231,7 +231,7 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
     """Return how late the run's next training step is, for example "no step for 12m (usually
-    14.2s)". Returns "" if it is not late, or if that cannot be told, because the link is down, the
+    14.2s)". Return "" if it is not late, or if that cannot be told, because the link is down, the
     run is not running, or its usual time for a step is not known.
     """
     usual = run.step_seconds()
@@ -244,7 +244,7 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 
 
 def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
-    """Return the seconds until the run reaches its last step at its present pace. Returns None if
+    """Return the seconds until the run reaches its last step at its present pace. Return None if
     that is not known, or if nothing says that it gets there: it is not running, the link is down,
     its next step is late, a process that every step needs is dead, or a critical incident is open.
     """
@@ -260,7 +260,7 @@ def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
 
 def full_disks(pod: PodState) -> list[str]:
     """Return a phrase like "/ 97% full" for every disk of the pod, and for /dev/shm, that is at
-    least FULL_PERCENT (95) percent full. Empty if none is.
+    least FULL_PERCENT (95) percent full. The result is empty if none is.
     """
     host = pod.latest.get("host") or {}
     found = []
@@ -276,8 +276,8 @@ def full_disks(pod: PodState) -> list[str]:
 
 def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, str]]:
     """Return everything that is wrong with the run, or with the pod if `run` is None, as (phrase,
-    role), the most important first. The role names the style of the phrase. Empty if nothing is
-    wrong.
+    role), the most important first. The role names the style of the phrase. The result is empty if
+    nothing is wrong.
     """
     found: list[tuple[str, str]] = []
     incidents = incidents_of(pod, run)

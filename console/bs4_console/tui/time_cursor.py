@@ -57,7 +57,7 @@ class TimeCursor:
 
     @at.setter
     def at(self, at: float | None) -> None:
-        """Set the moment that the screens show, in seconds since the epoch by this machine's clock,
+        """Set the moment that the screens show, as a Unix time in seconds by this machine's clock,
         or None for now.
         """
         self._at = at
@@ -71,8 +71,8 @@ class TimeCursor:
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
     def of(self, pod: PodState) -> float | None:
-        """Return the moment of the cursor in seconds since the epoch by the pod's own clock, or
-        None if the screens show now.
+        """Return the moment of the cursor as a Unix time in seconds by the pod's own clock, or None
+        if the screens show now.
         """
         if self._at is None:
             return None
@@ -80,7 +80,7 @@ class TimeCursor:
 
     def sample(self, pod: PodState) -> Telemetry | None:
         """Return the pod's telemetry record nearest to the moment of the cursor, or the newest one
-        if the screens show the present. Returns None if the pod has no record within STALE_S (5)
+        if the screens show the present. Return None if the pod has no record within STALE_S (5)
         seconds of the moment, or if the record is being read from a file; `waits` is True in the
         second case, and the screen is drawn again when the file was read.
         """
@@ -102,7 +102,7 @@ class TimeCursor:
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Telemetry]:
-        """Return the pod's telemetry records from `begin` to `end`, both in seconds since the epoch
+        """Return the pod's telemetry records from `begin` to `end`, both as Unix times in seconds
         by the pod's clock. Records that are too old to be in memory come from files, and only some
         of them, evenly spread. Those not read yet are missing from the answer and begin to be read;
         `fetches` is True until they are there.

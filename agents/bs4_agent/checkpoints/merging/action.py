@@ -66,7 +66,9 @@ class MergePlan:
         return digest({self.prepared.kind: self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as the dictionary that the journal holds and a console shows."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal (the
+        agent's log of actions and incidents) has it and a console shows it.
+        """
         one = self.prepared
         return {
             "playbook": one.kind,
@@ -87,24 +89,26 @@ class MergePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
-        """Return the plan in a dictionary that `as_dict` has written. Its `expires_m` is 0, because
-        the dictionary does not contain it. Raises Refused if a secret in it is lost.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. Its `expires_m` is 0,
+        because the dictionary does not contain it. Raises Refused if `data` has, in place of a
+        secret, the mark that is stored instead of secrets.
         """
         refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
         return cls(again(data), 0.0)
 
 
 def make(merging: Merging, asked: MergeRequest) -> MergePlan:
-    """Return the plan of what a merge would do now. Nothing is changed on the pod. Raises the
-    errors of `Merging.find`: NotApplicable, Refused or BadRequest.
+    """Return the plan of what the requested merge would do now. Nothing is changed on the pod.
+    Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if the merge is not
+    possible.
     """
     return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
 
 
 @dataclass(frozen=True)
 class MergeContext:
-    """What the steps of a merge work with: the code that merges, and what is to be merged. `action`
-    is the key of the action that the steps belong to.
+    """The object that the steps of a merge get: the code that merges, and what is to be merged.
+    `action` is the key of the action to which the steps belong.
     """
 
     merging: Merging
@@ -134,9 +138,9 @@ class RunMerger:
         targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
-        """Run the merger to its end and return a sentence about the result. `say` receives progress
-        messages as text. `targets` is not used, because `check` returns none. Raises the errors of
-        `Merging.merge`: PlanChanged or StepFailed.
+        """Run the merger to its end and return a sentence about the result. `say` is called with
+        progress messages. `targets` is not used, because `check` returns none. Raises PlanChanged
+        if the checkpoint has changed since the plan was made, and StepFailed if the merge fails.
         """
         return context.merging.merge(context.prepared, context.action, say)
 
@@ -161,8 +165,9 @@ class Place:
         targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
-        """Move the model to its final directory and return a sentence about the result. Raises the
-        errors of `Merging.place`: PlanChanged or StepFailed.
+        """Move the merged model to its final directory and return a sentence about the result.
+        Raises PlanChanged if that directory exists by now, and StepFailed if the model is not
+        complete any more.
         """
         return context.merging.place(context.prepared, context.action)
 
@@ -171,7 +176,9 @@ STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 
 
 class Merge(Kind[MergePlan]):
-    """Merges of a checkpoint's shards into one model; see `actions.kind.Kind` for the methods."""
+    """The kind of action that merges the shards of a checkpoint into one model; see
+    `actions.kind.Kind` for the methods.
+    """
 
     name, planner, steps = "merge", "checkpoints merge --plan", STEPS
 
@@ -192,17 +199,20 @@ class Merge(Kind[MergePlan]):
         return request.run, lambda key: make(self._merging, request)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:
-        """Return the plan in a dictionary that its `as_dict` has written."""
+        """Return the plan in `data`, a dictionary that `as_dict` has made."""
         return MergePlan.from_dict(data)
 
     def again(self, key: str, confirmed: MergePlan) -> MergePlan:
-        """Return the plan of the confirmed request as the pod is now. Raises the errors of
-        `Merging.find`: NotApplicable, Refused or BadRequest.
+        """Return a new plan of the request of the plan `confirmed`, for the present state of the
+        pod. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
+        not possible any more.
         """
         return make(self._merging, confirmed.prepared.asked)
 
     def context(self, action: Underway[MergePlan]) -> MergeContext:
-        """Return what the steps of a merge work with."""
+        """Return the MergeContext (the code that merges, and what is to be merged) with which the
+        steps of the merge work.
+        """
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
     def verify(self, action: Underway[MergePlan]) -> Outcome:

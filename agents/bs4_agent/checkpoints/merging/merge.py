@@ -66,8 +66,8 @@ class MergeRequest:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> MergeRequest:
-        """Return the request in the body of an action. Raises BadRequest if the body is no valid
-        request.
+        """Return the request that the body of an action has. Raises BadRequest if the body is no
+        valid request.
         """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
@@ -134,8 +134,8 @@ class Prepared:
         return staging_of(self.target, self.kind)
 
     def order(self) -> worker.MergeOrder:
-        """Return the merge as data for the separate program that carries it out. The action's key
-        is not included.
+        """Return the merge as a dictionary for the separate program that carries it out. The key of
+        the action is not in it.
         """
         return {
             "kind": self.kind,
@@ -160,9 +160,9 @@ def staging_of(target: Path, kind: str = "merge") -> Path:
 
 
 class Merging:
-    """Merges the shards of checkpoints into Hugging Face directories; one per pod. The merger is a
-    command of `jobs`, so it goes on while the agent is replaced or killed. `memory` returns (used,
-    total) bytes of the pod's memory.
+    """Merges the shards of checkpoints into Hugging Face directories; one object per pod. The
+    merger runs as a process of its own (see `jobs.Jobs`), so it goes on while the agent is replaced
+    or killed. `memory` is a function that returns (used, total) bytes of the pod's memory.
     """
 
     def __init__(
@@ -377,8 +377,9 @@ class Merging:
         return []
 
     def merged(self, prepared: Prepared, key: str) -> bool:
-        """Return True if the action with the key `key` has produced its verified model, which is
-        then in the staging directory beside the target or already in the target.
+        """Return True if the action with the key `key` has produced the merged model and verified
+        it. The model is then in the staging directory beside the target, or already in the target
+        directory.
         """
         return _made_by(key, prepared, _beside(prepared)) or self._there(prepared, key)
 

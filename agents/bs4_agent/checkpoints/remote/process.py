@@ -23,9 +23,9 @@ _PROGRAM = (
 
 
 def library(home: Home) -> Path | None:
-    """Return the directory from which b2sdk (the client of the object store) can be imported: the
-    second bundle in the agent's home, or else the agent's own environment, which has b2sdk on a
-    developer's machine. Return None if b2sdk is not on this pod.
+    """Return the directory from which b2sdk, the client of the object store, can be imported. That
+    is the second archive in the agent's home, or else the agent's own Python environment, which has
+    b2sdk on a developer's machine. Return None if b2sdk is not on this pod.
     """
     bundle = home.root / "b2-current"
     if (bundle / "ok").is_file():

@@ -57,9 +57,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of one upload of a step. `bytes` is the size of the step, of which `sent` bytes
-    were not yet in the store. `held` says why the store's pointer was not moved to this step; it is
-    "" if the pointer was moved or was not meant to be.
+    """The result of the upload of one training step. `bytes` is the size of the step, of which
+    `sent` bytes were not yet in the object store. `held` says why the file latest.json, which names
+    the newest step, was not changed to this step; it is "" if it was changed or was not meant to
+    be.
     """
 
     step: int
@@ -71,10 +72,10 @@ class Pushed:
 
 
 class Push:
-    """Uploads checkpoint steps of one run to the store. `say` is called with the name of each event
-    (for example "sending", "manifest" or "pointed") and its fields as keyword arguments. `progress`
-    receives the number of bytes that were sent since its last call (negative if a transfer begins
-    anew); bytes that were in the store before are not counted.
+    """Uploads checkpoint steps of one run to the object store. `say` is called with the name of
+    each event (for example "sending", "manifest" or "pointed") and its fields as keyword arguments.
+    `progress` receives the number of bytes that were sent since its last call (negative if a
+    transfer begins anew); bytes that were in the store before are not counted.
     """
 
     def __init__(
@@ -94,9 +95,9 @@ class Push:
         )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Upload the step whose files are `local`, verify it in the store, and return the result.
-        `origin` is the attempt that saved it. If `point` is True, the store's pointer (latest.json)
-        then names this step.
+        """Upload the step whose files are `local`, verify it in the object store, and return the
+        result. `origin` is the attempt that saved it. If `point` is True, the store's pointer
+        (latest.json) then names this step.
 
         Raises Refused if the pointer already names this step with other content and the step must
         not be overwritten, StepFailed if a file vanished or changed during the upload, and

@@ -134,8 +134,8 @@ class UploadJob(TypedDict, total=False):
 
 def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput) -> None:
     """Carry out one upload job in the order: upload its steps, newest first; upload logs and crash
-    reports; then, if the job orders it, remove old steps from the store and list what is there.
-    `job` is the dictionary that the agent sent, and `tell` writes the events.
+    reports; then, if the job orders it, remove old steps from the object store and list what is
+    there. `job` is the dictionary that the agent sent, and `tell` writes the events.
 
     `opening` is the store that is being opened on another thread. If opening fails, its error ends
     the job at once. Raises the errors of the store and of `Push.step`.
@@ -330,8 +330,9 @@ def open_store(home: Home, job: UploadJob) -> Store:
 
 
 def failure(error: AgentError | OSError) -> dict[str, Any]:
-    """Return the error as fields for the journal: `error` (its type), `detail` (its message) and
-    `passing` (True if the same work may succeed soon without any change).
+    """Return the error as fields for the journal (the agent's log of actions and incidents):
+    `error` (its type), `detail` (its message) and `passing` (True if the same work may succeed soon
+    without any change).
     """
     if isinstance(error, AgentError):
         passing = isinstance(error, (StepFailed, Busy, StoreDamaged))

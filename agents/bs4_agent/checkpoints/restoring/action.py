@@ -35,9 +35,9 @@ NAME = "restore"
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The plan of one restore of a checkpoint step from the store. `identity` is the hash of the
-    step's manifest, which names every file with its size and hash. `shown` has facts that a person
-    reads beside the steps. `expires_m` is in seconds of the monotonic clock.
+    """The plan of one restore of a checkpoint step from the object store. `identity` is the hash of
+    the step's manifest, which names every file with its size and hash. `shown` has facts that a
+    person reads beside the steps. `expires_m` is in seconds of the monotonic clock.
     """
 
     asked: RestoreRequest
@@ -60,7 +60,9 @@ class RestorePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as the dictionary that the journal holds and a console shows."""
+        """Return the plan as a dictionary of JSON values, in the form in which the journal (the
+        agent's log of actions and incidents) has it and a console shows it.
+        """
         return {
             "playbook": NAME,
             "title": f"Restore step {self.step} of {self.asked.run} from {self.asked.source}",
@@ -78,8 +80,8 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan in a dictionary that `as_dict` has written. Raises Refused if a secret in
-        it is lost.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. Raises Refused if `data`
+        has, in place of a secret, the mark that is stored instead of secrets.
         """
         refuse_lost([data["asked"], [row["parameters"] for row in data["steps"]]])
         return cls(
@@ -94,8 +96,9 @@ class RestorePlan:
 def make(
     restoring: Restoring, runs: Runs, asked: RestoreRequest, before: RestorePlan | None = None
 ) -> RestorePlan:
-    """Return the plan of what the requested restore would do now. Raises NotApplicable if the store
-    has no such step, and Refused if the run is running or the step does not fit on the disk.
+    """Return the plan of what the requested restore would do now. Raises NotApplicable if the
+    object store has no such step, and Refused if the run is running or the step does not fit on the
+    disk.
 
     If `before`, an earlier plan, is given, the same checkpoint step is planned again without a
     query to the store, which may be slow. Raises PlanChanged if the agent's notes about that
@@ -180,16 +183,17 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
 
 @dataclass(frozen=True)
 class RestoreContext:
-    """What the steps of a restore work with: the code that restores, and what is to be restored.
-    `action` is the key of the action that the steps belong to.
+    """The object that the steps of a restore get: the code that restores, and what is to be
+    restored. `action` is the key of the action to which the steps belong.
     """
 
     restoring: Restoring
     action: str
 
     def prepared(self, planned: Planned) -> Prepared:
-        """Return what the step `planned` restores, as it was found when the plan was made. Raises
-        PlanChanged if the agent's notes about it are gone.
+        """Return what the step `planned` of the plan restores, as it was found when the plan was
+        made. Raises PlanChanged if the agent's notes about it, which are files in the agent's home,
+        are gone.
         """
         return self.restoring.again(
             RestoreRequest.read(planned.parameters["asked"]), planned.parameters["identity"]
@@ -197,8 +201,8 @@ class RestoreContext:
 
 
 class Fetch:
-    """The step that fetches the checkpoint's files from the store into a staging directory. See
-    `playbooks.pod_actions.Step` for the methods.
+    """The step that fetches the checkpoint's files from the object store into a staging directory.
+    See `playbooks.pod_actions.Step` for the methods.
     """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
@@ -239,8 +243,9 @@ class Put:
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Target]:
-        """Return the directories that are in the way and will be moved into the run's trash. Raises
-        PlanChanged if one of them was not there when the plan was made.
+        """Return the directories that are in the way and will be moved into the run's trash (a
+        directory in which removed files are kept). Raises PlanChanged if one of them was not there
+        when the plan was made.
         """
         found = texts(place.in_the_way(context.prepared(planned).where))
         if more := sorted(set(found) - set(planned.parameters["aside"])):
@@ -257,8 +262,9 @@ class Put:
         targets: Sequence[Target],
         say: Callable[[str], None],
     ) -> str:
-        """Move the files to their final place and return a sentence about the result. Raises the
-        errors of `Restoring.put`.
+        """Move the files to their final place and return a sentence about the result. Raises
+        Refused if the run is running, PlanChanged if the fetched files have changed, and StepFailed
+        if the checkpoint is not complete afterwards.
         """
         return context.restoring.put(context.prepared(planned), context.action)
 
@@ -267,8 +273,8 @@ STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
 class Restore(Kind[RestorePlan]):
-    """Restores of a checkpoint step from the store; see `actions.kind.Kind` for the methods. `runs`
-    are the runs of this pod.
+    """The kind of action that restores a checkpoint from the object store to the pod; see
+    `actions.kind.Kind` for the methods. `runs` are the runs of this pod.
     """
 
     name, planner, steps = NAME, "checkpoints restore --plan", STEPS
@@ -285,22 +291,26 @@ class Restore(Kind[RestorePlan]):
         return request.run, lambda key: make(self._restoring, self._runs, request)
 
     def read(self, data: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan in a dictionary that its `as_dict` has written."""
+        """Return the plan in `data`, a dictionary that `as_dict` has made."""
         return RestorePlan.from_dict(data)
 
     def again(self, key: str, confirmed: RestorePlan) -> RestorePlan:
         """Return the plan of the same checkpoint step as the pod is now, without a query to the
-        store. Raises Refused if the run is running or the checkpoint does not fit on the
+        object store. Raises Refused if the run is running or the checkpoint does not fit on the
         disk, and PlanChanged if the agent's notes about the checkpoint are gone.
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 
     def context(self, action: Underway[RestorePlan]) -> RestoreContext:
-        """Return what the steps of a restore work with."""
+        """Return the RestoreContext (the code that restores, and what is to be restored) with which
+        the steps of the restore work.
+        """
         return RestoreContext(self._restoring, action.key)
 
     def verify(self, action: Underway[RestorePlan]) -> Outcome:
-        """Return the outcome: the step is restored if it is complete on the pod."""
+        """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
+        pod.
+        """
         plan = action.plan
         prepared = self._restoring.again(plan.asked, plan.identity)
         whole = self._restoring.placed(prepared)

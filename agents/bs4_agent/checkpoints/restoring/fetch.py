@@ -30,9 +30,9 @@ MARGIN = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Target:
-    """One file to fetch from the store. `staged` is its path in the staging directory. `present` is
-    its final path, where the same file may exist already from an earlier restore or an incomplete
-    step; None if it has no final path.
+    """One file to fetch from the object store. `staged` is its path in the staging directory.
+    `present` is its final path, where the same file may exist already from an earlier restore or an
+    incomplete step; None if it has no final path.
     """
 
     file: RemoteFile
@@ -55,9 +55,9 @@ def fetch(
     of bytes that were missing before. Files that are there already are not fetched again.
 
     `identity` is the hash of the step's manifest, which is saved with the list of the verified
-    files. `say` receives (files done, files in all, bytes done, bytes in all). Raises the store's
-    errors, StoreDamaged if a file is not what its manifest says, and StepFailed if the disk is
-    full.
+    files. `say` receives (files done, files in all, bytes done, bytes in all). Raises a StoreError
+    if the object store fails or refuses the call, StoreDamaged if a file is not what its manifest
+    says, and StepFailed if the disk is full.
     """
     wanted = list(targets)
     total = got = fetched = 0
@@ -174,7 +174,9 @@ def _there(target: Target, staging: Path) -> bool:
 
 
 def sized(path: Path | None, file: RemoteFile) -> bool:
-    """Return True if `path` is a regular file with the size of `file`, and not a symbolic link."""
+    """Return True if `path` is a regular file, not a symbolic link, and has the size that `file`
+    has in the object store. Return False otherwise, and if `path` is None.
+    """
     try:
         return path is not None and not path.is_symlink() and path.stat().st_size == file.size
     except OSError:

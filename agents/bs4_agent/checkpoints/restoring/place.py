@@ -43,8 +43,8 @@ class Placement:
     `staging` is the directory into which everything is fetched. `directories` are the step
     directories, in the order in which they are renamed to their final place. `targets` are all
     files. `beside` is the final directory of the files that belong to no part of the checkpoint,
-    such as configs; it is next to the run's trash. `configs` maps each config's name in the
-    manifest to its path in `beside`.
+    such as configs; it is next to the run's trash (a directory in which removed files are kept).
+    `configs` maps each config's name in the manifest to its path in `beside`.
     """
 
     staging: Path
@@ -113,8 +113,8 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
-    """Return the checkpoint `step` on this pod if it is complete and its files verify, otherwise
-    None.
+    """Return the checkpoint of training step `step` on this pod if it is complete and its files can
+    be read without an error, otherwise None.
     """
     one = set_of(step_sets(trainer, spec), step)
     if one is not None and not verify(one):
@@ -169,8 +169,8 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 
 def put_beside(where: Placement) -> None:
     """Move the config, and other files that belong to no part of the checkpoint, from the staging
-    directory to `where.beside`, which is next to the run's trash and archived logs. A config that a
-    person wrote is never touched.
+    directory to `where.beside`, which is next to the run's trash (a directory in which removed
+    files are kept) and archived logs. A config that a person wrote is never touched.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():

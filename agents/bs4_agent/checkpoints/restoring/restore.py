@@ -54,10 +54,10 @@ Say = Callable[[str], None]
 class RestoreRequest:
     """What a person requests from one restore of a checkpoint step.
 
-    `source` is the place in the store. `step` None means the newest complete step there. `trainer`
-    "" means the trainer in the manifest, and `config` "" the config that was saved with the step.
-    `cwd` is the directory in which the run will be started, relative to the home directory, and
-    `output_dir` is relative to `cwd`.
+    `source` is the place in the object store. `step` None means the newest complete step there.
+    `trainer` "" means the trainer in the manifest, and `config` "" the config that was saved with
+    the step. `cwd` is the directory in which the run will be started, relative to the home
+    directory, and `output_dir` is relative to `cwd`.
     """
 
     run: str
@@ -101,8 +101,8 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One step in the store that a restore has chosen, and where all its files go. `spec` is the
-    launch that would continue the run, with the run's W&B ids. `skipped` has (step, reason) for
+    """One step in the object store that a restore has chosen, and where all its files go. `spec` is
+    the launch that would continue the run, with the run's W&B ids. `skipped` has (step, reason) for
     each step that was not chosen.
     """
 
@@ -122,8 +122,8 @@ class Prepared:
         """Return the body of the launch action that continues the run after the restore. It has no
         W&B ids; the launch takes them from the registered run.
 
-        Its key `recorded` is True if the store knows how the run was started; otherwise the body
-        has only the config, without the further options of the first launch.
+        Its key `recorded` is True if the object store knows how the run was started; otherwise the
+        body has only the config, without the further options of the first launch.
         """
         recorded = self.found.launch or Launched()
         return {
@@ -142,16 +142,16 @@ class Prepared:
 
 
 class Restoring:
-    """Restores checkpoint steps from the store; one object per pod. The transfer is a command of
-    `jobs`, so it goes on while the agent is replaced or killed.
+    """Restores checkpoints from the object store to the pod; one object per pod. The transfer runs
+    as a process of its own (see `jobs.Jobs`), so it goes on while the agent is replaced or killed.
     """
 
     def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
         self._home, self._runs, self._jobs = home, runs, jobs
 
     def find(self, asked: RestoreRequest) -> Prepared:
-        """Search the store for the requested step and return what a restore would do now. Only
-        notes in the agent's home are written.
+        """Search the object store for the requested step and return what a restore would do now.
+        Only notes in the agent's home are written.
 
         Raises NotApplicable if the store has no step that can be restored, StepFailed if the store
         cannot be queried, and Refused if a file has no place on this pod (see `place.placement`).
@@ -174,8 +174,8 @@ class Restoring:
 
     def again(self, asked: RestoreRequest, identity: str) -> Prepared:
         """Return the result of an earlier `find` for the request `asked` whose manifest hash is
-        `identity`, without a query to the store. A restarted agent needs this. Raises PlanChanged
-        if the agent's notes about that result are gone.
+        `identity`, without a query to the object store. A restarted agent needs this. Raises
+        PlanChanged if the agent's notes about that result are gone.
         """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
@@ -193,12 +193,12 @@ class Restoring:
 
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a restore with the request `body` (see `RestoreRequest.body`) would fetch, as
-        data for a playbook's plan.
+        a dictionary for the plan of a playbook.
 
-        The keys are `step`, `identity` (the hash of the step's manifest), `asked` (the request),
-        `aside` (directories to move away), `finals` (final directories), `bytes` (of the whole
-        step), `missing` (bytes to fetch) and `skipped` ([step, reason] of the steps not taken).
-        Raises the errors of `find`.
+        The keys are `step` (the training step), `identity` (the hash of the step's manifest, which
+        lists its files), `asked` (the request), `aside` (directories to move away), `finals` (final
+        directories), `bytes` (of the whole step), `missing` (bytes to fetch) and `skipped` ([step,
+        reason] of the steps not taken). Raises the errors of `find`.
         """
         prepared = self.find(RestoreRequest.read(body))
         aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
@@ -214,7 +214,9 @@ class Restoring:
         }
 
     def missing(self, prepared: Prepared) -> tuple[int, int]:
-        """Return (bytes that would have to be fetched, bytes that are free on that disk)."""
+        """Return two numbers of bytes: those that would have to be fetched, and those that are free
+        on the disk to which they would go.
+        """
         return restore_fetch.missing_bytes(self._wanted(prepared)), restore_fetch.free_bytes(
             prepared.where.staging
         )
@@ -230,8 +232,8 @@ class Restoring:
             )
 
     def fetched(self, prepared: Prepared) -> bool:
-        """Return True if every file of the step is verified in the staging directory or is in its
-        final place.
+        """Return True if every file of the checkpoint is either complete and verified in the
+        staging directory, into which files are fetched first, or in its final place.
         """
         staging = prepared.where.staging
         record = read_json(staging / VERIFIED)
@@ -263,7 +265,7 @@ class Restoring:
         """Fetch every missing file into the staging directory, verify it, and return a sentence
         about the result. `key` is the key of the action, and `say` is called with the progress. A
         failure that may pass by itself is retried. Raises StepFailed if the files cannot be
-        fetched; its message has the store's error.
+        fetched; its message has the object store's error.
         """
         where, found = prepared.where, prepared.found
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)
@@ -385,8 +387,8 @@ class Restoring:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the run is registered with the agent with the trainer, directories and W&B
-        ids that `enrol` would give it, or has attempts on this pod.
+        """Return True if the agent knows the run already as `enrol` would register it, with the
+        same trainer, directories and W&B ids, or if the run has attempts on this pod.
         """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)

@@ -35,8 +35,8 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Search the store for a step, or fetch its files, in a process of its own, and return the exit
-    code: 0, or 1 if that failed.
+    """Search the object store for a step, or fetch its files, in a process of its own, and return
+    the exit code: 0, or 1 if that failed.
 
     `arguments` is ["find", URL of the place in the store, run, ANSWER, step (may be left out)] or
     ["fetch", path of a JSON file with the files to fetch, ANSWER]. ANSWER is the path of the JSON

@@ -181,8 +181,8 @@ class B2Store:
                     return found
 
     def versions(self, name: str) -> list[Entry]:
-        """Return every version of exactly this name, newest first, or an empty list. The versions
-        of a hidden file are included, because hiding a file deletes nothing.
+        """Return every version of the file with exactly this name, newest first, or an empty list.
+        The versions of a hidden file are included, because hiding a file deletes nothing.
         """
         found: list[Entry] = []
         start, version = name, None
@@ -245,7 +245,7 @@ class B2Store:
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete. `progress` is as in `upload`. Raises NotThere if it does not exist, and
-        StoreDamaged if the bytes do not have the SHA-1 that the store reports.
+        StoreDamaged if the bytes do not have the SHA-1 that the object store reports.
         """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:

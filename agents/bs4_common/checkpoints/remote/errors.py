@@ -15,13 +15,13 @@ class StoreError(AgentError):
 
 
 class StoreAuth(StoreError):
-    """Raised if the store's key is unknown or revoked, or does not allow the call."""
+    """Raised if the object store's key is unknown or revoked, or does not allow the call."""
 
     type = "store-auth"
 
 
 class StoreThrottled(StoreError):
-    """Raised if the store still rejects requests for now (HTTP status 429 or 503) after all
+    """Raised if the object store still rejects requests for now (HTTP status 429 or 503) after all
     retries.
     """
 
@@ -30,7 +30,7 @@ class StoreThrottled(StoreError):
 
 
 class StoreUnreachable(StoreError):
-    """Raised if the store cannot be reached (DNS, TCP, TLS or a broken connection) after all
+    """Raised if the object store cannot be reached (DNS, TCP, TLS or a broken connection) after all
     retries.
     """
 
@@ -39,8 +39,8 @@ class StoreUnreachable(StoreError):
 
 
 class StoreFull(StoreError):
-    """Raised if a cap of the store's account (storage, transactions or downloads) is reached. Calls
-    keep failing until a person raises the cap.
+    """Raised if a cap of the object store's account (storage, transactions or downloads) is
+    reached. Calls keep failing until a person raises the cap.
     """
 
     type = "store-full"
@@ -53,6 +53,8 @@ class NotThere(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Raised if the content of the store differs from what its manifest or its pointer says."""
+    """Raised if a file in the object store differs from what the list of files that was uploaded
+    with it (the manifest), or the file latest.json, says.
+    """
 
     type = "store-damaged"

@@ -18,13 +18,14 @@ CONFIGS = ".bs4/config"
 
 @dataclass(frozen=True)
 class Launched:
-    """The record of how a run was launched, as a manifest in the store holds it.
+    """The record of how a run was launched. It is part of the manifest, the list of a checkpoint's
+    files in the object store.
 
     `overrides` (further words of the command line), `env` (environment variables), `component` (for
-    example "rl") and `processes` are those of a LaunchSpec without W&B's ids, which a manifest
-    holds in a field of its own. `files` maps each word that follows an `@` in `overrides` to the
-    manifest's name of that config file. `left_out` has one phrase for each part of the launch that
-    is not recorded, which also says why; secret keys never are recorded.
+    example "rl") and `processes` are those of a LaunchSpec without W&B's ids, which a manifest has
+    in a field of its own. `files` maps each word that follows an `@` in `overrides` to the name
+    that the config file has in the manifest. `left_out` has one phrase for each part of the launch
+    that is not recorded, which also says why; secret keys are never recorded.
     """
 
     overrides: Sequence[str] = ()
@@ -46,7 +47,9 @@ class Launched:
         return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as the dictionary that a manifest holds."""
+        """Return the record as a dictionary of JSON values, in the form in which a
+        manifest has it.
+        """
         return {
             "overrides": list(self.overrides),
             "env": dict(self.env),
@@ -58,8 +61,8 @@ class Launched:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Launched:
-        """Return the record in a manifest's dictionary `data`. Raises ValueError, TypeError,
-        KeyError or AttributeError if it is malformed.
+        """Return the record in `data`, a dictionary that `as_dict` has made and that was read from
+        a manifest. Raises ValueError, TypeError, KeyError or AttributeError if it is malformed.
         """
         processes = data["processes"]
         if (

@@ -72,8 +72,8 @@ class Layout:
 
     @property
     def root(self) -> str:
-        """Return the prefix of every name of the run. It ends with a slash, so that run `a` does
-        not find the files of run `a-v2`.
+        """Return the prefix with which the name of every file of the run begins. It ends with a
+        slash, so that a search for files of run `a` does not find those of run `a-v2`.
         """
         return f"{self.prefix}/{self.run}/".lstrip("/")
 
@@ -100,7 +100,9 @@ class Layout:
 
     @property
     def clock(self) -> str:
-        """Return the name of a file that is written only to learn the time of the store's clock."""
+        """Return the name of a file that is written only to learn the present time by the clock of
+        the object store.
+        """
         return f"{self.root}clock.json"
 
     @property
@@ -113,7 +115,9 @@ class Layout:
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:
-        """Return the name in the bucket of the manifest of step `number`."""
+        """Return the name in the bucket of the manifest (the list of all files) of training step
+        `number`.
+        """
         return f"{self.step(number)}manifest.json"
 
     def file(self, number: int, path: str) -> str:

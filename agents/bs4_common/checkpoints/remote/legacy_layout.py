@@ -39,7 +39,7 @@ class SeedStep:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files of the step in the store, in bytes."""
+        """Return the size of all files of the step in the object store, in bytes."""
         return sum(entry.size for entry in self.files.values())
 
 
@@ -63,8 +63,8 @@ class SeedRun:
 
 def read(store: Store, layout: Layout) -> SeedRun:
     """Read what older upload scripts saved of a run, in either of their two layouts. The steps are
-    oldest first; there are none if nothing was saved. Raises the store's errors, and StoreDamaged
-    if latest.json cannot be understood.
+    oldest first; there are none if nothing was saved. Raises a StoreError if the object store fails
+    or refuses the call, and StoreDamaged if latest.json cannot be understood.
     """
     found: dict[tuple[str, int], dict[str, Entry]] = {}
     config = None

@@ -25,9 +25,10 @@ _SHA1_LENGTH = 40
 
 @dataclass(frozen=True)
 class File:
-    """One file of a checkpoint step in a manifest. `path` is relative to the run's output
-    directory, and `size` is in bytes. `sha1` and `sha256` are digests of its content in hex;
-    `sha256` is None if it was not computed.
+    """One file of a checkpoint as a manifest (the list of all files of a checkpoint in the object
+    store) describes it. `path` is relative to the run's output directory, and `size` is in bytes.
+    `sha1` and `sha256` are digests of its content in hexadecimal digits; `sha256` is None if it was
+    not computed.
     """
 
     path: str
@@ -38,14 +39,15 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The list of all files of one checkpoint step in the store, with what a restore needs to know.
+    """The list of all files of one checkpoint step in the object store, with what a restore needs
+    to know.
 
-    `created_t` is the pod's wall-clock time in seconds since 1970. `parts` maps the name of a part
-    (trainer, orchestrator, weights, or broadcast: weights for the inference server) to its
-    directory, relative to the output directory. `config` is the config file with which a resume is
-    started, "" if it is not known. `wandb` maps "trainer" and "orchestrator" to their W&B run ids,
-    as far as they are known. `launch` is the record of the launch, None if the program that
-    uploaded the step kept no record.
+    `created_t` is the pod's Unix time in seconds. `parts` maps the name of a part (trainer,
+    orchestrator, weights, or broadcast: weights for the inference server) to its directory,
+    relative to the output directory. `config` is the config file with which a resume is started, ""
+    if it is not known. `wandb` maps "trainer" and "orchestrator" to their W&B run ids, as far as
+    they are known. `launch` is the record of the launch, None if the program that uploaded the step
+    kept no record.
     """
 
     run: str
@@ -65,7 +67,9 @@ class Manifest:
         return sum(file.size for file in self.files)
 
     def encode(self) -> builtins.bytes:
-        """Return the manifest as canonical JSON, so that equal manifests give equal bytes."""
+        """Return the manifest as JSON bytes that are always the same for equal manifests: with
+        sorted keys and without spaces.
+        """
         files = []
         for file in sorted(self.files, key=lambda one: one.path):
             row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
@@ -89,8 +93,8 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 digest of `encode()`, in hex. The store's pointer names the manifest
-        by it.
+        """Return the SHA-256 digest of `encode()`, in hexadecimal digits. The file latest.json,
+        which points to a run's newest step, names the manifest by it.
         """
         return digest(self.encode())
 

@@ -28,13 +28,13 @@ MOST = 64 * 1024
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
     """The content of latest.json, the file that names the newest verified step of a run in the
-    store.
+    object store.
 
-    `t` is the time that the file's `timestamp` says, in wall-clock seconds since 1970. `manifest`
-    is the name in the bucket of the step's manifest, and `manifest_sha256` its digest in hex.
-    `bytes` is the size of the step, and `wandb` maps "trainer" and "orchestrator" to their W&B run
-    ids. If an older upload script wrote the file, `manifest` is "", and only `step`, `run`, `t` and
-    `wandb` are known.
+    `t` is the time that the file's `timestamp` says, as a Unix time in seconds. `manifest` is the
+    name in the bucket of the step's manifest, and `manifest_sha256` its digest in hex. `bytes` is
+    the size of the step, and `wandb` maps "trainer" and "orchestrator" to their W&B run ids. If an
+    older upload script wrote the file, `manifest` is "", and only `step`, `run`, `t` and `wandb`
+    are known.
     """
 
     step: int

@@ -27,8 +27,8 @@ YOUNG_S = 86_400.0
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which steps of a run are removed from the store and which stay. `remove` has the steps to
-    remove (after `prune`: those that were removed), oldest first. `kept` maps each other step to
+    """Which steps of a run are removed from the object store and which stay. `remove` has the steps
+    to remove (after `prune`: those that were removed), oldest first. `kept` maps each other step to
     the reason why it stays. `refused` says why no step at all may be removed, or is "".
     """
 
@@ -43,8 +43,8 @@ class Pruning:
 
 
 def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
-    """Decide which steps of `run` may be removed from the store, and return the decision; nothing
-    is removed. The newest `keep` complete steps stay, and also steps that are a multiple of
+    """Decide which steps of `run` may be removed from the object store, and return the decision;
+    nothing is removed. The newest `keep` complete steps stay, and also steps that are a multiple of
     `milestones` (0 for none). Raises BadRequest if `keep` is below two.
     """
     if keep < LEAST:
@@ -103,8 +103,9 @@ def prune(
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
-    """Remove old steps from the store by the rules of `decide`, and return the decision with the
-    steps that were removed. Before each removal, the store is listed and the pointer is read again.
+    """Remove old steps from the object store by the rules of `decide`, and return the decision with
+    the steps that were removed. Before each removal, the store is listed and the pointer is read
+    again.
 
     `say` is called with each step that was removed. `confirmed` has the steps to which a person has
     agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,

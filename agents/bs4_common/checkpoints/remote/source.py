@@ -24,7 +24,7 @@ from bs4_common.checkpoints.remote.store import Store
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file of a checkpoint step in the store.
+    """One file of a checkpoint step in the object store.
 
     `path` is relative to the output directory that it came from, and `name` is its full name in the
     store. `size` is in bytes. `sha1` is None if the store has no digest of it (a large file that
@@ -41,8 +41,8 @@ class RemoteFile:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteSet:
-    """One checkpoint step in the store that can be restored. `parts`, `config`, `wandb`, `launch`
-    and `created_t` (wall-clock seconds since 1970) are those of its `Manifest`. `identity` is the
+    """One checkpoint step in the object store that can be restored. `parts`, `config`, `wandb`,
+    `launch` and `created_t` (Unix time in seconds) are those of its `Manifest`. `identity` is the
     SHA-256 of the manifest's bytes, or of the list of files if a program without manifests uploaded
     the step.
     """
@@ -60,7 +60,7 @@ class RemoteSet:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files of the step in the store, in bytes."""
+        """Return the size of all files of the step in the object store, in bytes."""
         return sum(file.size for file in self.files)
 
     @property
@@ -75,8 +75,9 @@ class RemoteSet:
         return list(found)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the step as a dictionary, for the agent's notes and the answer of the restore
-        process.
+        """Return the step as a dictionary of JSON values, from which `from_dict` makes it again.
+        The agent saves it in its home, and the process that searches the object store answers with
+        it.
         """
         return {
             "step": self.step,
@@ -125,7 +126,9 @@ class RemoteCopy:
     pointed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as a dictionary that `from_dict` can read."""
+        """Return the result as a dictionary of JSON values, from which `from_dict`
+        makes it again.
+        """
         return {
             "chosen": None if self.chosen is None else self.chosen.as_dict(),
             "skipped": [list(one) for one in self.skipped],
@@ -153,7 +156,7 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> RemoteCopy:
-    """Find the newest step of `run` that is complete in the store, or exactly `step`.
+    """Find the newest step of `run` that is complete in the object store, or exactly `step`.
 
     A step is complete if its manifest can be read (if the pointer names this step, the manifest
     must have the hash in the pointer), and the store lists every file of it with the size and SHA-1

@@ -19,9 +19,9 @@ from bs4_common.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One checkpoint step in the store. `entries` are its files. `t` is the time at which its
-    manifest was written, or its newest file if it has no manifest, by the store's clock in seconds
-    since 1970. `missing` says why the step is incomplete, "" if it is complete.
+    """One checkpoint step in the object store. `entries` are its files. `t` is the time at which
+    its manifest was written, or its newest file if it has no manifest, by the store's clock as a
+    Unix time in seconds. `missing` says why the step is incomplete, "" if it is complete.
     """
 
     step: int
@@ -37,23 +37,23 @@ class RemoteStep:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files of the step in the store, in bytes."""
+        """Return the size of all files of the step in the object store, in bytes."""
         return sum(entry.size for entry in self.entries)
 
     @property
     def newest_t(self) -> float:
-        """Return the time at which the step's newest file was written, by the store's clock in
-        seconds since 1970.
+        """Return the time at which the step's newest file was written, by the object store's clock
+        as a Unix time in seconds.
         """
         return max((entry.t for entry in self.entries), default=0.0)
 
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """Everything that the store has of one run. `pointer` is the content of latest.json, None if
-    that file does not exist or cannot be used; `pointer_why` says why an existing file cannot be
-    used, or is "". `others` maps the names of all other files of the run (logs, reports, files of
-    other programs) to their entries.
+    """Everything that the object store has of one run. `pointer` is the content of latest.json,
+    None if that file does not exist or cannot be used; `pointer_why` says why an existing file
+    cannot be used, or is "". `others` maps the names of all other files of the run (logs, reports,
+    files of other programs) to their entries.
     """
 
     steps: Sequence[RemoteStep]
@@ -63,18 +63,22 @@ class RemoteRun:
     """The other names below the run: logs, reports, and files of other programs."""
 
     def step(self, number: int) -> RemoteStep | None:
-        """Return the step with this number, or None if the store has no file of that step."""
+        """Return the step with this number, or None if the object store has no file of
+        that step.
+        """
         return next((one for one in self.steps if one.step == number), None)
 
     @property
     def whole(self) -> list[RemoteStep]:
-        """Return the complete steps, newest first; empty if no step is complete."""
+        """Return the steps of the run that are complete in the object store, newest first. The list
+        is empty if no step is complete.
+        """
         return sorted((one for one in self.steps if one.whole), key=lambda one: -one.step)
 
 
 def scan(store: Store, layout: Layout) -> RemoteRun:
-    """List the whole run in the store now, read each manifest, and return what was found. Raises
-    the store's errors.
+    """List the whole run in the store now, read each manifest, and return what was found. Raises a
+    StoreError if the object store fails or refuses the call.
     """
     found: dict[int, list[Entry]] = {}
     others: dict[str, Entry] = {}
@@ -95,7 +99,7 @@ def scan(store: Store, layout: Layout) -> RemoteRun:
 
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
     """List one step of the run in the store now and return it. Return None if the store has no file
-    of it. Raises the store's errors.
+    of it. Raises a StoreError if the object store fails or refuses the call.
     """
     entries = store.entries(layout.step(step))
     if entries:
@@ -116,9 +120,9 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
-    """Return why the step of `manifest` is incomplete in the store, as a phrase about the first
-    wrong or absent file, or "" if the step is complete. `entries` maps the names in the bucket to
-    what the store lists now.
+    """Return why the step of `manifest` is incomplete in the object store, as a phrase about the
+    first wrong or absent file, or "" if the step is complete. `entries` maps the names in the
+    bucket to what the store lists now.
 
     A file counts as wrong also if the store has no SHA-1 for the file, because its size alone
     proves little.
@@ -158,5 +162,5 @@ def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> 
 
 
 def by_name(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """Return {name in the bucket: entry}."""
+    """Return a dictionary {name in the bucket: entry} of the entries."""
     return {entry.name: entry for entry in entries}

@@ -16,12 +16,12 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of one file in the store.
+    """One version of one file in the object store.
 
     `size` is in bytes. `sha1` is the hex digest that the server has, None if it has none (a large
     file that was uploaded without a digest). `t` is the time at which the version was made, by the
-    server's clock, in seconds since 1970. `version` is the id by which `Store.delete` finds this
-    version.
+    server's clock, as a Unix time in seconds. `version` is the id by which `Store.delete` finds
+    this version.
     """
 
     name: str

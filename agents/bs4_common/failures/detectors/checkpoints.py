@@ -19,11 +19,11 @@ _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the newest checkpoint lacks a part and nothing will write that part any
-    more, else an empty list. That is so if its files have not changed for `parameters["quiet_s"]`
-    seconds (default 120) and the run is over or the trainer has passed that step. For verl, a
-    newest checkpoint whose step is above the number in latest_checkpointed_iteration.txt counts,
-    too.
+    """Return a list with one finding (the reported failure, with its evidence) if the newest
+    checkpoint lacks a part and nothing will write that part any more, else an empty list. That is
+    so if its files have not changed for `parameters["quiet_s"]` seconds (default 120) and the run
+    is over or the trainer has passed that step. For verl, a newest checkpoint whose step is above
+    the number in latest_checkpointed_iteration.txt counts, too.
 
     While a run trains, a newest checkpoint with one half is normal, because the orchestrator saves
     minutes before the trainer does.
@@ -68,10 +68,10 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run resumes from a checkpoint that lacks a part (for example the
-    trainer's) and the trainer has not finished a training step since, else an empty list. A run
-    that resumes from "the latest" checkpoint, without a number, gives no finding. `parameters` is
-    not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run resumes
+    from a checkpoint that lacks a part (for example the trainer's) and the trainer has not finished
+    a training step since, else an empty list. A run that resumes from "the latest" checkpoint,
+    without a number, gives no finding. `parameters` is not used.
     """
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
@@ -89,10 +89,11 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Parameters) -
 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run is to resume from a step of which no checkpoint exists and the
-    trainer has not finished a training step since, else an empty list. Typically a person has read
-    the number off a W&B curve. A run that resumes from "the latest" checkpoint, without a number,
-    gives no finding. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run is to
+    resume from a step of which no checkpoint exists and the trainer has not finished a training
+    step since, else an empty list. Typically a person has read the number off a W&B curve. A run
+    that resumes from "the latest" checkpoint, without a number, gives no finding. `parameters` is
+    not used.
     """
     steps = run.steps
     if (
@@ -120,9 +121,10 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run was to resume from a checkpoint later than step 1, but the first
-    training step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that this side
-    has begun from the start. Else return an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run was to
+    resume from a checkpoint later than step 1, but the first training step of a side (trainer or
+    orchestrator) in this attempt is 0 or 1, so that this side has begun from the start. Else return
+    an empty list. `parameters` is not used.
     """
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
@@ -151,9 +153,10 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Parameters) -> F
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a run of prime-rl's version of January 2026 was started afresh in a
-    directory in which an earlier run has left orchestrator checkpoints, so that the trainer waits
-    for a step of that earlier run. Else return an empty list.
+    """Return a list with one finding (the reported failure, with its evidence) if a run of
+    prime-rl's version of January 2026 was started afresh in a directory in which an earlier run has
+    left orchestrator checkpoints, so that the trainer waits for a step of that earlier run. Else
+    return an empty list.
 
     While the run lives, there is a finding only after `parameters["after_s"]` seconds (default 300)
     of the training loop without a step of the trainer. If the step numbers of the checkpoint and
@@ -191,9 +194,9 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if checkpoints are older than this attempt but no log is, so that the start
-    of the attempt has deleted the earlier logs. Else, or if there is no log at all, return an empty
-    list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if checkpoints are
+    older than this attempt but no log is, so that the start of the attempt has deleted the earlier
+    logs. Else, or if there is no log at all, return an empty list. `parameters` is not used.
     """
     if run.environment is None or run.environment.logs_kept is not False or quiet(run):
         return []
@@ -220,9 +223,9 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a LoRA adapter that the run's settings load lacks its config or its
-    weights, else an empty list. Nothing is found while the adapters have not been scanned.
-    `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a LoRA adapter
+    that the run's settings load lacks its config or its weights, else an empty list. Nothing is
+    found while the adapters have not been scanned. `parameters` is not used.
     """
     if run.environment is None or quiet(run):
         return []
@@ -240,9 +243,9 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Parameters) -> F
 
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the trainer of a live run has made `parameters["steps"]` steps (default
-    5), no checkpoint exists, and the run's settings turn checkpoints off. Else, or if the settings
-    are unknown, return an empty list.
+    """Return a list with one finding (the reported failure, with its evidence) if the trainer of a
+    live run has made `parameters["steps"]` steps (default 5), no checkpoint exists, and the run's
+    settings turn checkpoints off. Else, or if the settings are unknown, return an empty list.
     """
     if (
         run.config is None
@@ -269,9 +272,10 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 
 
 def resume_latest_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if a run of current prime-rl (not its version of January 2026) resumed from
-    its newest checkpoint, which lacks the trainer's half, and a log line reports that the trainer
-    failed because of that. Else return an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a run of current
+    prime-rl (not its version of January 2026) resumed from its newest checkpoint, which lacks the
+    trainer's half, and a log line reports that the trainer failed because of that. Else return an
+    empty list. `parameters` is not used.
 
     The orchestrator saves earlier than the trainer, and once more while it ends, so the newest
     checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint

@@ -17,11 +17,11 @@ from bs4_common.failures.facts import Facts, Finding, RunFacts
 
 
 def step_desync(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the trainer of a run of prime-rl's version of January 2026 waits for the
-    rollouts of a step that the orchestrator will never write, because the orchestrator began at
-    another step. The step numbers of the run's checkpoint and rollout files prove that. Else, or if
-    the run has ended or the trainer has finished a step, return an empty list. `parameters` is not
-    used.
+    """Return a list with one finding (the reported failure, with its evidence) if the trainer of a
+    run of prime-rl's version of January 2026 waits for the rollouts of a step that the orchestrator
+    will never write, because the orchestrator began at another step. The step numbers of the run's
+    checkpoint and rollout files prove that. Else, or if the run has ended or the trainer has
+    finished a step, return an empty list. `parameters` is not used.
     """
     over = run.state in ("ended", "lost")
     if over or run.stop_requested:

@@ -18,9 +18,10 @@ _KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the filesystem that a live run writes to is at least
-    `parameters["percent"]` percent full (default 98), else an empty list. The next checkpoint fails
-    then, even if none has failed yet. Nothing is found if the filesystem could not be measured.
+    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    that a live run writes to is at least `parameters["percent"]` percent full (default 98), else an
+    empty list. The next checkpoint fails then, even if none has failed yet. Nothing is found if the
+    filesystem could not be measured.
     """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
@@ -35,9 +36,9 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the filesystem that a live run writes to is more than
-    `parameters["percent"]` percent full (default 85), else an empty list. Nothing is found if the
-    filesystem could not be measured.
+    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    that a live run writes to is more than `parameters["percent"]` percent full (default 85), else
+    an empty list. Nothing is found if the filesystem could not be measured.
     """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
@@ -51,9 +52,10 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the filesystem that a live run writes to has less free space than
-    `parameters["factor"]` (default 1.5) times the size of the newest complete checkpoint, else an
-    empty list. Nothing is found before the first complete checkpoint or without a measurement.
+    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    that a live run writes to has less free space than `parameters["factor"]` (default 1.5) times
+    the size of the newest complete checkpoint, else an empty list. Nothing is found before the
+    first complete checkpoint or without a measurement.
 
     Trainers delete an old checkpoint only after the new one is saved, so the new one needs space
     beside all that exist.
@@ -84,9 +86,9 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Parameters) ->
 
 
 def shm_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run lives and the pod's shared memory (/dev/shm) is at least
-    `parameters["percent"]` percent full (default 95), else an empty list. Nothing is found if the
-    shared memory could not be measured.
+    """Return a list with one finding (the reported failure, with its evidence) if the run lives and
+    the pod's shared memory (/dev/shm) is at least `parameters["percent"]` percent full (default
+    95), else an empty list. Nothing is found if the shared memory could not be measured.
     """
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
@@ -101,8 +103,9 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the filesystem that a live run writes to is mounted read-only, else an
-    empty list. Nothing is found if that is unknown. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the filesystem
+    that a live run writes to is mounted read-only, else an empty list. Nothing is found if that is
+    unknown. `parameters` is not used.
     """
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
@@ -117,11 +120,12 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the files that a live run has written for steps without a checkpoint
-    (weights, weights that were broadcast to the inference server, rollouts) take more space than
-    all complete checkpoints together and at least `parameters["percent"]` percent of the filesystem
-    (default 10), and one of these directories has grown over the last two checkpoints. Else return
-    an empty list. Every run has some of these files, so they count only if they cost space.
+    """Return a list with one finding (the reported failure, with its evidence) if the files that a
+    live run has written for steps without a checkpoint (weights, weights that were broadcast to the
+    inference server, rollouts) take more space than all complete checkpoints together and at least
+    `parameters["percent"]` percent of the filesystem (default 10), and one of these directories has
+    grown over the last two checkpoints. Else return an empty list. Every run has some of these
+    files, so they count only if they cost space.
     """
     disk = facts.disk(run.name)
     if (
@@ -154,12 +158,12 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a checkpoint directory of a live run holds more steps than its setting
-    keep_last plus `parameters["slack"]` (default 1, because one may be being written), else an
-    empty list. Nothing is found without that setting. The trainer's and the orchestrator's
-    directories are counted apart, because prime-rl's version of January 2026 deletes old
-    checkpoints in the trainer's only. A step without a byte of a checkpoint does not count: verl's
-    rotation empties `actor` and leaves the step's directory.
+    """Return a list with one finding (the reported failure, with its evidence) if a checkpoint
+    directory of a live run holds more steps than its setting keep_last plus `parameters["slack"]`
+    (default 1, because one may be being written), else an empty list. Nothing is found without that
+    setting. The trainer's and the orchestrator's directories are counted apart, because prime-rl's
+    version of January 2026 deletes old checkpoints in the trainer's only. A step without a byte of
+    a checkpoint does not count: verl's rotation empties `actor` and leaves the step's directory.
     """
     keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
@@ -188,10 +192,11 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Parameters) 
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the settings of a live run do not limit how many checkpoints stay, and
-    the free space does not suffice for all that are to be saved until the run's last step. Else
-    return an empty list. The free space, a complete checkpoint, the save interval and the last step
-    must be known. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the settings of a
+    live run do not limit how many checkpoints stay, and the free space does not suffice for all
+    that are to be saved until the run's last step. Else return an empty list. The free space, a
+    complete checkpoint, the save interval and the last step must be known. `parameters` is not
+    used.
     """
     if run.config is None or not live(run) or not _saves(run) or run.setting(*_KEEP) is not None:
         return []

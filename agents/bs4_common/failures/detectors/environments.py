@@ -16,10 +16,10 @@ Found = Sequence[Finding]
 
 
 def env_version_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a training environment (the package with tasks and rewards) is installed
-    in another version than the one that a comment at the top of the run's config names, else an
-    empty list. An environment that is not installed at all gives no finding. `parameters` is not
-    used.
+    """Return a list with one finding (the reported failure, with its evidence) if a training
+    environment (the package with tasks and rewards) is installed in another version than the one
+    that a comment at the top of the run's config names, else an empty list. An environment that is
+    not installed at all gives no finding. `parameters` is not used.
     """
     if run.environment is None or quiet(run):
         return []
@@ -40,9 +40,10 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if no side of the run has made a step and an entry of its dataset cache was
-    left half written, else an empty list. Such an entry is not marked as complete, and nothing has
-    been written to it for `parameters["quiet_s"]` seconds (default 120).
+    """Return a list with one finding (the reported failure, with its evidence) if no side of the
+    run has made a step and an entry of its dataset cache was left half written, else an empty list.
+    Such an entry is not marked as complete, and nothing has been written to it for
+    `parameters["quiet_s"]` seconds (default 120).
     """
     steps = run.trainer_side.steps or run.orchestrator_side.steps
     if run.environment is None or steps or quiet(run):
@@ -67,10 +68,11 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Parameters) -
 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a process of a live run may open too few files (its soft limit), else an
-    empty list. A limit below `parameters["floor"]` (default 1024) is too low. A limit below
-    `parameters["wanted"]` (default 65536) is too low if the process has opened more than the share
-    `parameters["used"]` of it (0 to 1, default 0.5). A limit of 1024 alone is no finding.
+    """Return a list with one finding (the reported failure, with its evidence) if a process of a
+    live run may open too few files (its soft limit), else an empty list. A limit below
+    `parameters["floor"]` (default 1024) is too low. A limit below `parameters["wanted"]` (default
+    65536) is too low if the process has opened more than the share `parameters["used"]` of it (0 to
+    1, default 0.5). A limit of 1024 alone is no finding.
     """
     if run.environment is None or not live(run):
         return []
@@ -94,9 +96,10 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def host_oom_kill(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the kernel's out-of-memory killer has acted in the agent's control group
-    during this attempt and a process of the run has ended, else an empty list. This works even if
-    the kernel log is hidden. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the kernel's
+    out-of-memory killer has acted in the agent's control group during this attempt and a process of
+    the run has ended, else an empty list. This works even if the kernel log is hidden. `parameters`
+    is not used.
     """
     at = facts.oom_kill_m
     gone = [m for m in run.members if not m.alive and m.component is not None]
@@ -116,9 +119,10 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the trainer and the orchestrator of a live run have the same WANDB_RUN_ID
-    in their environment, so that both write to one W&B run, although W&B's shared mode, which would
-    allow that, is off. Else return an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the trainer and
+    the orchestrator of a live run have the same WANDB_RUN_ID in their environment, so that both
+    write to one W&B run, although W&B's shared mode, which would allow that, is off. Else return an
+    empty list. `parameters` is not used.
     """
     if run.environment is None or not live(run):
         return []
@@ -146,9 +150,9 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 
 
 def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run has ended and has offline W&B runs of this attempt that nobody
-    has uploaded with `wandb sync` and that are newer than everything that was uploaded. Else return
-    an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run has ended
+    and has offline W&B runs of this attempt that nobody has uploaded with `wandb sync` and that are
+    newer than everything that was uploaded. Else return an empty list. `parameters` is not used.
     """
     if run.environment is None or run.state not in ("ended", "lost", "files"):
         return []
@@ -179,12 +183,13 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Parameters) 
 
 
 def wandb_lag(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the newest step that W&B shows of a live run is older than the trainer's
-    last step on the pod, and W&B has got no data for more than `parameters["after_s"]` seconds
-    (default 1200). Else return an empty list. A run that W&B shows as finished gives no finding.
+    """Return a list with one finding (the reported failure, with its evidence) if the newest step
+    that W&B shows of a live run is older than the trainer's last step on the pod, and W&B has got
+    no data for more than `parameters["after_s"]` seconds (default 1200). Else return an empty list.
+    A run that W&B shows as finished gives no finding.
 
-    What W&B shows is in the list `wandb` of `facts.console`. Without that list, or without step or
-    time in it, nothing is found.
+    What W&B shows is in the list `wandb` of `facts.console` (what only the console can see).
+    Without that list, or without step or time in it, nothing is found.
     """
     limit = float(parameters.get("after_s", 1200))
     for row in facts.rows("wandb", run):
@@ -208,9 +213,10 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the trainer has made `parameters["steps"]` steps (default 2) and W&B has
-    no run under the name or id that is recorded for this run, else an empty list. Whether W&B has
-    it is in the list `wandb` of `facts.console`; without that list nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if the trainer has
+    made `parameters["steps"]` steps (default 2) and W&B has no run under the name or id that is
+    recorded for this run, else an empty list. Whether W&B has it is in the list `wandb` of
+    `facts.console` (what only the console can see); without that list nothing is found.
     """
     rows = facts.rows("wandb", run)
     if (
@@ -237,9 +243,10 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Parameters) -> 
 
 
 def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if another W&B run of the same project has the same name as this run's, else
-    an empty list. The W&B runs are in the list `wandb` of `facts.console`; without that list
-    nothing is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if another W&B run
+    of the same project has the same name as this run's, else an empty list. The W&B runs are in the
+    list `wandb` of `facts.console` (what only the console can see); without that list nothing is
+    found. `parameters` is not used.
     """
     rows = (facts.console.wandb if facts.console else None) or ()
     for row in facts.rows("wandb", run):

@@ -19,10 +19,11 @@ from bs4_common.runs.model import Exit
 
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the driver (main process) of a verl run ended by itself before the work
-    was done: by a signal, with an exit code other than 0, or without the log's final line. Else
-    return an empty list. The last lines of the log may arrive up to `parameters["after"]` seconds
-    (default 5) after the end, so nothing is found before that.
+    """Return a list with one finding (the reported failure, with its evidence) if the driver (main
+    process) of a verl run ended by itself before the work was done: by a signal, with an exit code
+    other than 0, or without the log's final line. Else return an empty list. The last lines of the
+    log may arrive up to `parameters["after"]` seconds (default 5) after the end, so nothing is
+    found before that.
 
     The exit code of a run that was started by hand is unknown; then only the missing final line
     counts.
@@ -73,9 +74,10 @@ def _end_of_driver(run: RunFacts) -> Exit | None:
 
 
 def pod_restarted(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if this attempt ended because the pod itself was stopped or rebooted, and
-    the pod is back, else an empty list. An attempt that had finished, or that a person stopped,
-    gives no finding. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if this attempt
+    ended because the pod itself was stopped or rebooted, and the pod is back, else an empty list.
+    An attempt that had finished, or that a person stopped, gives no finding. `parameters` is not
+    used.
     """
     if not run.with_pod or quiet(run) or run.living:
         return []

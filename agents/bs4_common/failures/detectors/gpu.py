@@ -21,11 +21,11 @@ _LOST = re.compile(r"is lost|fallen off|does not list", re.IGNORECASE)
 
 
 def stale_gpu_process(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if this run found too little free GPU memory while a process of no live run
-    holds GPU memory, more than `parameters["min_mb"]` megabytes (10^6 bytes, default 1000) or an
-    unknown amount. Else, or if the trainer has made a step, return an empty list. If only the files
-    of a finished run are read, a log line of vLLM which says that memory was taken before its start
-    is enough.
+    """Return a list with one finding (the reported failure, with its evidence) if this run found
+    too little free GPU memory while a process of no live run holds GPU memory, more than
+    `parameters["min_mb"]` megabytes (10^6 bytes, default 1000) or an unknown amount. Else, or if
+    the trainer has made a step, return an empty list. If only the files of a finished run are read,
+    a log line of vLLM which says that memory was taken before its start is enough.
     """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:
@@ -105,8 +105,9 @@ def _describe(holder: Holder) -> str:
 
 
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run lives and the NVIDIA driver reports that it has lost a GPU of the
-    pod, else an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run lives and
+    the NVIDIA driver reports that it has lost a GPU of the pod, else an empty list. `parameters` is
+    not used.
     """
     lost = {}
     for i, text in facts.gpus.errors.items():
@@ -116,17 +117,18 @@ def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run lives and the driver reports a GPU of the pod with bad memory
-    rows whose replacement by spare rows is pending or has failed, else an empty list. `parameters`
-    is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run lives and
+    the driver reports a GPU of the pod with bad memory rows whose replacement by spare rows is
+    pending or has failed, else an empty list. `parameters` is not used.
     """
     summary = "GPU {} has bad memory rows to remap ({})."
     return _by_gpu("gpu-row-remap-pending", run, facts.gpus.remaps, "row remapping ", summary)
 
 
 def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run lives and the driver asks for the recovery of a GPU of the pod,
-    such as a reset or a reboot, else an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run lives and
+    the driver asks for the recovery of a GPU of the pod, such as a reset or a reboot, else an empty
+    list. `parameters` is not used.
     """
     summary = "The driver asks for a {1} of GPU {0}."
     return _by_gpu("gpu-recovery-action", run, facts.gpus.actions, "recovery action ", summary)

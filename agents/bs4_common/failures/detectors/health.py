@@ -31,9 +31,10 @@ _ZERO = 5e-5
 
 
 def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the policy's entropy was below `parameters["low"]` in each of the last
-    `parameters["steps"]` steps, so that it hardly explores any more. Else, or with fewer recorded
-    steps, return an empty list. Both keys must be given.
+    """Return a list with one finding (the reported failure, with its evidence) if the policy's
+    entropy was below `parameters["low"]` in each of the last `parameters["steps"]` steps, so that
+    it hardly explores any more. Else, or with fewer recorded steps, return an empty list. Both keys
+    must be given.
     """
     low = float(parameters["low"])
     return _persistent(
@@ -48,9 +49,10 @@ def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
 
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the mismatch KL (between the policy that generates and the one that is
-    trained) was above `parameters["high"]` in each of the last `parameters["steps"]` steps. Else,
-    or with fewer recorded steps, return an empty list. Both keys must be given.
+    """Return a list with one finding (the reported failure, with its evidence) if the mismatch KL
+    (between the policy that generates and the one that is trained) was above `parameters["high"]`
+    in each of the last `parameters["steps"]` steps. Else, or with fewer recorded steps, return an
+    empty list. Both keys must be given.
     """
     high = float(parameters["high"])
     return _persistent(
@@ -66,9 +68,9 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequenc
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the gradient norm was above `parameters["high"]` in each of the last
-    `parameters["steps"]` steps. Else, or with fewer recorded steps, return an empty list. Both keys
-    must be given.
+    """Return a list with one finding (the reported failure, with its evidence) if the gradient norm
+    was above `parameters["high"]` in each of the last `parameters["steps"]` steps. Else, or with
+    fewer recorded steps, return an empty list. Both keys must be given.
     """
     high = float(parameters["high"])
     return _persistent(
@@ -83,9 +85,9 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Parameters) -> Seque
 
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the mean reward, printed with four digits, was 0.0000 in each of the last
-    `parameters["zero_steps"]` steps (must be given). Else, or with fewer recorded steps, return an
-    empty list.
+    """Return a list with one finding (the reported failure, with its evidence) if the mean reward,
+    printed with four digits, was 0.0000 in each of the last `parameters["zero_steps"]` steps (must
+    be given). Else, or with fewer recorded steps, return an empty list.
     """
     return _persistent(
         run,
@@ -100,9 +102,9 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding about the first recorded step whose loss or gradient norm is NaN or
-    infinite, else an empty list. With verl, a step with any metric that is NaN counts, too.
-    `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) about the first
+    recorded step whose loss or gradient norm is NaN or infinite, else an empty list. With verl, a
+    step with any metric that is NaN counts, too. `parameters` is not used.
     """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
@@ -124,10 +126,10 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Fi
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if almost no rollouts teach anything, because all rollouts of a group get
-    the same reward, else an empty list. That is so if the share of useful rollouts was at most
-    `parameters["low_percent"]` percent in each of the last `parameters["steps"]` steps (both must
-    be given).
+    """Return a list with one finding (the reported failure, with its evidence) if almost no
+    rollouts teach anything, because all rollouts of a group get the same reward, else an empty
+    list. That is so if the share of useful rollouts was at most `parameters["low_percent"]` percent
+    in each of the last `parameters["steps"]` steps (both must be given).
 
     If the logs do not show the share, there is also a finding after `steps` warnings of the
     orchestrator about too few useful rollouts, or after a mean reward of 1 in each of twice as many
@@ -159,11 +161,13 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequen
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the reward does not improve any more, else an empty list. That is so if
-    the best mean reward over `window` steps in a row within the last `plateau_steps` steps is less
-    than `min_gain` above the best such mean before them. After `stop_steps` steps like that it is a
-    warning, so that it reaches `check`. A mean of the last `window` steps of at least `solved`, or
-    of 0, is no finding. `parameters` must hold these five keys.
+    """Return a list with one finding (the reported failure, with its evidence) if the reward does
+    not improve any more, else an empty list. For this, mean rewards over `window` steps in a row
+    are compared. There is a finding if the best mean within the last `plateau_steps` steps is less
+    than `min_gain` above the best mean before them. After `stop_steps` steps without improvement,
+    the finding is a warning, so that the command `check` shows it. If the mean of the last `window`
+    steps is at least `solved`, or is 0, there is no finding. `parameters` must have these five
+    keys.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     stop, least = int(parameters["stop_steps"]), float(parameters["min_gain"])
@@ -189,9 +193,10 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Parameters) -> Seque
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the reward of each of the last `evaluations` evaluations in one training
-    environment was more than `gap` below the mean training reward of the `window` steps before that
-    evaluation. Else return an empty list. `parameters` must hold these three keys.
+    """Return a list with one finding (the reported failure, with its evidence) if evaluations are
+    clearly worse than training, else an empty list. That is so if, in one training environment, the
+    reward of each of the last `evaluations` evaluations was more than `gap` below the mean training
+    reward of the `window` steps before that evaluation. `parameters` must have these three keys.
     """
     needed, width = int(parameters["evaluations"]), int(parameters["window"])
     gap = float(parameters["gap"])
@@ -218,9 +223,10 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Parameters) -> Seque
 
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if vLLM is set to a tool parser that does not fit the model, or if the model
-    has called no tool in the last `parameters["steps"]` steps and their mean reward is at most
-    `parameters["reward"]`. Else return an empty list. Both keys must be given.
+    """Return a list with one finding (the reported failure, with its evidence) if vLLM is set to a
+    tool parser that does not fit the model, or if the model has called no tool in the last
+    `parameters["steps"]` steps and their mean reward is at most `parameters["reward"]`. Else return
+    an empty list. Both keys must be given.
     """
     if wrong := _parser(run):
         model, parser, fitting = wrong

@@ -31,10 +31,11 @@ _NO_UPDATE = "All connection attempts failed"
 
 
 def inference_silent(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the run's inference server has ended or hangs while the run continues,
-    or, for a run that is over, if the server had ended after an error before the run did. Else
-    return an empty list. A server hangs if `parameters["probes"]` requests for one token in a row
-    (default 2) got no answer although its health check answers.
+    """Return a list with one finding (the reported failure, with its evidence) if the run's
+    inference server has ended or hangs while the run continues, or, for a run that is over, if the
+    server had ended after an error before the run did. Else return an empty list. A server hangs if
+    `parameters["probes"]` requests for one token in a row (default 2) got no answer although its
+    health check answers.
     """
     if run.state in _OVER:
         return _ended_silently(run)
@@ -53,9 +54,10 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
 def inference_exited_clean(
     facts: Facts, run: RunFacts, parameters: Parameters
 ) -> Sequence[Finding]:
-    """Return a finding if the inference server was told to end and did so in order (exit code 0 or
-    unknown), and the launcher let the run continue without it. Else return an empty list. A server
-    that ended after an error is found by `inference_silent` instead. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the inference
+    server was told to end and did so in order (exit code 0 or unknown), and the launcher let the
+    run continue without it. Else return an empty list. A server that ended after an error is found
+    by `inference_silent` instead. `parameters` is not used.
     """
     if run.state in _OVER:
         return _ended_in_order(run)

@@ -19,11 +19,12 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the launcher of a run has ended and left its other processes running, for
-    example after SIGHUP, else an empty list. A launcher that has logged that it ends its processes,
-    or that one of them failed, gives no finding. The finding's summary says if steps still come,
-    which is so if the last one ended less than `parameters["steps"]` usual durations of a step ago
-    (default 3).
+    """Return a list with one finding (the reported failure, with its evidence) if the launcher of a
+    run has ended and has left its other processes running, for example after SIGHUP. Else return an
+    empty list. A launcher that has logged that it ends its processes, or that one of them failed,
+    gives no finding. The summary of the finding says whether the run still makes training steps:
+    that is so if the last step ended less than `parameters["steps"]` (default 3) usual durations of
+    a step ago.
     """
     left = run.alive(*_WORKERS)
     gone = [m for m in run.members if m.component == "launcher"]
@@ -63,9 +64,10 @@ def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the driver (main process) of a verl run has ended and other processes of
-    that attempt still live, else an empty list. If one of these processes is a TaskRunner, the run
-    still works, and nothing is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the driver (main
+    process) of a verl run has ended and other processes of that attempt still live, else an empty
+    list. If one of these processes is a TaskRunner, the run still works, and nothing is found.
+    `parameters` is not used.
     """
     if not run.over:
         return []
@@ -89,9 +91,10 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`,
-    else an empty list. verl knows none of these four values and resumes nevertheless; `disable` is
-    the right value. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if verl's setting
+    trainer.resume_mode is `off`, `false`, `no` or `none`, else an empty list. verl knows none of
+    these four values and resumes nevertheless; `disable` is the right value. `parameters` is not
+    used.
     """
     if run.config is None or "trainer.resume_mode" not in run.config or quiet(run):
         return []
@@ -117,10 +120,11 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Parameters) -> 
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the last step of a verl run is beyond the number of steps in the table
-    `plan` of its config file (key plan.steps), and beyond trainer.total_training_steps if that is
-    set. Else, or without plan.steps, return an empty list. verl counts epochs unless
-    total_training_steps is set. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the last step of
+    a verl run is beyond the number of steps in the table `plan` of its config file (key
+    plan.steps), and beyond trainer.total_training_steps if that is set. Else, or without
+    plan.steps, return an empty list. verl counts epochs unless total_training_steps is set.
+    `parameters` is not used.
     """
     planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")

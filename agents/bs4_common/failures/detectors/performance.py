@@ -62,11 +62,12 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
 
 
 def rollout_latency_bound(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if latency limits the run, else an empty list. That is so if the trainer
-    spent more than `parameters["rollout_share"]` percent of the last `parameters["steps"]` steps
-    waiting for rollouts, while the run's GPUs were used less than `parameters["idle_util"]` percent
-    (mean of ten minutes) or its training environment runs code on a remote executor. All three keys
-    must be given.
+    """Return a list with one finding (the reported failure, with its evidence) if latency limits
+    the run, else an empty list. That is so if the trainer spent more than
+    `parameters["rollout_share"]` percent of the last `parameters["steps"]` steps waiting for
+    rollouts, while the run's GPUs were used less than `parameters["idle_util"]` percent (mean of
+    ten minutes) or its training environment runs code on a remote executor. All three keys must be
+    given.
     """
     if _bound(run, int(parameters["steps"]), float(parameters["rollout_share"])) is None:
         return []
@@ -97,11 +98,11 @@ def rollout_latency_bound(facts: Facts, run: RunFacts, parameters: Parameters) -
 
 
 def inference_bottleneck(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if generation limits a running run, else an empty list. That is so if the
-    trainer waited for rollouts for more than `rollout_share` percent of the last `bound_steps`
-    steps, its GPUs were used less than `idle_util` percent and the inference GPUs at least
-    `busy_util` percent (means of ten minutes). Return one also if all these GPUs were used less
-    than `idle_util` percent while steps advance.
+    """Return a list with one finding (the reported failure, with its evidence) if generation limits
+    a running run, else an empty list. That is so if the trainer waited for rollouts for more than
+    `rollout_share` percent of the last `bound_steps` steps, its GPUs were used less than
+    `idle_util` percent and the inference GPUs at least `busy_util` percent (means of ten minutes).
+    Return one also if all these GPUs were used less than `idle_util` percent while steps advance.
 
     `parameters` must hold these four keys. Nothing is found if the use of the GPUs is unknown.
     """
@@ -130,10 +131,10 @@ def inference_bottleneck(facts: Facts, run: RunFacts, parameters: Parameters) ->
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if a model with fewer than `parameters["billions"]` billion parameters (must
-    be given) is served with tensor parallelism, and no GPU of the pod is known to have NVLink. Else
-    return an empty list. The size comes from the model's name; without a size in it nothing is
-    found.
+    """Return a list with one finding (the reported failure, with its evidence) if a model with
+    fewer than `parameters["billions"]` billion parameters (must be given) is served with tensor
+    parallelism, and no GPU of the pod is known to have NVLink. Else return an empty list. The size
+    comes from the model's name; without a size in it nothing is found.
     """
     tp = run.setting(
         "inference.vllm.tensor_parallel_size",
@@ -161,9 +162,10 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Fin
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if FSDP's offload of parameters or optimizer is on, although a GPU of the
-    pod is of a kind with much memory (H100, H200, B200, GH200), else an empty list. Nothing is
-    found if the kind of the GPUs is unknown. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if FSDP's offload of
+    parameters or optimizer is on, although a GPU of the pod is of a kind with much memory (H100,
+    H200, B200, GH200), else an empty list. Nothing is found if the kind of the GPUs is unknown.
+    `parameters` is not used.
     """
     keys = sorted(
         key
@@ -181,10 +183,11 @@ def offload_slow(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequenc
 
 
 def sync_blocks_training(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if one of the run's own processes is an upload tool, and at least
-    `parameters["occurrences"]` (default 2) unusually long gaps between two of the trainer's steps
-    contain the saving of a checkpoint. Else return an empty list. A gap is unusually long if it
-    lasts at least ten minutes and three times a usual step.
+    """Return a list with one finding (the reported failure, with its evidence) if one of the run's
+    own processes is an upload tool, and at least `parameters["occurrences"]` (default 2) unusually
+    long gaps between two of the trainer's steps contain the saving of a checkpoint. Else return an
+    empty list. A gap is unusually long if it lasts at least ten minutes and three times a usual
+    step.
     """
     pace = pace_s(run)
     uploader = next((m for m in run.members if _uploads(m.cmdline)), None)

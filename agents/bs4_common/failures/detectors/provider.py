@@ -24,9 +24,10 @@ _TOOLS = re.compile(
 
 
 def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the provider's last `parameters["samples"]` answers (default 2) say that
-    the run's instance was stopped, outbid or is gone, and the pod cannot be reached either, else an
-    empty list. The answers are in the list `pods` of `facts.console`; without that list nothing is
+    """Return a list with one finding (the reported failure, with its evidence) if the provider's
+    last `parameters["samples"]` answers (default 2) say that the run's instance was stopped, outbid
+    or is gone, and the pod cannot be reached either, else an empty list. The answers are in the
+    list `pods` of `facts.console` (what only the console can see); without that list nothing is
     found.
     """
     for row in facts.rows("pods", run):
@@ -54,9 +55,10 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found
 
 
 def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if two instances are running for the same run and one of them makes steps,
-    so that the other is paid for nothing, else an empty list. The instances are in the list `pods`
-    of `facts.console`; without that list nothing is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if two instances are
+    running for the same run and one of them makes steps, so that the other is paid for nothing,
+    else an empty list. The instances are in the list `pods` of `facts.console` (what only the
+    console can see); without that list nothing is found. `parameters` is not used.
     """
     pods = [row for row in facts.rows("pods", run) if row.get("state") == "running"]
     stepping = [row for row in pods if row.get("steps")]
@@ -76,9 +78,10 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Parameters) -> 
 
 
 def no_offers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if each of the last `parameters["searches"]` searches for a new instance
-    (default 2) found no offer under the price limit, else an empty list. The searches are in the
-    list `searches` of `facts.console`; with fewer searches, or without that list, nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if each of the last
+    `parameters["searches"]` searches for a new instance (default 2) found no offer under the price
+    limit, else an empty list. The searches are in the list `searches` of `facts.console` (what only
+    the console can see); with fewer searches, or without that list, nothing is found.
     """
     wanted = int(parameters.get("searches", 2))
     searches = [row for row in facts.rows("searches", run) if row.get("offers") is not None]
@@ -94,10 +97,11 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if none of the last `parameters["recoveries"]` recoveries of the run
-    (default 3) brought a step beyond the step at which the run stood before that recovery, else an
-    empty list. The recoveries are in the list `recoveries` of `facts.console`; with fewer, or
-    without that list, nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if none of the last
+    `parameters["recoveries"]` recoveries of the run (default 3) brought a step beyond the step at
+    which the run stood before that recovery, else an empty list. The recoveries are in the list
+    `recoveries` of `facts.console` (what only the console can see); with fewer, or without that
+    list, nothing is found.
     """
     limit = int(parameters.get("recoveries", 3))
     last = facts.rows("recoveries", run)[-limit:]
@@ -114,10 +118,11 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Parameters) -> 
 
 
 def label_prefix_match(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a console's action on an instance of the provider would meet the wrong
-    instance, because that instance's label only begins with the requested label. Else return an
-    empty list. The actions are in the list `actions` of `facts.console`; without that list nothing
-    is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a console's
+    action on an instance of the provider would meet the wrong instance, because that instance's
+    label only begins with the requested label. Else return an empty list. The actions are in the
+    list `actions` of `facts.console` (what only the console can see); without that list nothing is
+    found. `parameters` is not used.
     """
     for row in facts.rows("actions", run):
         wanted, got = row.get("label"), row.get("instance_label")
@@ -141,10 +146,11 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Parameters) -> F
 
 
 def create_left_instance(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the creation of an instance for the run ended with an error, but the
-    provider lists an instance with the requested label that is none of the run's known pods, so
-    that it is paid for nothing. Else return an empty list. The lists `creations`, `instances` and
-    `pods` of `facts.console` are used; without the first two nothing is found. `parameters` is not
+    """Return a list with one finding (the reported failure, with its evidence) if the creation of
+    an instance for the run ended with an error, but the provider lists an instance with the
+    requested label that is none of the run's known pods, so that it is paid for nothing. Else
+    return an empty list. The lists `creations`, `instances` and `pods` of `facts.console` (what
+    only the console can see) are used; without the first two nothing is found. `parameters` is not
     used.
     """
     listing = (facts.console.instances if facts.console is not None else None) or ()
@@ -170,11 +176,12 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Parameters) ->
 
 
 def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a pod of the run has been up for `parameters["after_s"]` seconds (default
-    600) without a launcher and the cause is known, else an empty list. Known causes: the provider
-    reports a failed installation, the start log names missing tools, or variables that the start
-    needs are not set. The pods are in the list `pods` of `facts.console`; without that list nothing
-    is found.
+    """Return a list with one finding (the reported failure, with its evidence) if a pod of the run
+    has been up for `parameters["after_s"]` seconds (default 600) without a launcher and the cause
+    is known, else an empty list. Known causes: the provider reports a failed installation, the
+    start log names missing tools, or variables that the start needs are not set. The pods are in
+    the list `pods` of `facts.console` (what only the console can see); without that list nothing is
+    found.
     """
     after = float(parameters.get("after_s", 600))
     for row in facts.rows("pods", run):

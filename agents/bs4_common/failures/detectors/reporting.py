@@ -51,9 +51,9 @@ def found(
 
 
 def setting(run: RunFacts, key: str, text: str) -> Evidence:
-    """Return the setting `key` of the run in the form of evidence. Its text is the key followed by
-    `text`, which says what the value is or what is wrong with it; its file is the run's config
-    file.
+    """Return the setting `key` of the run in the form of evidence, a dictionary (see
+    `as_evidence`). Its text is the key followed by `text`, which says what the value is or what is
+    wrong with it; its file is the run's config file.
     """
     return as_evidence("config", f"{key}: {text}", str(run.spec.config_path))
 
@@ -67,7 +67,7 @@ def size(number: float) -> str:
 
 def number(value: Any) -> float | None:
     """Return a setting's value as a number. A text such as "20" is converted, because a command
-    line's values are texts. Returns None for anything that is no number, also for True and False.
+    line's values are texts. Return None for anything that is no number, also for True and False.
     """
     try:
         if value is None or isinstance(value, bool):

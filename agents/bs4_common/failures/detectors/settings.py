@@ -27,10 +27,11 @@ _KEYS_TOLD = 8
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the settings give inference and trainer the same GPU and let inference
-    take more than the share `parameters["utilization"]` (0 to 1, default 0.5) of its memory. Else,
-    or if the settings are unknown, return an empty list. A run whose trainer has made two steps,
-    without a log line about missing GPU memory, gives no finding.
+    """Return a list with one finding (the reported failure, with its evidence) if the settings give
+    inference and trainer the same GPU and let inference take more than the share
+    `parameters["utilization"]` (0 to 1, default 0.5) of its memory. Else, or if the settings are
+    unknown, return an empty list. A run whose trainer has made two steps, without a log line about
+    missing GPU memory, gives no finding.
     """
     if quiet(run) or run.config is None:
         return []
@@ -62,10 +63,11 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if inference or the trainer would need more than `parameters["percent"]`
-    percent (default 90) of the memory of the pod's smallest GPU on each of its GPUs, else an empty
-    list. The number of parameters comes from the model's name; without one in it, or for a
-    quantised model or a run that has made a step, nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if inference or the
+    trainer would need more than `parameters["percent"]` percent (default 90) of the memory of the
+    pod's smallest GPU on each of its GPUs, else an empty list. The number of parameters comes from
+    the model's name; without one in it, or for a quantised model or a run that has made a step,
+    nothing is found.
 
     The estimate is BF16 weights and 15 % more for inference, and FP32 weights for the trainer, each
     divided by the number of GPUs that hold the weights.
@@ -106,9 +108,9 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the last part of a key in the run's settings begins with `curriculum_`,
-    else an empty list. No training environment reads keys of this form, so they have no effect.
-    `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the last part of
+    a key in the run's settings begins with `curriculum_`, else an empty list. No training
+    environment reads keys of this form, so they have no effect. `parameters` is not used.
     """
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
@@ -121,10 +123,10 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the trainer of a run of prime-rl's version of January 2026 has refused
-    the run's config since this attempt began, and has made no step, else an empty list. The refusal
-    is read from configs/error.txt, into which the trainer writes its reason. `parameters` is not
-    used.
+    """Return a list with one finding (the reported failure, with its evidence) if the trainer of a
+    run of prime-rl's version of January 2026 has refused the run's config since this attempt began,
+    and has made no step, else an empty list. The refusal is read from configs/error.txt, into which
+    the trainer writes its reason. `parameters` is not used.
     """
     around = run.environment
     if (
@@ -148,8 +150,9 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if another live run of this pod writes to the same run directory as this
-    live run, else an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if another live run
+    of this pod writes to the same run directory as this live run, else an empty list. `parameters`
+    is not used.
     """
     if not live(run) or run.spec.component != "rl":
         return []
@@ -200,10 +203,11 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run writes somewhere else than this pod's records say, else an empty
-    list. That is so if the run has been running for `parameters["after_s"]` seconds (default 180)
-    and none of its logs is where it should be. It is also so if steps of the run lie under two
-    prefixes in the store, as the list `remote` of `facts.console` shows.
+    """Return a list with one finding (the reported failure, with its evidence) if the run writes
+    somewhere else than this pod's records say. Else return an empty list. There are two such cases.
+    Either the run has been running for `parameters["after_s"]` seconds (default 180), and none of
+    its logs is where it should be. Or checkpoints of the run lie under two prefixes in the object
+    store, as the list `remote` of `facts.console` (what only the console can see) shows.
     """
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
@@ -233,10 +237,10 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the run resumes, but its model, adapter or W&B run has another name in
-    the settings than in the earlier attempt that last recorded these names. Else, or if either
-    names are unknown, return an empty list. The adapter is then not loaded, or the curves on W&B
-    break in two. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the run resumes,
+    but its model, adapter or W&B run has another name in the settings than in the earlier attempt
+    that last recorded these names. Else, or if either names are unknown, return an empty list. The
+    adapter is then not loaded, or the curves on W&B break in two. `parameters` is not used.
     """
     around = run.environment
     if (

@@ -60,7 +60,8 @@ class _Silent:
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding (role symptom) if a side of a live run (trainer or orchestrator) has been
+    """Return a list with one finding (the reported failure, with its evidence; its role is symptom:
+    it is a consequence, not a cause) if a side of a live run (trainer or orchestrator) has been
     silent for longer than can be explained by the run's usual duration of a step and by its present
     phase (for example the saving of a checkpoint), or one of its processes is stopped by a signal.
     Else return an empty list. `parameters["steps"]` is how many usual durations of a step a silence
@@ -130,7 +131,7 @@ def _tail_s(run: RunFacts, pace: float) -> float:
 
 def _phase_s(run: RunFacts, activity: Activity) -> float:
     """Return how many seconds this phase may take: its usual bound, or three times the longest
-    duration seen in this run if at least three were seen. Returns 0.0 for a phase without a bound.
+    duration seen in this run if at least three were seen. Return 0.0 for a phase without a bound.
     """
     bound = PHASE_S.get(activity.phase)
     if bound is None:

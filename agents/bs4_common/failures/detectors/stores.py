@@ -18,10 +18,11 @@ Found = Sequence[Finding]
 
 
 def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a step in the store has fewer files or bytes than the complete checkpoint
-    of that step on the pod and is not being uploaded now, else an empty list. The steps in the
-    store are in the list `remote` of `facts.console`; without that list nothing is found.
-    `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a step in the
+    object store (to which checkpoints are copied) has fewer files or bytes than the complete
+    checkpoint of that step on the pod and is not being uploaded now, else an empty list. The steps
+    in the store are in the list `remote` of `facts.console` (what only the console can see);
+    without that list nothing is found. `parameters` is not used.
     """
     local = run.complete
     for row in facts.rows("remote", run):
@@ -57,11 +58,12 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Parameter
 
 
 def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the store lacks the pod's newest complete checkpoint, and either the
+    """Return a list with one finding (the reported failure, with its evidence) if the object store
+    (to which checkpoints are copied) lacks the pod's newest complete checkpoint, and either the
     process that copies checkpoints is gone or that checkpoint is older than
     `parameters["intervals"]` (default 2) times the process's interval. Else return an empty list.
-    The state of that process and of the store is in the list `sync` of `facts.console`; without
-    that list nothing is found.
+    The state of that process and of the store is in the list `sync` of `facts.console` (what only
+    the console can see); without that list nothing is found.
     """
     intervals = float(parameters.get("intervals", 2))
     newest = run.newest_complete
@@ -85,10 +87,12 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Parameters) -> Fou
 
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the process that copies checkpoints to the store has skipped all complete
-    checkpoints as incomplete for at least `parameters["rounds"]` rounds (default 2), because it
-    waits for a file that this trainer never writes. Else return an empty list. The skipped steps
-    are in the list `sync` of `facts.console`; without that list nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if the process that
+    copies checkpoints to the object store (to which checkpoints are copied) has skipped all
+    complete checkpoints as incomplete for at least `parameters["rounds"]` rounds (default 2),
+    because it waits for a file that this trainer never writes. Else return an empty list. The
+    skipped steps are in the list `sync` of `facts.console` (what only the console can see); without
+    that list nothing is found.
     """
     complete = run.complete.keys()
     for row in facts.rows("sync", run):
@@ -112,10 +116,11 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Parameters) ->
 
 
 def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the store's pointer (the step that the store names as newest) is a step
-    that the store does not have, or if the newest checkpoint was removed from the pod while an
-    older one stayed. Else return an empty list. The lists `sync` and `remote` of `facts.console`
-    are used; without `sync` nothing is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the store's
+    pointer (the step that the store names as newest) is a step that the store does not have, or if
+    the newest checkpoint was removed from the pod while an older one stayed. Else return an empty
+    list. The lists `sync` and `remote` of `facts.console` (what only the console can see) are used;
+    without `sync` nothing is found. `parameters` is not used.
     """
     rows = facts.rows("remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
@@ -151,9 +156,10 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Parameters
 
 
 def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if a checkpoint was deleted while it was being uploaded, or if more than one
-    process deletes or uploads the run's checkpoints, else an empty list. Both are read from the
-    list `sync` of `facts.console`; without that list nothing is found. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a checkpoint was
+    deleted while it was being uploaded, or if more than one process deletes or uploads the run's
+    checkpoints, else an empty list. Both are read from the list `sync` of `facts.console` (what
+    only the console can see); without that list nothing is found. `parameters` is not used.
     """
     for row in facts.rows("sync", run):
         vanished, owners = row.get("vanished") or (), row.get("owners") or ()
@@ -170,10 +176,11 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Parameters) -> 
 
 
 def object_store_auth(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 1),
-    failed because the store refused the key or the account has reached a limit, else an empty list.
-    A person has to repair that. The failures are in the list `sync` of `facts.console`; without
-    that list nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if the last uploads,
+    at least `parameters["times"]` in a row (default 1), failed because the object store (to which
+    checkpoints are copied) refused the key or the account has reached a limit, else an empty list.
+    A person has to repair that. The failures are in the list `sync` of `facts.console` (what only
+    the console can see); without that list nothing is found.
     """
     return _trouble(
         facts,
@@ -185,10 +192,11 @@ def object_store_auth(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 
 def object_store_throttled(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 1),
-    failed because the store answered that it is busy (429 or 503), else an empty list. Each of
-    these uploads had been tried many times. The failures are in the list `sync` of `facts.console`;
-    without that list nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if the last uploads,
+    at least `parameters["times"]` in a row (default 1), failed because the object store (to which
+    checkpoints are copied) answered that it is busy (429 or 503), else an empty list. Each of these
+    uploads had been tried many times. The failures are in the list `sync` of `facts.console` (what
+    only the console can see); without that list nothing is found.
     """
     return _trouble(
         facts, run, "object-store-throttled", ("store-throttled",), int(parameters.get("times", 1))
@@ -196,9 +204,10 @@ def object_store_throttled(facts: Facts, run: RunFacts, parameters: Parameters) 
 
 
 def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return a finding if the last uploads, at least `parameters["times"]` in a row (default 2),
-    failed because the store could not be reached, else an empty list. The failures are in the list
-    `sync` of `facts.console`; without that list nothing is found.
+    """Return a list with one finding (the reported failure, with its evidence) if the last uploads,
+    at least `parameters["times"]` in a row (default 2), failed because the object store (to which
+    checkpoints are copied) could not be reached, else an empty list. The failures are in the list
+    `sync` of `facts.console` (what only the console can see); without that list nothing is found.
     """
     return _trouble(
         facts,

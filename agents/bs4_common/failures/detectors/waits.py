@@ -13,11 +13,12 @@ _BARRIER_LOW_S = 30.0
 
 
 def async_barrier_wait(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding (role symptom) if the orchestrator of a running run has waited at its
-    barrier for the trainer's next step for at least `parameters["steps"]` (must be given) times the
-    usual duration of a trainer's step and at least 30 seconds. Else return an empty list. Time in
-    which the trainer saves a checkpoint does not count. Nothing is found while the usual length of
-    a step is unknown.
+    """Return a list with one finding (the reported failure, with its evidence; its role is symptom:
+    it is a consequence, not a cause) if the orchestrator of a running run has waited at its barrier
+    for the trainer's next step for at least `parameters["steps"]` (must be given) times the usual
+    duration of a trainer's step and at least 30 seconds. Else return an empty list. Time in which
+    the trainer saves a checkpoint does not count. Nothing is found while the usual length of a step
+    is unknown.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
@@ -55,7 +56,8 @@ def async_barrier_wait(facts: Facts, run: RunFacts, parameters: Parameters) -> S
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding (role symptom) if the trainer's packer, which waits for rollouts, has logged
+    """Return a list with one finding (the reported failure, with its evidence; its role is symptom:
+    it is a consequence, not a cause) if the trainer's packer, which waits for rollouts, has logged
     more than `parameters["times"]` timeouts (must be given) since the trainer's last step, else an
     empty list.
     """
@@ -90,9 +92,10 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Parameters) -> Seque
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if the orchestrator of a run that is not over has paused until the trainer
-    gives it a new policy, and the trainer has finished or is gone, so that no new policy will come.
-    Else return an empty list. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the orchestrator
+    of a run that is not over has paused until the trainer gives it a new policy, and the trainer
+    has finished or is gone, so that no new policy will come. Else return an empty list.
+    `parameters` is not used.
     """
     if run.good_end or run.stop_requested or run.over:
         return []
@@ -138,10 +141,10 @@ def _trainer_gone(run: RunFacts) -> bool:
 
 
 def nccl_startup_hang(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a finding if a running run sends weights over NCCL, neither side has made a step, and
-    the orchestrator's last sign of work is the beginning of a weight transfer. Else return an empty
-    list. The transfer may take as long as the playbook's hold time, which the engine applies.
-    `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if a running run
+    sends weights over NCCL, neither side has made a step, and the orchestrator's last sign of work
+    is the beginning of a weight transfer. Else return an empty list. The transfer may take as long
+    as the playbook's hold time, which the engine applies. `parameters` is not used.
     """
     if (
         run.state != "running"

@@ -64,7 +64,7 @@ def number(value: Any) -> bool:
 
 @rule("a time in wall seconds")
 def wall(value: Any) -> bool:
-    """Return True if `value` is a time in seconds since 1970 that an agent can have written."""
+    """Return True if `value` is a Unix time in seconds that an agent can have written."""
     return number(value) and 0 <= value <= TIME_MOST
 
 
@@ -170,7 +170,7 @@ def tasks(value: Any) -> bool:
 @rule("a list of objects that each name a step of training")
 def torn(value: Any) -> bool:
     """Return True if `value` is a list of dictionaries, each with the number of a training step
-    under the key `step`.
+    under the key `step`. They describe incomplete checkpoints.
     """
     return objects(value) and all(step(entry.get("step")) for entry in value)
 

@@ -39,22 +39,25 @@ _ARGUMENTS = 100
 
 @rule("a cursor")
 def cursor(value: Any) -> bool:
-    """Return True if `value` has the form of a cursor, a place in a stream."""
+    """Return True if `value` has the form of a cursor, which is a place in a stream:
+    GENERATION:OFFSET, the number of the stream's file and a byte offset in it.
+    """
     return isinstance(value, str) and _CURSOR.fullmatch(value) is not None
 
 
 @rule("an object of arguments")
 def again(value: Any) -> bool:
-    """Return True if `value` is a dictionary of arguments with which a request is repeated. It
-    holds at most _ARGUMENTS of them, and none that names what is asked or of whom.
+    """Return True if `value` is a dictionary of arguments with which a console may repeat its
+    request to the agent. It must have at most _ARGUMENTS entries, and none with the name of a field
+    that says what is asked or which stream is meant.
     """
     return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
 
 
 @rule("a list")
 def entries(value: Any) -> bool:
-    """Return True if `value` is a list of any length. Who reads it checks each entry and leaves out
-    what is wrong.
+    """Return True if `value` is a list, of any length. Its entries are not checked here: the code
+    that reads them leaves out those that are wrong.
     """
     return isinstance(value, list)
 
@@ -85,8 +88,8 @@ def files(value: Any) -> bool:
 
 @rule("a list of stretches of a log, each of four integers")
 def stretches(value: Any) -> bool:
-    """Return True if `value` is a list of stretches of a log, each a list that begins with four
-    integers.
+    """Return True if `value` is a list of lists, each of which begins with four integers. They
+    describe parts (stretches) of a log.
     """
     return isinstance(value, list) and all(_of(row, whole, whole, whole, whole) for row in value)
 

@@ -47,8 +47,9 @@ class Reads(Protocol):
 
 
 class ReadAhead:
-    """Reads streams over one channel, each with several reads under way once it was read on from
-    where a read of it ended.
+    """Reads streams of a pod over one channel, some pieces in advance. If a caller reads on in a
+    stream from where its last read ended, several further reads of that stream are sent before the
+    caller asks for them.
 
     All streams together have at most ceilings.READS_AHEAD reads under way and twice as many pieces
     in memory. They share these evenly, so that none starves another.
@@ -67,8 +68,8 @@ class ReadAhead:
         self._tasks: set[asyncio.Task[Chunk]] = set()
 
     async def read(self, stream: str, cursor: str, wait: float = 0.0, *, seen: int = 0) -> Chunk:
-        """Return the next chunk of `stream` from `cursor` on, as Channel.read does, with its
-        errors.
+        """Return the next chunk of `stream` from `cursor` on; the parameters and the errors are
+        those of Channel.read.
         """
         self.expire()
         sequence = self._sequences.pop((stream, cursor), None)
@@ -98,7 +99,9 @@ class ReadAhead:
         return chunk
 
     def expire(self) -> None:
-        """Throw away what was read ahead for a consumer who has not come for ten seconds."""
+        """Throw away what was read in advance for a caller who has not read the stream for ten
+        seconds.
+        """
         now = time.monotonic()
         for place, sequence in list(self._sequences.items()):
             if now - sequence.used > UNUSED_S:
@@ -113,16 +116,16 @@ class ReadAhead:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def room(self, sequence: _Sequence) -> int:
-        """Return how many reads a sequence may have under way now: an even share of all, or less
-        while the others still have more than their share.
+        """Return how many reads `sequence`, one stream that is read in advance, may have under way
+        now: an even share of all, or less while other sequences still have more than their share.
         """
         share = ceilings.READS_AHEAD // len(self._alive)
         free = ceilings.READS_AHEAD - len(self._tasks)
         return min(share, sequence.under_way + free)
 
     def send(self, sequence: _Sequence, offset: int, limit: int) -> _Reading:
-        """Begin a read of a sequence at `offset`, and call its `arrived` when the read has
-        ended.
+        """Send a read of `sequence`, one stream that is read in advance, from the byte `offset` on,
+        and return it. The method `arrived` of the sequence is called when the read has ended.
         """
         cursor = Cursor(sequence.at.generation, offset)
         task = asyncio.create_task(self.channel.read(sequence.stream, str(cursor), limit, 0.0))
@@ -138,7 +141,7 @@ class ReadAhead:
         return reading
 
     def forget(self, sequence: _Sequence) -> None:
-        """Give the share of a dropped sequence to the others."""
+        """Give the share of `sequence`, which is not read any more, to the other sequences."""
         self._alive.discard(sequence)
 
 

@@ -20,8 +20,9 @@ Call = dict[str, Any]
 
 @dataclass(frozen=True)
 class Greeting:
-    """The first bytes of a channel. `data` holds the hello and the questions as frames, and
-    `questions` the headers of the questions by their ids.
+    """The first bytes that the console sends over a new connection to an agent. `data` has the
+    greeting and the first questions as they are sent, and `questions` maps the id of each question
+    to its header.
     """
 
     data: bytes
@@ -29,9 +30,11 @@ class Greeting:
 
 
 def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
-    """Return the greeting of the person `who` with the program `client`. Questions beyond four, and
-    those that would make it longer than the command may carry, are left out. Raises ValueError if
-    one is no read and no query: before the agent has greeted, it is asked and told to do nothing.
+    """Return the greeting of the person `who`, who uses the program `client`, together with the
+    first `questions` to the agent. Questions after the fourth are left out, and those with which
+    the greeting would be longer than the command may carry. Raises ValueError if a question is
+    neither a read nor a query: until the agent has answered the greeting, it may be asked something
+    but must not be ordered to do anything.
     """
     data = encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
     asked: dict[int, Call] = {}

@@ -10,13 +10,13 @@ FEW, MANY = 2.0, 4.0
 
 
 class ReadWindow:
-    """The number of reads to keep under way (`size`), from FIRST to `most`.
+    """The number of reads to keep under way at the same time (`size`), which is at least FIRST and
+    at most `most`.
 
-    The shortest time that any read took is that of a link with nothing in line. What reads take
-    longer than that is time in line, so the window says how many of its reads are in line:
-    size x (1 - shortest / now). It doubles for as long as fewer than two are, and then stays where
-    two to four are, as TCP Vegas does. It does not grow for a consumer that is slower than the
-    link.
+    The shortest time that any read took is that of a link on which no read waits for another. If
+    reads take longer, they wait in line, and the number of waiting reads is size x (1 - shortest /
+    now). The size is doubled as long as fewer than two are waiting, and then kept where two to four
+    are waiting, as TCP Vegas does. It does not grow if the caller is slower than the link.
     """
 
     def __init__(self, most: int, alone: float = float("inf")) -> None:
@@ -35,8 +35,8 @@ class ReadWindow:
         self._waited = True
 
     def arrive(self, seconds: float) -> None:
-        """Note that a read was answered `seconds` after it was sent. After `size` of these the size
-        is set anew.
+        """Note that a read was answered `seconds` after it was sent. Each time that `size` reads
+        were answered, the size is computed again.
         """
         self._shortest = min(self._shortest, seconds)
         self._shortest_now = min(self._shortest_now, seconds)

@@ -188,7 +188,7 @@ class ConsoleScreen(Screen[None]):
         self.call_after_refresh(self.redraw)
 
     def redraw(self) -> None:
-        """Redraw the whole screen now, with its log. Does nothing before its widgets exist."""
+        """Redraw the whole screen now, with its log. Do nothing before its widgets exist."""
         if not self.ready or not self.is_mounted or self.size.width == 0:
             return
         first = not self.drawn
@@ -248,7 +248,7 @@ class ConsoleScreen(Screen[None]):
                 yield key, c.title.lower(), c
 
     def draw_news(self) -> None:
-        """Redraw the line above the key bar. Does nothing before the widgets exist."""
+        """Redraw the line above the key bar. Do nothing before the widgets exist."""
         for line in self.query(NewsLine):
             line.tell(self.console_app.news, self.size.width)
 
@@ -385,7 +385,7 @@ class ConsoleScreen(Screen[None]):
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the pod that a command is about if it is given now. Returns None
+        """Return the session with the pod that a command is about if it is given now. Return None
         if there is no pod, or no session with it.
         """
         pod = self.subject().pod
@@ -395,7 +395,7 @@ class ConsoleScreen(Screen[None]):
 
     def do_retry(self, args: str) -> None:
         """Try to connect to the pod of this screen (in a table: of the row under the cursor) now,
-        without waiting for the time of the next attempt. Does nothing without a session with a pod.
+        without waiting for the time of the next attempt. Do nothing without a session with a pod.
         `args` is ignored.
         """
         session = self.session()
@@ -404,7 +404,7 @@ class ConsoleScreen(Screen[None]):
             self.console_app.say(f"Trying {session.state.name} now.")
 
     def do_shell(self, args: str) -> None:
-        """Open a shell on the pod that the screen is about. Does nothing without a pod. `args` is
+        """Open a shell on the pod that the screen is about. Do nothing without a pod. `args` is
         ignored.
         """
         if (pod := self.subject().pod) is not None:

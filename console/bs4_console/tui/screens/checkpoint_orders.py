@@ -45,9 +45,10 @@ class OrderScreen(Confirmation):
 def keep(
     app: ConsoleApp, session: PodSession, run: str, args: str, done: Callable[[], None]
 ) -> None:
-    """Ask for confirmation, and then give the retention order in `args`: "N" or "N M" keeps the N
-    newest complete checkpoints and every Mth step, "off" takes the order back. If `args` is
-    something else, a message says how it is written. `done` is called when the order was given.
+    """Ask for confirmation, and then give the pod the retention order in `args`, which says which
+    checkpoints of the run stay on the disk. "N" or "N M" keeps the N newest complete checkpoints
+    and every Mth step, and "off" takes the order back. If `args` is something else, a message says
+    how an order is written. `done` is called when the order was given.
     """
     words = args.split()
     if words == ["off"]:
@@ -144,10 +145,11 @@ async def _give(
 def restore(
     app: ConsoleApp, session: PodSession, run: RunState, args: str, done: Callable[[], None]
 ) -> None:
-    """Have the pod plan the restore of a checkpoint from the store, and ask the person to confirm
-    the plan. `args` may have a step and a place, in this order; without a step the newest complete
-    one is taken, without a place the one to which the run is or was copied. A message says so if
-    no place is known, or if `args` is something else. `done` is called when the restore has ended.
+    """Have the pod plan the restore of a checkpoint from the object store, and ask the person to
+    confirm the plan. `args` may have a step and a place (an address like b2://BUCKET/PREFIX), in
+    this order. Without a step, the newest complete checkpoint is taken; without a place, the one to
+    which the run is or was copied. A message says so if no place is known, or if `args` is
+    something else. `done` is called when the restore has ended.
     """
     known = session.state.ledger.syncs.get(run.name)
     words = args.split()

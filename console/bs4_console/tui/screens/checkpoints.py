@@ -30,8 +30,9 @@ LOOK_S = 10.0
 
 
 class CheckpointsScreen(TableScreen):
-    """The checkpoints of the run `run` on `pod`, the newest first, with those that are only in the
-    store. The checkpoint under the cursor is shown with its parts.
+    """The screen with the checkpoints of the run `run` on `pod`, the newest first. Checkpoints that
+    are only in the object store are included. The checkpoint under the cursor is shown with its
+    parts.
     """
 
     place: ClassVar[str] = commands.CHECKPOINTS
@@ -161,8 +162,9 @@ class CheckpointsScreen(TableScreen):
         self.console_app.say(said)
 
     def do_keep(self, args: str) -> None:
-        """Ask for confirmation, and then give the pod the retention order in `args`, "N", "N M" or
-        "off". If `args` is empty, open the prompt in which it is typed.
+        """Ask for confirmation, and then give the pod the retention order in `args`: "N" or "N M"
+        (the N newest checkpoints and every Mth step stay on the disk) or "off". If `args` is empty,
+        open the prompt in which it is typed.
         """
         if not args:
             self.do_command("keep ")
@@ -180,8 +182,9 @@ class CheckpointsScreen(TableScreen):
             checkpoint_orders.sync(self.console_app, session, self.run_name, args, self._again)
 
     def do_restore(self, args: str) -> None:
-        """Have the pod plan a restore from the store, and ask for confirmation. `args` is a step,
-        a place, or both; what it leaves out is the newest complete step and the run's own place.
+        """Have the pod plan the restore of a checkpoint from the object store, and ask for
+        confirmation. `args` is a step, a place in a store (b2://BUCKET/PREFIX), or both. Without a
+        step the newest complete one is taken, and without a place that to which this run is copied.
         """
         session, run = self.session(), self.subject().run
         if session is not None and run is not None:

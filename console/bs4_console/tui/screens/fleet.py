@@ -310,7 +310,7 @@ class FleetScreen(TableScreen):
 
     def select(self, pod: str) -> bool:
         """Remove the filter, put the cursor on the first row of the pod with the name `pod`, and
-        return True. Returns False if the table shows no row of that pod, for example because its
+        return True. Return False if the table shows no row of that pod, for example because its
         group is folded.
         """
         self.filter_text = ""
@@ -323,7 +323,7 @@ class FleetScreen(TableScreen):
 
     def point_at(self, pod: str, run: str) -> None:
         """Put the cursor on the row of the pod and run with these names; "" as `run` is the row of
-        the pod itself. Does nothing if the table does not show that row.
+        the pod itself. Do nothing if the table does not show that row.
         """
         if self.table.has((pod, run)):
             self.table.cursor = (pod, run)

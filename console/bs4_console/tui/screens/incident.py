@@ -74,7 +74,7 @@ class IncidentScreen(MomentCommands, PageScreen):
     @property
     def playbook_id(self) -> str | None:
         """Return the id of the playbook that the page shows, or that repairs the page's incident.
-        Returns None if no playbook repairs it.
+        Return None if no playbook repairs it.
         """
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
@@ -82,7 +82,7 @@ class IncidentScreen(MomentCommands, PageScreen):
     def plan(self) -> PlanView | None:
         """Return the newest plan that the agent has made of this page's playbook for its run. If
         the agent refused to make one, that is returned too, with the reason in its field `refused`.
-        Returns None if there is neither, or if it was made for an incident before this one. Once a
+        Return None if there is neither, or if it was made for an incident before this one. Once a
         plan was requested on this page, only the answer to that request is returned, and None until
         it has come.
         """
@@ -100,7 +100,7 @@ class IncidentScreen(MomentCommands, PageScreen):
     @property
     def action(self) -> ActionView | None:
         """Return the newest action that carries out this page's playbook, or another repair of its
-        incident, for its run, whether under way or ended. Returns None if there is none, if it has
+        incident, for its run, whether under way or ended. Return None if there is none, if it has
         ended and a new plan was made after that, or if it had ended before the incident was opened:
         that repaired something else.
         """
@@ -296,7 +296,7 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def moment_moved(self) -> None:
         """Close this page and go to the run's screen, which shows the moment of the time cursor
-        (the past moment that all screens show). Does nothing if the pod does not know the run.
+        (the past moment that all screens show). Do nothing if the pod does not know the run.
         """
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")
@@ -361,7 +361,7 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def do_apply(self, args: str) -> None:
         """Ask for confirmation, and then have the agent carry out the plan that is shown. If the
-        plan has expired, a message says so and nothing is done. Does nothing if no plan is shown.
+        plan has expired, a message says so and nothing is done. Do nothing if no plan is shown.
         `args` is ignored.
         """
         app, plan = self.console_app, self.plan

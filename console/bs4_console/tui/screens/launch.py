@@ -298,7 +298,7 @@ class LaunchScreen(Question[str]):
         self.query_one("#config", Input).focus()
 
     def action_yes(self) -> None:
-        """Start the run as the plan says. Does nothing without a plan, or if the plan is confirmed
+        """Start the run as the plan says. Do nothing without a plan, or if the plan is confirmed
         by typing the run's name.
         """
         if self.plan is not None and not self.typed_name and not self._working:

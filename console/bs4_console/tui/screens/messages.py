@@ -18,8 +18,8 @@ _NOTHING = "Nothing yet. What the console says, and what went wrong inside it, i
 
 @dataclass(frozen=True)
 class Said:
-    """One message of the console to the person. `t` is when it was shown, in seconds since the
-    epoch. `severity` is "information", "warning" or "error". `text` is what happened, `more` a
+    """One message of the console to the person. `t` is when it was shown, as a Unix time in
+    seconds. `severity` is "information", "warning" or "error". `text` is what happened, `more` a
     detail or what to do next.
     """
 

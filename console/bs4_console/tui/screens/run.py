@@ -250,7 +250,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return steps[at - 1] if at else steps[0] - 1
 
     def step_times(self) -> dict[int, float]:
-        """Return when each step ended, as {step: seconds since the epoch by the pod's clock}. It is
+        """Return when each step ended, as {step: Unix time in seconds by the pod's clock}. It is
         computed again only when a step has come, because 20,000 steps take 20 ms and one draw needs
         it several times.
         """
@@ -262,7 +262,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def moment_start(self) -> float | None:
         """Return where the time cursor (the past moment that all screens show) is put first: at the
-        end of the newest step, in seconds since the epoch by this machine's clock. If no step has
+        end of the newest step, as a Unix time in seconds by this machine's clock. If no step has
         ended, return None and show a message.
         """
         times = self.step_times()

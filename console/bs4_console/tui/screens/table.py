@@ -46,7 +46,7 @@ class TableScreen(ConsoleScreen):
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
         """Return one line for above the table, like "/h100 3 of 7 rows", which also names the key
         that removes the filter. `kept` of `total` rows match the filter, and `noun` is what a row
-        is called. Returns [] if there is no filter.
+        is called. Return [] if there is no filter.
         """
         if not self.filter_text:
             return []
@@ -81,7 +81,7 @@ class TableScreen(ConsoleScreen):
 
     def do_open(self, args: str) -> None:
         """Open the screen of the run of the row under the cursor, or the pod's page if the row has
-        no run. Does nothing without a pod. `args` is ignored.
+        no run. Do nothing without a pod. `args` is ignored.
         """
         subject = self.subject()
         if subject.pod is not None and subject.run is not None:

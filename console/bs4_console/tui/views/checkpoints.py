@@ -43,7 +43,8 @@ def rows(found: CheckpointReport, pod: PodState, run: str) -> list[Row]:
 
 def copies(pod: PodState, run: str) -> dict[int, tuple[str, str]]:
     """Return what is known of the copies in the object store, as {step: (words, role)}: verified,
-    on its way, incomplete, or refused and why. Empty if no copy was ever ordered for this run.
+    on its way, incomplete, or refused and why. The result is empty if no copy was ever ordered for
+    this run.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:

@@ -23,8 +23,8 @@ _QUIET = frozenset({"plan", "note", "release", "rotate"})
 def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
     """Return a line for each action under way on the run, or on the whole pod if `run` is None:
     what it does, its current step, and for how long. At most `most` lines of at most `width` cells
-    are returned, those of the newest actions; the newest is the last. Empty if no action is under
-    way.
+    are returned, those of the newest actions; the newest is the last. The result is empty if no
+    action is under way.
     """
     found = sorted(
         under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
@@ -37,7 +37,7 @@ def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[Action
     """Yield those of `actions` that have not ended and that work on the given run, or on any run if
     `run` is None. Plans and notes do not count as work, nor do two kinds of actions that happen by
     themselves: "rotate", which deletes old checkpoints, and "release", with which a console says
-    how much of the journal it has copied.
+    how much of the journal (the agent's log of actions and incidents) it has copied.
     """
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):

@@ -56,7 +56,7 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
 def lines(checks: Sequence[Check], width: int) -> list[Line]:
     """Return what the checks before a launch found, in lines of at most `width` cells: for each of
     `checks` that is not ok its name, why it is not ok, and what to do. The order is that of
-    `checks`. Empty if all are ok.
+    `checks`. The result is empty if all are ok.
     """
     found: list[Line] = []
     for check in checks:

@@ -49,8 +49,8 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 @dataclass(frozen=True)
 class Seen:
     """The telemetry of `pod` at the moment that the screens show, which is now or a past moment.
-    `sample` is the telemetry record, or {} if there is none. `t` is the moment in seconds since the
-    epoch; for a past moment without a record it is 0.0. `trouble` says as a styled line what is
+    `sample` is the telemetry record, or {} if there is none. `t` is the moment as a Unix time in
+    seconds; for a past moment without a record it is 0.0. `trouble` says as a styled line what is
     wrong with the GPU data or why there is none, and is [] if all is well. `old` is True if the
     data is not from the moment.
     """

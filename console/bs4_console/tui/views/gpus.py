@@ -78,8 +78,8 @@ def _lines(
 
 def recent_xids(gpus: Gpus, now: float) -> list[Xid]:
     """Return the records of the Xid errors that the NVIDIA driver reported later than one hour
-    before `now`, which is in seconds since the epoch. `gpus` is the part of a telemetry record that
-    is about the GPUs.
+    before `now`, which is a Unix time in seconds. `gpus` is the part of a telemetry record that is
+    about the GPUs.
     """
     found = []
     for x in gpus.get("xids") or []:
@@ -176,8 +176,8 @@ def _small(device: Device, xids: Sequence[Xid], stale: bool) -> Line:
 def marks(device: Device, xids: Sequence[Xid]) -> Line:
     """Return what is wrong with one GPU as a styled line: Xid errors, other complaints of the
     driver, bad links, and throttling that is not normal under load. `device` is the GPU's record in
-    telemetry; `xids` are the records of the Xid errors of all GPUs of the pod. Empty if nothing is
-    wrong.
+    telemetry; `xids` are the records of the Xid errors of all GPUs of the pod. The result is empty
+    if nothing is wrong.
     """
     line: Line = []
     for xid in xids:
@@ -201,9 +201,9 @@ def marks(device: Device, xids: Sequence[Xid]) -> Line:
 
 def link_marks(device: Device) -> Line:
     """Return what is wrong with the links of one GPU as a styled line: PCIe with fewer lanes than
-    possible, or only some of its NVLinks up. `device` is the GPU's record in telemetry. Empty if
-    nothing is wrong. It is not wrong that the PCIe generation is low, because an idle GPU lowers
-    it, nor that all NVLinks are down, because such a GPU has no partner.
+    possible, or only some of its NVLinks up. `device` is the GPU's record in telemetry. The result
+    is empty if nothing is wrong. It is not wrong that the PCIe generation is low, because an idle
+    GPU lowers it, nor that all NVLinks are down, because such a GPU has no partner.
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
@@ -220,7 +220,7 @@ def link_marks(device: Device) -> Line:
 def pcie_line(device: Device) -> Line:
     """Return the PCIe link of one GPU as a styled line, for example "5x16 ↓812M ↑96M": its
     generation, its lanes, and the bytes per second to (↓) and from (↑) the GPU. `device` is the
-    GPU's record in telemetry. Returns "–" if the record has no PCIe readings.
+    GPU's record in telemetry. Return "–" if the record has no PCIe readings.
     """
     pcie = device.get("pcie")
     if not pcie:
@@ -235,7 +235,7 @@ def pcie_line(device: Device) -> Line:
 def nvlink_line(device: Device) -> Line:
     """Return how many NVLinks of one GPU are active and how many it has, for example "18/18", as a
     styled line, with the number of errors if there are any. `device` is the GPU's record in
-    telemetry. Returns "–" if the record has no NVLink readings.
+    telemetry. Return "–" if the record has no NVLink readings.
     """
     nvlink = device.get("nvlink")
     if not nvlink:

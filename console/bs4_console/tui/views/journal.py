@@ -64,8 +64,8 @@ def newest_first(rows: Iterable[Row]) -> list[Row]:
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
     """Return a value that becomes another one when the pod's rows have to be made again: when the
-    pod's journal has grown, or when another day has begun, because the times of older actions then
-    show their day too.
+    pod's journal (the agent's log of actions and incidents) has grown, or when another day has
+    begun, because the times of older actions then show their day too.
     """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 
@@ -106,7 +106,7 @@ def short(pod: PodState, action: ActionView, clock: Clock) -> Line:
 
 def when(t: float, clock: Clock) -> str:
     """Return the local time of an action as text: "03:12:41" if it was today, "11-19 03:12"
-    otherwise. `t` is in seconds since the epoch.
+    otherwise. `t` is a Unix time in seconds.
     """
     then, now = time.localtime(t), time.localtime(clock.wall())
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M", then)

@@ -26,7 +26,7 @@ def moment_line(
     exact: bool = False,
 ) -> Line:
     """Return the line that shows the past moment of the time cursor and the keys that move the
-    cursor, for a screen of `width` cells. `at` is that moment in seconds since the epoch by this
+    cursor, for a screen of `width` cells. `at` is that moment as a Unix time in seconds by this
     machine's clock. `step` is the newest step that had ended at that moment, or None; with `exact`
     it ended at that very moment. `keys` maps command ids to keys.
     """

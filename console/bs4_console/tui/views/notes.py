@@ -21,7 +21,7 @@ class Note(TypedDict, total=False):
 def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
     """Return the newest note about a run in one line of at most `width` cells, for example "✎
     lowered the rate  jo 03:12". `notes` are in the order of time, `indent` is the number of blanks
-    in front. Returns [] if there are no notes.
+    in front. Return [] if there are no notes.
     """
     if not notes:
         return []

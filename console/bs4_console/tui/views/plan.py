@@ -119,7 +119,7 @@ def _started(parameters: dict[str, Any], step_now: int | None) -> str:
 
 
 def must_type(plan: dict[str, Any]) -> bool:
-    """Return True if a person has to type the run's name to confirm a plan. Returns False if the
+    """Return True if a person has to type the run's name to confirm a plan. Return False if the
     key `y` is enough: the plan changes nothing or only restarts the run, and does not itself demand
     the name. `plan` is the content of the plan's record, in which "danger" and "typed_name" decide.
     """
@@ -128,7 +128,7 @@ def must_type(plan: dict[str, Any]) -> bool:
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
     """Return in how many seconds the plan expires; after that the agent refuses to carry it out.
-    Returns 0 if it has expired or the pod has rebooted since it was made, and None as long as no
+    Return 0 if it has expired or the pod has rebooted since it was made, and None as long as no
     telemetry of the pod has arrived.
 
     A plan expires by the pod's monotonic clock. What that clock shows now is estimated as the time
@@ -149,7 +149,7 @@ def newest(
 ) -> PlanView | None:
     """Return the latest plan for the run with the name `run`. If the agent's latest answer was a
     refusal to make a plan, that is returned. `playbook` is the id of the playbook of the plan, and
-    `attempt` the number of the run's attempt; None allows any. Returns None if there is no such
+    `attempt` the number of the run's attempt; None allows any. Return None if there is no such
     plan.
     """
     found = [
@@ -200,7 +200,7 @@ def _expires(left: float | None) -> Span:
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
     """Return `command`, the shell commands of a plan's step with "; " between them, in lines of at
     most `width` cells. Each command begins with a "$" after `indent` blanks, and is wrapped and
-    never cut off. Empty for "".
+    never cut off. The result is empty for "".
     """
     lines: list[Line] = []
     for part in command.split("; ") if command else []:
@@ -234,7 +234,7 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
 
 def common_folder(paths: Sequence[str]) -> str:
     """Return the folder that all `paths` are in, with "/" at its end, so that it is shown once and
-    not in front of each of them. Returns "" for fewer than two paths, and if only "/" is common.
+    not in front of each of them. Return "" for fewer than two paths, and if only "/" is common.
     """
     folder = posixpath.commonprefix(paths).rpartition("/")[0] if len(paths) > 1 else ""
     return f"{folder}/" if folder else ""

@@ -39,7 +39,7 @@ class PlaybookText:
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
     """Return the texts of the playbook with the id `playbook` among those that are shipped with
-    this console. Returns None if there is none of this id; the pod's agent may still know one,
+    this console. Return None if there is none of this id; the pod's agent may still know one,
     because it can be newer than this console or have playbooks of the user's own.
     """
     if not _ID.fullmatch(playbook):

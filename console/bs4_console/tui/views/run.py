@@ -271,7 +271,7 @@ def alarm_lines(
 ) -> list[Line]:
     """Return what is wrong with the run now, in at most `most` lines of at most `width` cells: a
     pod that is lost or a link that is down, then the run's open incidents, each with the key that
-    helps. `keys` maps command ids to keys. Empty if nothing is wrong.
+    helps. `keys` maps command ids to keys. The result is empty if nothing is wrong.
     """
     lines: list[Line] = []
     known = status.lost(pod)
@@ -320,8 +320,8 @@ def alarm_lines_then(
 ) -> list[Line]:
     """Return the run's incidents that were open at the time cursor (a past moment), then the first
     incident that was opened after that moment, in at most `most` lines of at most `width` cells.
-    `t` is the moment in seconds since the epoch by the pod's clock. `keys` maps command ids to
-    keys. Empty if there are no such incidents.
+    `t` is the moment as a Unix time in seconds by the pod's clock. `keys` maps command ids to keys.
+    The result is empty if there are no such incidents.
     """
     lines: list[Line] = []
     mine = sorted(

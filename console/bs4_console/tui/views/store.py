@@ -21,7 +21,7 @@ BAR = 10
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
     """Return one line of at most `width` cells about the copy of the run's checkpoints in an object
     store: the last step that was verified there, the upload under way, and why the last upload
-    failed. `run` is the run's name, which is also shown if `named` is True. Returns [] if nobody
+    failed. `run` is the run's name, which is also shown if `named` is True. Return [] if nobody
     has ever ordered that this run's checkpoints are copied there.
     """
     view = pod.ledger.syncs.get(run)

@@ -226,13 +226,13 @@ class CurveCommands:
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))
 
     def do_pan_left(self, args: str) -> None:
-        """Move the curves to earlier steps, by a quarter of the steps that they show. Does nothing
+        """Move the curves to earlier steps, by a quarter of the steps that they show. Do nothing
         if they show all steps. `args` is ignored.
         """
         self._look(self.curve_view.panned(*self._steps(), self.moment, -0.25))
 
     def do_pan_right(self, args: str) -> None:
-        """Move the curves to later steps, by a quarter of the steps that they show. Does nothing if
+        """Move the curves to later steps, by a quarter of the steps that they show. Do nothing if
         they show all steps. `args` is ignored.
         """
         self._look(self.curve_view.panned(*self._steps(), self.moment, 0.25))

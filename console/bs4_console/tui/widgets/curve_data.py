@@ -182,8 +182,8 @@ def overtaken(rows: Iterable[StepRecord], key: str, attempt: int) -> list[Point]
     """Return the curve of an attempt where a later attempt did its steps again, as (step, value) in
     the order of the steps. `attempt` is the number of the attempt, `key` the name of the metric,
     and `rows` are the step records of all attempts. The step before the first of these is included
-    too, because there the curves of both attempts part. Empty if no later attempt did any of its
-    steps again.
+    too, because there the curves of both attempts part. The result is empty if no later attempt did
+    any of its steps again.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
@@ -275,7 +275,7 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
     """Return (time, step) for each step of the run, in the order of time. The time is when the step
-    ended, in seconds since the epoch by the pod's clock. If a later attempt began again at a step,
+    ended, as a Unix time in seconds by the pod's clock. If a later attempt began again at a step,
     what earlier attempts did from that step on is left out.
     """
     counted = lineage(run.trainer_steps)

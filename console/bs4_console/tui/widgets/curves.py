@@ -57,7 +57,7 @@ _WHOLE = (" %", " W")
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
     """Return the first and the last step that any of the curves `found`, or a curve compared with
-    them, has a point at. Curves side by side share this axis. Returns (0, 0) if there are no
+    them, has a point at. Curves side by side share this axis. Return (0, 0) if there are no
     points.
     """
     steps: list[int] = []

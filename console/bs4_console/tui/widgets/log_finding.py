@@ -118,7 +118,7 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Have the pod search one whole line for the regular expression `text`. Returns how many
+        """Have the pod search one whole line for the regular expression `text`. Return how many
         bytes of the line are before the first match, or None if the line has no match. `place` is
         the line's place: (index of its source in `feed.streams`, number of the log file, byte
         offset in it). `feed` reads the log from the pod.

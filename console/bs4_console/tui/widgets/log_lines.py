@@ -104,7 +104,7 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 def source_width(names: Sequence[str]) -> int:
     """Return the width in cells of the column with the sources of lines. `names` are the names of
-    the log's sources. Returns 0 if there are fewer than two, because there is no such column then.
+    the log's sources. Return 0 if there are fewer than two, because there is no such column then.
     """
     if len(names) > 1:
         return min(12, max(map(len, names))) + 1
@@ -113,7 +113,7 @@ def source_width(names: Sequence[str]) -> int:
 
 def source_span(names: Sequence[str], source: int) -> Line:
     """Return the name of a line's source, filled with blanks to the width of the column of sources.
-    `names` are the names of the log's sources and `source` is an index in them. Returns [] if there
+    `names` are the names of the log's sources and `source` is an index in them. Return [] if there
     are fewer than two sources, because there is no such column then.
     """
     width = source_width(names)

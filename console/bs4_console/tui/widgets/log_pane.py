@@ -129,7 +129,7 @@ class LogPane(LogFinding):
 
     async def time_here(self, begin: float, end: float) -> float | None:
         """Find out when the current line (the one pointed at, or else the last on the screen) was
-        written. Returns that in seconds since the epoch by the pod's clock, or None if it cannot be
+        written. Return that as a Unix time in seconds by the pod's clock, or None if it cannot be
         told. A log line has only a time of day, so `begin` and `end` say, in the same seconds,
         between which times it must have been written.
         """
@@ -191,7 +191,7 @@ class LogPane(LogFinding):
 
     def open_entry(self) -> None:
         """Open the dialog with the entry of the current line: the line with its traceback or its
-        JSON. A very long line is read from the pod in parts. Does nothing if there is no line.
+        JSON. A very long line is read from the pod in parts. Do nothing if there is no line.
         """
         number = self.view.current
         if number is None:
@@ -248,7 +248,7 @@ class LogPane(LogFinding):
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """Return the entry of the current line (the line with its traceback or its JSON) as lines
         of text. Of a line longer than `limit` characters only these are returned, and how long the
-        line is in all. Empty if there is no current line.
+        line is in all. The result is empty if there is no current line.
         """
         shown = []
         redactor = secret.redactor()
@@ -260,6 +260,6 @@ class LogPane(LogFinding):
 
     def entry_missing(self) -> int:
         """Return how many bytes of the current line's entry are not in memory and only on the pod.
-        Returns 0 if the entry is complete.
+        Return 0 if the entry is complete.
         """
         return sum(max(0, size_of(line) - len(line)) for line in self._entry())

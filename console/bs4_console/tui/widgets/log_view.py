@@ -98,7 +98,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def unseen(self) -> int:
-        """Return how many new lines came since the log was paused. Returns 0 while it follows its
+        """Return how many new lines came since the log was paused. Return 0 while it follows its
         end.
         """
         if self.following or self._arrived:
@@ -108,7 +108,7 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def current(self) -> int | None:
         """Return the number of the line that a command is about: the line pointed at, or else the
-        last line on the screen. Returns None if there is no line. The line may be unfinished,
+        last line on the screen. Return None if there is no line. The line may be unfinished,
         because in a hang that is the line to expand and to copy.
         """
         if self.spot is not None and self.held(self.spot):
@@ -218,7 +218,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def next_match(self, direction: int) -> bool:
         """Point at the next line that matches what is looked for: below the line pointed at if
-        `direction` is 1, above it if it is -1. Returns False if no line in memory in that direction
+        `direction` is 1, above it if it is -1. Return False if no line in memory in that direction
         matches.
         """
         if self._find is None:
@@ -230,7 +230,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def find_back(self) -> bool:
         """Point at the nearest line that matches what is looked for, from the last line on the
-        screen upwards. Returns False if no line in memory there matches.
+        screen upwards. Return False if no line in memory there matches.
         """
         if self._find is None:
             return False
@@ -246,7 +246,7 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def show_match(self) -> bool:
-        """Scroll sideways so that the match in the line pointed at can be seen. Returns False if
+        """Scroll sideways so that the match in the line pointed at can be seen. Return False if
         the match is in a part of the line that is not in memory, otherwise True, also if nothing is
         looked for or no line is pointed at.
         """

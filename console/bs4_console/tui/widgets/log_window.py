@@ -142,7 +142,7 @@ class LogWindow(Vertical):
             self.open(self.source)
 
     def show_at(self, t: float) -> None:
-        """Show the lines around the moment `t`, in seconds since the epoch by the pod's clock, and
+        """Show the lines around the moment `t`, as a Unix time in seconds by the pod's clock, and
         pause there. To go back to the end of the log, call `open`.
         """
         self._stop()
@@ -216,7 +216,7 @@ class LogWindow(Vertical):
 
     def current_place(self) -> Place | None:
         """Return the place of the current line (the one pointed at, or else the last on the screen)
-        as (index of its source, number of the log file, byte offset in it). Returns None if there
+        as (index of its source, number of the log file, byte offset in it). Return None if there
         is no line or its place is not known.
         """
         number = self.view.current

@@ -48,16 +48,16 @@ class MomentCommands(Beside):
 
     def moment_start(self) -> float | None:
         """Return where the time cursor (the past moment that all screens show) is put if the person
-        names no time, in seconds since the epoch by this machine's clock. Here that is the newest
+        names no time, as a Unix time in seconds by this machine's clock. Here that is the newest
         moment. An override returns None if there is no such place at once; it then shows a message,
         or sets the cursor later.
         """
         return self.moment_end()
 
     def time_of_step(self, step: int) -> float | None:
-        """Return when the step with the number `step` ended, in seconds since the epoch by this
+        """Return when the step with the number `step` ended, as a Unix time in seconds by this
         machine's clock. If that step is not known, the known step with the nearest number is taken.
-        Returns None if no step of the screen's run is known.
+        Return None if no step of the screen's run is known.
         """
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
@@ -66,8 +66,8 @@ class MomentCommands(Beside):
         return times[nearest] - (pod.link.clock_offset or 0.0)
 
     def step_times(self) -> dict[int, float]:
-        """Return when each step of the screen's run ended, as {step: seconds since the epoch by the
-        pod's clock}. Empty if there is no run.
+        """Return when each step of the screen's run ended, as {step: Unix time in seconds by the
+        pod's clock}. The result is empty if there is no run.
         """
         run = self.subject().run
         return {} if run is None else step_times(run)
@@ -80,7 +80,7 @@ class MomentCommands(Beside):
 
     def moment_end(self) -> float:
         """Return the newest moment to which the time cursor (the past moment that all screens show)
-        can be set, in seconds since the epoch by this machine's clock. That is now, or the end of
+        can be set, as a Unix time in seconds by this machine's clock. That is now, or the end of
         the recording if the screen shows one.
         """
         pod = self.subject().pod
@@ -88,7 +88,7 @@ class MomentCommands(Beside):
         return newest(pods, self.console_app.clock)
 
     def move_cursor(self, at: float | None) -> None:
-        """Set the time cursor to the moment `at`, in seconds since the epoch by this machine's
+        """Set the time cursor to the moment `at`, as a Unix time in seconds by this machine's
         clock, or go back to the present if it is None. The screen is redrawn for it.
         """
         self.cursor.at = at
@@ -178,10 +178,10 @@ def _number(args: str) -> int:
 
 
 def step_times(run: RunState) -> dict[int, float]:
-    """Return when each step of the run ended, as {step: seconds since the epoch by the pod's
-    clock}, in the order of time. For a step that a later attempt did again, only the last time
-    counts. Logs give whole seconds; the times of steps that ended in the same second are spread
-    evenly over that second.
+    """Return when each step of the run ended, as {step: Unix time in seconds by the pod's clock},
+    in the order of time. For a step that a later attempt did again, only the last time counts. Logs
+    give whole seconds; the times of steps that ended in the same second are spread evenly over that
+    second.
     """
     found = step_ends(run)
     times: dict[int, float] = {}
@@ -194,7 +194,7 @@ def step_times(run: RunState) -> dict[int, float]:
 
 
 def newest(pods: Sequence[PodState], clock: Clock) -> float:
-    """Return the newest moment for which `pods` have data, in seconds since the epoch by this
+    """Return the newest moment for which `pods` have data, as a Unix time in seconds by this
     machine's clock. That is now, or, if all pods are recordings, the end of the one that ends last.
     """
     if not pods or not all(status.recorded(pod) for pod in pods):

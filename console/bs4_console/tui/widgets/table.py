@@ -80,7 +80,7 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def index(self) -> int:
-        """Return the position of the row under the cursor, counted from 0. Returns 0 if that row is
+        """Return the position of the row under the cursor, counted from 0. Return 0 if that row is
         gone.
         """
         if self.cursor:
