@@ -4,14 +4,15 @@ wrong answer would disable the right rules, so doubt gives no answer.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_agent.trainers import headers, registry
-from bs4_agent.trainers.base import Trainer
+from bs4_agent.detect.clothing import learnt
+from bs4_agent.trainers import headers, lines, registry
 
 SOURCES = (
     "trainer",
@@ -109,7 +110,7 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
     `source` is "" if no program, or more than one, fits. `named` is the source if it is known
     already, such as "trainer"; then only the trainer and its version are found out.
     """
-    raw = sample[:_SAMPLE].split(b"\n")[:2000]
+    raw = _undressed(sample[:_SAMPLE]).split(b"\n")[:2000]
     texts = []
     for line in raw:
         if line.strip():
@@ -130,6 +131,21 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
         return Wrote("")
     source = found.pop()
     return Wrote(source, _clear(programs.get(source, Counter())))
+
+
+def _undressed(sample: bytes) -> bytes:
+    """Return the beginning of a log without what another program has put around every line."""
+    for source in ("trainer", "kernel"):
+        grammar = functools.partial(lines.parse, source)
+        worn = learnt(
+            sample,
+            grammar,
+            lambda line: any(known.match(line.text) for known in (_SSH, _WANDB, _SERVER)),
+            kernel=source == "kernel",
+        )
+        if worn is not None:
+            return worn.block(sample)
+    return sample
 
 
 def _clear(programs: Counter[str]) -> str:
@@ -175,7 +191,7 @@ def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str,
     asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
-        trainer: Trainer = registry.get(name)
+        trainer = registry.get(name)
         for line in raw:
             sides = set()
             for source in asked:
