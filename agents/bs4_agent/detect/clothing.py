@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from bs4_agent.detect.quoted_output import QUOTED_KEY, QUOTES
 from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_agent.trainers.base import LogLine
-from bs4_agent.trainers.lines import strip_ansi
+from bs4_agent.trainers.lines import strip_ansi, visible
 
 #: Bytes from which a shape is learnt, lines that are looked at, and the bytes and tokens of a line
 #: that may belong to it.
@@ -51,6 +51,8 @@ _SAYS = re.compile(rb"(?:^|[\s,;])[A-Za-z_]+:[ \t]*$")
 #: Signs that only a table or a quotation has before what it holds.
 _CELL = re.compile(rb"\s{0,20}\||[^|]*\|[^|]*\||[A-Za-z_]{1,40} \|")
 _QUOTATION = re.compile(rb"[\s>]*[>\"'`]\s*$")
+#: Characters of a line by which it is seen that the grammar took a header off.
+_TOLD = 64
 #: How a prefix of the only line of a log must end.
 _CLOSED = re.compile(rb"(?:[|\]>:\"]|[\x80-\xff]|\d\d:\d\d\S{0,16})[ \t]{0,4}$")
 _RULE = re.compile(rb"[\s|+:=-]*[-=]{3}[\s|+:=-]*$")
@@ -182,7 +184,8 @@ def _proved(
         if _CLOSED.search(raw[: len(raw) - len(inner)]) is None:
             continue
         line = grammar(inner)
-        if line.level or line.rank is not None or line.text != inner.decode("utf-8", "replace"):
+        shown = visible(inner).decode("utf-8", "replace")
+        if line.level or line.rank is not None or not shown.startswith(line.text[:_TOLD]):
             return clothing
     return None
 

@@ -136,6 +136,10 @@ def test_two_lines_of_a_known_form_teach_nothing():
     assert off(data) is None
 
 
+def test_what_a_terminal_overwrites_is_no_header():
+    assert off(b"[12] loading\rloaded\n") is None
+
+
 def strange(rng: random.Random) -> Wrap:
     """A wrapping that nobody has thought of: columns and what stands between them, by chance."""
     hour, joint = rng.randrange(24), rng.choice("T ")
