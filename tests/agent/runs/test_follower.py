@@ -418,12 +418,11 @@ class RealLines(PracticeTrainer):
         return PRIME_RL.event(source, line)
 
 
-def test_what_is_put_around_the_lines_of_a_growing_log_is_taken_off(tmp_path: Path) -> None:
+def test_what_is_put_around_the_lines_of_a_growing_log_is_taken_off(pod: Pod, log: Path) -> None:
     """The file grows behind a prefix that nobody listed. The failure is named by the lines as they
     were written, also by an agent that starts in the middle, and the place is that in the file.
     """
-    pod = Pod(tmp_path, RealLines(WRITER.replace("'starting'", "'[1,0]<stderr>:starting'")))
-    log = tmp_path / "work/alpha/logs/trainer.stdout"
+    pod.trainer = RealLines(WRITER.replace("'starting'", "'[1,0]<stderr>:starting'"))
     agent = Agent(pod)
     launch(agent.runs, pod.spec(), key="k1")
     agent.until(lambda: log.exists() and "starting" in log.read_text())
