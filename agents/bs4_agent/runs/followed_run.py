@@ -14,6 +14,7 @@ from bs4_agent.paths import storage
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
+from bs4_common.failures.clothing import SAMPLE, Wardrobe
 from bs4_common.failures.evidence import Evidence, Place
 from bs4_common.failures.facts import LogEvent
 from bs4_common.files import read_passing, write_json
@@ -81,6 +82,8 @@ class Source:
     read_m: float = float("-inf")
     read_of: int = 0
     clocks: dict[int, Clock] = field(default_factory=dict)
+    wardrobe: Wardrobe = field(default_factory=Wardrobe)
+    """Takes off what another program has put around the lines."""
 
     @property
     def place(self) -> Cursor:
@@ -376,6 +379,7 @@ class FollowedRun:
         source.read_of = attempt.number
         self.log.last_activity_m = time.monotonic()
         self._brought += len(chunk.data)
+        self._undress(source, start.generation)
         for offset, raw in _lines(chunk.data, start.offset):
             source.line += 1
             place: Place = {
@@ -392,6 +396,21 @@ class FollowedRun:
                 # RunFollower journals the error of one line.
                 failure = failure or error
         return failure
+
+    def _undress(self, source: Source, generation: int) -> None:
+        """Learn what stands around the lines of a source from the beginning of its present file."""
+        if not source.wardrobe.wants(generation):
+            return
+        head = source.stream.read(str(Cursor(generation, 0)), SAMPLE)
+
+        def parsed(raw: bytes) -> LogLine:
+            return self._trainer.parse_line(source.name, raw)
+
+        def known(line: LogLine) -> bool:
+            return self._trainer.event(source.name, line) is not None
+
+        if head.start == str(Cursor(generation, 0)):
+            source.wardrobe.look(head.data, parsed, known)
 
     def _attempt_at(self, first_seen: float) -> Attempt | None:
         """Return the attempt whose file was first seen at that Unix time: the last one that had
@@ -430,6 +449,8 @@ class FollowedRun:
         on_line: OnLine | None,
     ) -> None:
         """Pass one line to `on_line`, to the step log and to the events of the attempt."""
+        if source.wardrobe.worn is not None:
+            raw = source.wardrobe.worn.inner(raw)
         line = self._trainer.parse_line(source.name, raw)
         text = short(line.text)
         if on_line is not None:

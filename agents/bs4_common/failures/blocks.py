@@ -29,10 +29,17 @@ class Block:
     offset: int
     line: int
     t: float | None
+    raw: bytes | None = None
+    """The lines as they stand in the file, if something was taken off them."""
     lines: Lines = field(init=False)
 
     def __post_init__(self) -> None:
         self.lines = Lines(self.data)
+        self._raw = self.lines if self.raw is None else Lines(self.raw)
+
+    def place(self, number: int) -> int:
+        """Return the byte offset in the file of the line `number`, counted from 0 in the block."""
+        return self.offset + self._raw.at(number)[0]
 
 
 class Lines:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from bs4_common.failures import environment_probes, wandb_files
 from bs4_common.failures.engine import Engine
 from bs4_common.failures.facts import Facts, RunFacts, Side, Stop
+from bs4_common.failures.opening import open_log
 from bs4_common.failures.reading import Log, Read, Reader
 from bs4_common.failures.stepfiles import step_files
 from bs4_common.runs.runlog import RunLog
@@ -98,7 +99,7 @@ def directory_facts(
         logs.append((loose.path, Log(loose.source, loose.name, newest)))
     reads: dict[int, list[Read]] = {number: [] for number in (*attempts, newest)}
     for path, log in logs:
-        with path.open("rb") as handle:
+        with open_log(path) as handle:
             read = _read(handle, log, trainer, engine, spec.run, known=True, thorough=thorough)
         reads[log.attempt].append(read)
     facts = _facts(trainer, spec, reads[newest], newest, _started(directory, trainer, spec))
@@ -153,7 +154,7 @@ def loose_facts(
     reads = []
     for loose in logs:
         log = Log(loose.source, loose.name)
-        with loose.path.open("rb") as handle:
+        with open_log(loose.path) as handle:
             read = _read(
                 handle, log, trainer, engine, "", known=trainer_id != "", thorough=thorough
             )

@@ -38,12 +38,15 @@ _GOES_ON = CALM | {"WARNING"}
 #: Programs that print models' output, each with a log of its own. In other logs (a server's, the
 #: launcher's) the next header may be another process's.
 _WRITERS = ("orchestrator", "env")
-_ANNOUNCES = re.compile(
-    r"(?i)(?:\w{1,20} ){0,3}(?:model "
-    r")?(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|"
+_OUTPUT = (
+    r"(?:completion|prompt|response|answer|transcript|sample|example|rollout|conversation|"
     r"trajectory)s?"
-    r"(?: [\w#/.-]{1,20}){0,2}:(?:\s|$)"
 )
+_ANNOUNCES = re.compile(
+    rf"(?i)(?:\w{{1,20}} ){{0,3}}(?:model )?{_OUTPUT}(?: [\w#/.-]{{1,20}}){{0,2}}:(?:\s|$)"
+)
+#: Keys of records under which output of a model stands.
+QUOTED_KEY = re.compile(rf"(?i){_OUTPUT}|content|text")
 #: Marks that only quoted text has, anywhere in a line: fences of Markdown, turns of chat templates,
 #: tags of tools.
 _MARKS = (
@@ -60,6 +63,11 @@ _SAMPLE_OVER = re.compile(r"\[(?:ground_truth|score|reward)\] ")
 #: Logs in which samples are printed, and the parts of a sample in a file.
 _SAMPLERS = ("trainer", "launcher")
 SAMPLE_PARTS = re.compile(rb"\[(?:prompt|response|ground_truth|score|reward)\] ")
+#: What stands before quoted text in a line.
+QUOTES = re.compile(
+    rf"(?i){SAMPLE_PARTS.pattern.decode()}|{_MARKS}|~~~|"
+    rf"\b{_OUTPUT}(?: [\w#/.-]{{1,20}}){{0,2}}:".encode()
+)
 #: Lines after a header that may be a quotation. Later lines are taken for what they look like.
 MOST_LINES = 200
 #: Seconds that lines of a live log are held back at most.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from bs4_common.failures.blocks import LINE_CAP, Block, Lines, blocks
+from bs4_common.failures.clothing import Clothing, learnt
 from bs4_common.failures.evidence import Place
 from bs4_common.failures.facts import LogEvent
 from bs4_common.failures.literals import Literals
@@ -120,6 +121,7 @@ class Reader:
         self._found = Read(log)
         self._walked = 0
         """The number of the last line whose header was searched for."""
+        self._clothing: Clothing | None = None
         self._rare: list[LogEvent] = []
         self._kept: list[Block] = []
 
@@ -128,7 +130,13 @@ class Reader:
         matched is in the matcher afterwards. Raises OSError if the handle cannot be read.
         """
         for offset, data in blocks(handle, _BLOCK):
-            block = Block(data, offset, self._found.lines, self._matcher.time())
+            if not offset:
+                kernel = self._log.source == "kernel"
+                self._clothing = learnt(data, self._grammar, self._matcher.wants, kernel=kernel)
+            raw = None
+            if self._clothing is not None:
+                raw, data = data, self._clothing.block(data)
+            block = Block(data, offset, self._found.lines, self._matcher.time(), raw)
             self._kept.append(block)
             self._block(block)
             self._release(_BLOCK)
@@ -150,7 +158,7 @@ class Reader:
             while start - sampled > _SAMPLE:
                 sampled += _SAMPLE
                 self._date_before(lines, lines.index(sampled))
-            self._line(lines, index, block, start, raw)
+            self._line(lines, index, block, raw)
         count = lines.count()
         self._date_before(lines, count)
         self._found.lines = block.line + count
@@ -300,14 +308,14 @@ class Reader:
                 self._parsed[raw] = line
         return line
 
-    def _line(self, lines: Lines, index: int, block: Block, start: int, raw: bytes) -> None:
+    def _line(self, lines: Lines, index: int, block: Block, raw: bytes) -> None:
         """Feed one line to the matcher if it is wanted, and keep its event if it is a rare one."""
         line = self._parse(raw)
 
         def date_above() -> None:
             self._date_before(lines, index)
 
-        place = self._place(block.offset + start, block.line + index + 1)
+        place = self._place(block.place(index), block.line + index + 1)
         if self._prefilter is None or self._matcher.doubting or self._matcher.wants(line):
             if self._prefilter is not None and headless(line) and not self._matcher.doubting:
                 if asks(self._log.source):
@@ -360,8 +368,12 @@ class Reader:
                 self._matcher.sample_above(line if sample(line) else None, place)
                 return
 
+    def _grammar(self, raw: bytes) -> LogLine:
+        """Return the parts of a line, without a look at lines that were parsed before."""
+        return self._trainer.parse_line(self._log.source, raw)
+
     def _place(self, offset: int, number: int) -> Place:
-        """Return the place of a line."""
+        """Return the place of a line, as evidence without its text."""
         return {
             "source": self._log.source,
             "stream": "",
@@ -400,12 +412,12 @@ class Reader:
         events = list(self._rare)
         for block in kept:
             clock = self._matcher.clock_at(block.t)
-            for index, (start, raw) in enumerate(block.lines.all()):
+            for index, (_, raw) in enumerate(block.lines.all()):
                 line = self._trainer.parse_line(self._log.source, raw)
                 clock.date(line)
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
-                    place = self._place(block.offset + start, block.line + index + 1)
+                    place = self._place(block.place(index), block.line + index + 1)
                     events.append(_event(event, clock.time(), line, place))
         return sorted(events, key=lambda event: event.line)[-_EVENTS_KEPT:]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +39,15 @@ _RANK = re.compile(r"\[(?:default|trainer|rank)(\d{1,5})\]:")
 # tqdm writes no newline until it closes, so the next output on the same terminal follows right
 # behind the bar.
 _BAR = re.compile(r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *\S{1,32}/\S{1,32} \[[^\]\n]{1,120}\]")
+# Where another writer's line begins in the middle of one: two processes that write to one file tear
+# each other's lines. What a line quotes stands behind a space, a quotation mark, a bracket or an
+# escaped line end.
+_TORN = re.compile(
+    r"(?<=[\w.!?%)\]])(?<!\dT)(?<!\\[nrt])(?=\d\d:\d\d:\d\d {1,4}(?:ERROR|CRITICAL) "
+    r"|(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d |\[rank\d{1,5}\]: )"
+)
+_HEADER = 18
+_CALM = frozenset({"TRACE", "DEBUG", "INFO", "SUCCESS"})
 # The margin that Python draws beside the members of an exception group.
 _MARGIN = re.compile(r" {2,40}\| ")
 _LOGURU = re.compile(
@@ -99,9 +109,38 @@ def parse(source: str, raw: bytes) -> LogLine:
     text, rank = _without_ranks(headers.unwrapped(text))
     if text.startswith("{") and (line := _json_line(raw, rank)) is not None:
         return line
+    torn = _TORN.search(text) if _may_be_torn(text) else None
+    if torn is not None:
+        return _joined(
+            _one(source, text[: torn.start()], rank),
+            _one(source, *_without_ranks(text[torn.start() :])),
+        )
+    return _one(source, text, rank)
+
+
+def _may_be_torn(text: str) -> bool:
+    """Return True if a header may stand behind the place where a line's own header ends."""
+    return (
+        text.find("ERROR ", _HEADER) > 0
+        or text.find("CRITICAL ", _HEADER) > 0
+        or text.find("[rank", 1) > 0
+    )
+
+
+def _joined(first: LogLine, second: LogLine) -> LogLine:
+    """Return two lines of which the second begins in the middle of the first, as one. The first is
+    left out if it reports no failure.
+    """
+    if first.level in _CALM:
+        return second
+    return replace(second, text=f"{second.text}\n{first.text}")
+
+
+def _one(source: str, text: str, rank: int | None) -> LogLine:
+    """Return the parts of a line that one writer has written."""
     known = (
         _loguru_line(text, rank)
-        or _after_bar(text, rank)
+        or _after_bar(source, text, rank)
         or _foreign_line(source, text, rank)
         or headers.other(text, rank)
     )
@@ -148,12 +187,14 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
     return LogLine(text=message, level=level, clock=clock, rank=rank, logger=logger)
 
 
-def _after_bar(text: str, rank: int | None) -> LogLine | None:
-    """Return the parts of a line with loguru's header that follows a progress bar, or None."""
+def _after_bar(source: str, text: str, rank: int | None) -> LogLine | None:
+    """Return the parts of a line that follows a progress bar, or None. What belongs to the bar
+    stands behind a space.
+    """
     bar = _BAR.match(text)
-    if bar is not None:
-        return _loguru_line(text[bar.end() :], rank)
-    return None
+    if bar is None or text[bar.end() : bar.end() + 1] in ("", " "):
+        return None
+    return _one(source, *_without_ranks(text[bar.end() :]))
 
 
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:

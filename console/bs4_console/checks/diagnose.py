@@ -4,17 +4,20 @@ engine and the detectors are the agent's.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import itertools
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypedDict, cast
 
-from bs4_common.failures import offline
+from bs4_common.failures import offline, opening
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.engine import Engine, Transition, transition_fields
 from bs4_common.failures.facts import RunFacts
@@ -37,7 +40,11 @@ _FILES = 200
 _SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
 _SUFFIXES = _SURE_SUFFIXES | {".txt", ""}
 _TRIED = 10
+#: The suffixes of packed files, which follow the log's own.
+_PACKED = {".gz", ".bz2", ".xz", ".zst"}
 _SAMPLE = 256 * 1024
+#: Bytes of standard input that are kept in memory; more are kept in a file.
+_IN_MEMORY = 64 << 20
 #: The share of characters that are no text from which on a file is not taken for a log.
 _STRANGE = 0.05
 #: The severities of findings, the least first.
@@ -102,28 +109,27 @@ def assuming(
     of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
     the first with the gravest finding is taken. A log in which no source has a finding is named in
     the coverage, and so is one without a finding that `source` does not seem to have written.
-    Raises UsageError as `diagnose` does, and UnclearSource if there is a log that is not clear and
+    Raises UsageError as `diagnose` does, and UnclearSource if there is a file that is no text and
     no finding in any other path, because nothing would be known of it.
     """
     whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
     unclear: UnclearSource | None = None
-    for path in paths:
-        try:
-            found = diagnose([path], source, trainer)
-        except UnclearSource:
-            if str(path) == "-":
-                raise  # standard input cannot be read again
+    with _kept(paths, source) as piped:
+        for path in paths:
             try:
-                name, found = _assumed(path, trainer)
-            except UnclearSource as error:
-                unclear = unclear or error
-                whole["coverage"].append(f"{path} (what wrote it is not clear)")
-                continue
-            whole["assumed"][str(path)] = name
-        if source and _is_log(path) and not found["findings"]:
-            whole["coverage"] += _doubts(path, source)
-        whole["findings"] += found["findings"]
-        whole["coverage"] += found["coverage"]
+                found = diagnose([path], source, trainer, piped=_again(piped))
+            except UnclearSource:
+                try:
+                    name, found = _assumed(path, trainer, piped)
+                except UnclearSource as error:
+                    unclear = unclear or error
+                    whole["coverage"].append(f"{path} (what wrote it is not clear)")
+                    continue
+                whole["assumed"].update({str(path): name} if name else {})
+            if source and _is_log(path) and not found["findings"]:
+                whole["coverage"] += _doubts(path, source)
+            whole["findings"] += found["findings"]
+            whole["coverage"] += found["coverage"]
     if unclear is not None and not whole["findings"]:
         raise unclear
     whole["findings"].sort(key=lambda finding: finding["role"] != "root")
@@ -131,24 +137,50 @@ def assuming(
     return whole
 
 
-def _assumed(path: Path, trainer: str | None) -> tuple[str, Diagnosis]:
-    """Return the first source with the gravest finding in a log, and what was found. Raises
-    UnclearSource if no source has any, with the reason.
+@contextlib.contextmanager
+def _kept(paths: Sequence[Path], source: str | None) -> Iterator[BinaryIO]:
+    """Yield standard input. If it may have to be read as a log of several programs, it is a copy
+    that can be read again.
     """
-    tried = [(source, diagnose([path], source, trainer)) for source in SOURCES]
+    if source is not None or Path("-") not in paths:
+        yield sys.stdin.buffer
+        return
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield cast(BinaryIO, copy)
+
+
+def _again(piped: BinaryIO) -> BinaryIO:
+    """Return standard input, from its beginning if it is a copy."""
+    if piped is not sys.stdin.buffer:
+        piped.seek(0)
+    return piped
+
+
+def _assumed(path: Path, trainer: str | None, piped: BinaryIO) -> tuple[str, Diagnosis]:
+    """Return the first source with the gravest finding in a log, and what was found. If no source
+    has any, the source is "", and the coverage says so. Raises UnclearSource if it is no text.
+    """
+    tried = []
+    for source in SOURCES:
+        tried.append((source, diagnose([path], source, trainer, piped=_again(piped))))
     best = max(tried, key=lambda one: _gravity(one[1]["findings"]))
     if best[1]["findings"]:
         return best
-    with path.open("rb") as handle:
-        if _is_binary(handle.read(_SAMPLE)):
-            raise UnclearSource(
-                f"{path} does not look like a log: it begins with bytes that are no text.",
-                "Give the log itself, unpacked, or a run's directory.",
-            )
-    raise UnclearSource(
-        f"It is not clear what wrote {path}, and as a log of any program it shows nothing known.",
-        f"Say it with --source ({', '.join(SOURCES)}), or give the run's whole directory.",
-    )
+    if _is_binary(_head(path, piped)):
+        raise UnclearSource(
+            f"{path} does not look like a log: it begins with bytes that are no text.",
+            "Give the log itself, or a run's directory.",
+        )
+    return "", {"findings": [], "coverage": [f"{path} (what wrote it is not clear)"]}
+
+
+def _head(path: Path, piped: BinaryIO) -> bytes:
+    """Return the beginning of a log."""
+    if str(path) == "-":
+        return _again(piped).read(_SAMPLE)
+    with opening.open_log(path) as handle:
+        return handle.read(_SAMPLE)
 
 
 def _is_log(path: Path) -> bool:
@@ -160,7 +192,7 @@ def _doubts(path: Path, source: str) -> list[str]:
     """Return why a log without a finding was perhaps read wrongly as one of `source`, as phrases
     for the coverage.
     """
-    with path.open("rb") as handle:
+    with opening.open_log(path) as handle:
         sample = handle.read(_SAMPLE)
     other = by_content(sample).source
     if _is_binary(sample):
@@ -195,6 +227,7 @@ def diagnose(
     *,
     idle_s: float | None = None,
     thorough: bool = False,
+    piped: BinaryIO | None = None,
 ) -> Diagnosis:
     """Return what is wrong in some files: `findings` (causes first) and `coverage` (phrases about
     what could not be seen). A path is a log, a run's directory, a crash report or `-` for standard
@@ -205,7 +238,8 @@ def diagnose(
     "prime-rl-2026-01", "prime-rl" or "verl"; None means that this is found out from the files.
     `idle_s` means that the last line was written so many seconds ago and more lines may come; None
     means that no more will come. With `thorough`, even lines that contain no word of any known
-    failure's log pattern are parsed, which gives the same findings more slowly.
+    failure's log pattern are parsed, which gives the same findings more slowly. `piped` is what is
+    read as standard input, None for the program's own.
 
     In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
     `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0
@@ -222,7 +256,7 @@ def diagnose(
             findings += map(_reported, reports.incidents(report))
             coverage += reports.not_seen(report)
         else:
-            subjects += _subjects(path, source, trainer)
+            subjects += _subjects(path, source, trainer, piped or sys.stdin.buffer)
     for subject in subjects:
         engine = Engine(library, live=False, rules=rules)
         facts = offline.as_facts([subject.read(engine, thorough)], engine, idle_s or 0.0)
@@ -258,31 +292,35 @@ class _Subject:
         return file
 
 
-def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
+def _subjects(
+    path: Path, source: str | None, trainer: str | None, piped: BinaryIO
+) -> list[_Subject]:
     """Return what there is to diagnose in one path."""
     if str(path) == "-":
-        return [_Subject(functools.partial(_standard_input, source, trainer))]
+        return [_Subject(functools.partial(_stream, piped, path, source, trainer))]
     if path.is_dir():
         return _directory(path, source, trainer)
     return [_Subject(functools.partial(_log, path, source, trainer))]
 
 
-def _standard_input(
-    source: str | None, trainer: str | None, engine: Engine, thorough: bool
+def _stream(
+    handle: BinaryIO,
+    path: Path,
+    source: str | None,
+    trainer: str | None,
+    engine: Engine,
+    thorough: bool,
 ) -> RunFacts:
-    """Return the facts of standard input, read as it comes. If the source or the trainer is not
-    given, the beginning of the input tells it.
+    """Return the facts of a log that is read as it comes and only once. If the source or the
+    trainer is not given, its beginning tells it.
     """
-    handle: BinaryIO = sys.stdin.buffer
     if source is None or trainer is None:
         sample = handle.read(_SAMPLE)
         wrote = by_content(sample, source or "")
-        source, trainer = (
-            _needed(source or wrote.source, "standard input"),
-            trainer or wrote.trainer,
-        )
+        source = _needed(source or wrote.source, "standard input" if str(path) == "-" else path)
+        trainer = trainer or wrote.trainer
         handle = cast(BinaryIO, _Rejoined(sample, handle))
-    return offline.log_facts(handle, "-", source, trainer, engine, thorough=thorough)
+    return offline.log_facts(handle, str(path), source, trainer, engine, thorough=thorough)
 
 
 class _Rejoined(io.RawIOBase):
@@ -314,10 +352,15 @@ def _log(
     try:
         if path.is_file() and not path.stat().st_size:
             raise UsageError(f"{path} is empty.", "Give a log that has lines.")
-        with path.open("rb") as handle:
-            found = _wrote(path, handle, source, trainer)
+        if not path.is_file():
+            with path.open("rb") as handle:
+                return _stream(handle, path, source, trainer, engine, thorough)
+        with opening.open_log(path) as handle:
+            wrote, generation = _wrote(path, handle, source, trainer)
+        with opening.open_log(path) as handle:
+            wrote = _needed(wrote, path)
             return offline.log_facts(
-                handle, str(path), _needed(found[0], str(path)), found[1], engine, thorough=thorough
+                handle, str(path), wrote, generation, engine, thorough=thorough
             )
     except OSError as error:
         raise UsageError(
@@ -337,8 +380,6 @@ def _wrote(
     if named and trainer:
         return named, trainer
     wrote = by_content(handle.read(_SAMPLE), named)
-    if handle.seekable():
-        handle.seek(0)
     return named or wrote.source, trainer or wrote.trainer
 
 
@@ -394,7 +435,7 @@ def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
             continue
         source = by_name(path)
         if not source and by_its_words:
-            with path.open("rb") as handle:
+            with opening.open_log(path) as handle:
                 source = by_content(handle.read(_SAMPLE)).source
         if source:
             found.append(Loose(source, path.name, path.resolve()))
@@ -432,7 +473,7 @@ def _loose(
     for path in _files(root):
         name = str(path.relative_to(root))
         try:
-            with path.open("rb") as handle:
+            with opening.open_log(path) as handle:
                 wrote, of = _wrote(path, handle, source, trainer)
         except OSError as error:
             unread.append(f"{name} ({error.strerror})")
@@ -442,7 +483,7 @@ def _loose(
             generation = generation or of
             continue
         assumed = ""
-        if path.suffix in _SURE_SUFFIXES and tried < _TRIED:
+        if _suffix(path) in _SURE_SUFFIXES and tried < _TRIED:
             tried += 1
             assumed = _assumed_source(path, trainer)
         if assumed:
@@ -456,7 +497,7 @@ def _loose(
 def _assumed_source(path: Path, trainer: str | None) -> str:
     """Return the source of `_assumed`, or "" if no source has a finding in the log."""
     try:
-        return _assumed(path, trainer)[0]
+        return _assumed(path, trainer, sys.stdin.buffer)[0]
     except UnclearSource:
         return ""
 
@@ -468,14 +509,19 @@ def _files(root: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(directory, name)
-            if path.suffix in _SUFFIXES and path.is_file() and not name.startswith("."):
+            if _suffix(path) in _SUFFIXES and path.is_file() and not name.startswith("."):
                 count += 1
                 if count > _FILES:
                     return
                 yield path
 
 
-def _needed(source: str, what: str) -> str:
+def _suffix(path: Path) -> str:
+    """Return the suffix of a log, without that of a packed file."""
+    return Path(path.stem).suffix if path.suffix in _PACKED else path.suffix
+
+
+def _needed(source: str, what: object) -> str:
     """Return `source`. Raises UnclearSource if it is ""."""
     if not source:
         raise UnclearSource(

@@ -96,7 +96,8 @@ SHAPES = {
         "read wrongly]; `assumed` {file: the source that was taken, where neither "
         "name nor content told what wrote it}. `file` as given, `-`, or relative to the directory "
         "given; "
-        "`offset` the raw byte at which the line begins; `line` 1-based by LF, 0 when the whole "
+        "`offset` the raw byte at which the line begins (of a packed log or one in UTF-16, the "
+        "byte of its text in UTF-8); `line` 1-based by LF, 0 when the whole "
         "file or directory is the evidence."
     ),
     "docs": (

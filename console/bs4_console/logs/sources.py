@@ -4,13 +4,15 @@ wrong answer would disable the right rules, so doubt gives no answer.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bs4_common.trainers import headers, registry
+from bs4_common.failures.clothing import learnt
+from bs4_common.trainers import headers, lines, registry
 
 SOURCES = (
     "trainer",
@@ -108,7 +110,7 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
     name if it is known already, such as "trainer"; then only the trainer and its version are found
     out.
     """
-    raw = sample[:_SAMPLE].split(b"\n")[:2000]
+    raw = _undressed(sample[:_SAMPLE]).split(b"\n")[:2000]
     texts = []
     for line in raw:
         if line.strip():
@@ -129,6 +131,21 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
         return Wrote("")
     source = found.pop()
     return Wrote(source, _clear(programs.get(source, Counter())))
+
+
+def _undressed(sample: bytes) -> bytes:
+    """Return the beginning of a log without what another program has put around every line."""
+    for source in ("trainer", "kernel"):
+        grammar = functools.partial(lines.parse, source)
+        worn = learnt(
+            sample,
+            grammar,
+            lambda line: any(known.match(line.text) for known in (_SSH, _WANDB, _SERVER)),
+            kernel=source == "kernel",
+        )
+        if worn is not None:
+            return worn.block(sample)
+    return sample
 
 
 def _clear(programs: Counter[str]) -> str:

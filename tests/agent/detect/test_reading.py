@@ -10,6 +10,7 @@ import random
 import re
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bs4_common.failures import offline, reading
+from bs4_common.failures.clothing import learnt
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.engine import Engine
 from bs4_common.failures.matcher import Rules
@@ -179,6 +181,8 @@ def test_live_and_finished_give_the_same(lines, source):
     data = "".join(line + "\n" for line in timed(lines)).encode()
     offline_found, facts = _read(fresh(), data, source)
     trainer, live = registry.get("prime-rl"), fresh(live=True)
+    wants = live.matcher("", 1, "prime-rl", source).wants
+    worn = learnt(data, partial(trainer.parse_line, source), wants, kernel=source == "kernel")
     offset = 0
     for number, raw in enumerate(re.findall(rb"[^\n]*\n", data), 1):
         place = {
@@ -190,7 +194,8 @@ def test_live_and_finished_give_the_same(lines, source):
             "line": number,
             "text": "",
         }
-        live.feed("", 1, "prime-rl", source, trainer.parse_line(source, raw), place)
+        inner = raw if worn is None else worn.inner(raw)
+        live.feed("", 1, "prime-rl", source, trainer.parse_line(source, inner), place)
         offset += len(raw)
     now = dataclasses.replace(offline.as_facts([facts]), now_m=time.monotonic())
     found = [dataclasses.asdict(t.finding) for t in live.evaluate(now, complete=True)]

@@ -20,10 +20,24 @@ from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.streams.registry import Streams
 from bs4_common.errors import SpoolFull
+from bs4_common.failures.compiled import Library
+from bs4_common.failures.engine import Engine
 from bs4_common.streams.segments import SegmentStream
-from bs4_common.trainers.base import LogLine
-from tests.agent.runs.practice import AGENTS, Pod, ended, identity, kill, lines, until
+from bs4_common.trainers import registry
+from bs4_common.trainers.base import Event, LogLine
+from bs4_console.failures.playbooks import compile_all
+from tests.agent.runs.practice import (
+    AGENTS,
+    Pod,
+    PracticeTrainer,
+    ended,
+    identity,
+    kill,
+    lines,
+    until,
+)
 
+PRIME_RL = registry.get("prime-rl")
 #: Makes both logs, then writes what it finds in the file `say` to them, line by line, and ends when
 #: it finds `end`.
 WRITER = """
@@ -392,6 +406,47 @@ def test_an_ended_run_rests_and_stays_readable(
     assert later.steps() == [(1, "trainer", 0)]
     agent.close()
     later.close()
+
+
+class RealLines(PracticeTrainer):
+    """The small trainer, whose lines are those of a real one."""
+
+    def parse_line(self, source: str, raw: bytes) -> LogLine:
+        return PRIME_RL.parse_line(source, raw)
+
+    def event(self, source: str, line: LogLine) -> Event | None:
+        return PRIME_RL.event(source, line)
+
+
+def test_what_is_put_around_the_lines_of_a_growing_log_is_taken_off(pod: Pod, log: Path) -> None:
+    """The file grows behind a prefix that nobody listed. The failure is named by the lines as they
+    were written, also by an agent that starts in the middle, and the place is that in the file.
+    """
+    pod.trainer = RealLines(WRITER.replace("'starting'", "'[1,0]<stderr>:starting'"))
+    agent = Agent(pod)
+    launch(agent.runs, pod.spec(), key="k1")
+    agent.until(lambda: log.exists() and "starting" in log.read_text())
+    calm = [f"[1,{n % 4}]<stderr>:12:00:{n:02}    INFO Starting step {n}" for n in range(12)]
+    say(log, *calm)
+    agent.until(lambda: (1, "trainer", "Starting step 11") in agent.seen)
+    assert (1, "trainer", "Starting step 0") in agent.seen
+    agent.close()
+    engine = Engine(list(Library(compile_all())))
+    places: list[Mapping[str, Any]] = []
+
+    def fed(
+        run: str, attempt: int, trainer: str, source: str, line: LogLine, place: Mapping[str, Any]
+    ) -> None:
+        if engine.feed(run, attempt, "prime-rl", source, line, place):
+            places.append(place)
+
+    again = Agent(pod)
+    again.follower.on_line = fed
+    say(log, "[1,2]<stderr>:OSError: [Errno 28] No space left on device")
+    again.until(lambda: places)
+    assert places[0]["text"] == "OSError: [Errno 28] No space left on device"
+    assert places[0]["offset"] == log.read_bytes().rindex(b"[1,2]")
+    again.close()
 
 
 def _read_until(output: IO[str], count: int) -> None:

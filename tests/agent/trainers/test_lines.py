@@ -185,6 +185,61 @@ def test_header_in_the_middle_of_other_text_is_not_one() -> None:
     assert line.level == ""
 
 
+@pytest.mark.parametrize(
+    ("raw", "text", "level", "rank"),
+    [
+        (b"12:00:01    INFO Waiting for step 312:00:02   ERROR Fatal", "Fatal", "ERROR", None),
+        (b"12:00:01    INFO Waiting for12:00:02   ERROR Fatal", "Fatal", "ERROR", None),
+        (b"plain words of12:00:02   ERROR Fatal", "Fatal\nplain words of", "ERROR", None),
+        (
+            b"12:00:01   ERROR One12:00:02   ERROR Two",
+            "Two\nOne",
+            "ERROR",
+            None,
+        ),
+        (
+            b"12:00:01    INFO Loading shard[rank1]: RuntimeError: CUDA out of memory",
+            "RuntimeError: CUDA out of memory",
+            "",
+            1,
+        ),
+        (
+            b"loading the weightsERROR 11-18 07:11:40 [core.py:1512] EngineCore died.",
+            "EngineCore died.\nloading the weights",
+            "ERROR",
+            None,
+        ),
+    ],
+)
+def test_a_line_that_another_writer_has_torn(
+    raw: bytes, text: str, level: str, rank: int | None
+) -> None:
+    line = parse("trainer", raw)
+    assert (line.text, line.level, line.rank) == (text, level, rank)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12:00:01    INFO Sample: 12:00:02   ERROR Fatal",
+        '12:00:01    INFO it said "12:00:02   ERROR Fatal"',
+        "12:00:01    INFO reply=12:00:02   ERROR Fatal",
+        "seen at 2026-11-18T12:00:02   ERROR Fatal",
+        "12:00:01    INFO as in `[rank1]: RuntimeError: x`",
+        r"12:00:01    INFO its lines were one\n12:00:02   ERROR Fatal",
+    ],
+)
+def test_a_quoted_line_is_not_torn(text: str) -> None:
+    assert parse("trainer", text.encode()).text == text.removeprefix("12:00:01    INFO ")
+
+
+def test_any_line_behind_an_unfinished_progress_bar_is_found() -> None:
+    bar = "\rLoading:  50%|█████     | 64/128 [00:20<00:20,  3.10it/s]"
+    assert parse("trainer", f"{bar}RuntimeError: boom".encode()).text == "RuntimeError: boom"
+    assert parse("trainer", f"{bar}[rank3]: RuntimeError: boom".encode()).rank == 3
+    assert parse("trainer", f"{bar} of all".encode()).text == f"{bar} of all".strip()
+
+
 def test_invalid_utf8_is_replaced() -> None:
     assert (
         parse("trainer", b"21:36:59 WARNING Rollout failed: \xff\xfe").text

@@ -48,14 +48,14 @@ def test_the_name_of_a_file_as_it_was_given(console: Console, log: Path) -> None
     assert finding["evidence"][0]["file"] == "launcher.log"
 
 
-def test_standard_input_is_a_dash_and_needs_its_source(console: Console) -> None:
+def test_standard_input_is_a_dash_and_is_answered_without_a_source(console: Console) -> None:
     (finding,) = console("diagnose", "-", "--source", "launcher", "--json", stdin=DATA).json[
         "findings"
     ]
     assert (finding["evidence"][0]["file"], finding["evidence"][0]["offset"]) == ("-", OFFSET)
-    refused = console("diagnose", "-", stdin=DATA)
-    assert refused.code == 2
-    assert "Say it with --source (trainer, orchestrator, " in refused.sentence
+    guessed = console("diagnose", "-", "--json", stdin=DATA).json
+    assert guessed["assumed"] == {"-": "launcher"}
+    assert guessed["findings"][0]["evidence"] == finding["evidence"]
 
 
 def test_the_same_line_elsewhere_is_no_finding(console: Console, log: Path) -> None:
@@ -96,13 +96,15 @@ def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
         ((str(tmp_path / "none"), "--source", "trainer"), "cannot be read: No such file"),
         ((str(tmp_path / "empty"),), "does not look like a run's output directory"),
         ((str(tmp_path / "odd.txt"),), "begins with bytes that are no text. Give the log itself"),
-        ((str(tmp_path / "plain.txt"),), "as a log of any program it shows nothing known. Say it"),
         ((), "the following arguments are required"),
         ((str(tmp_path / "odd.txt"), "--source", "guess"), "invalid choice"),
     ):
         done = console("diagnose", *words)
         assert done.code == 2
         assert says in done.sentence
+    answer = console("diagnose", str(tmp_path / "plain.txt"))
+    assert answer.code == 0
+    assert "plain.txt (what wrote it is not clear)" in answer.out
     assert console("diagnose", str(tmp_path / "odd.txt"), "--source", "trainer").code == 0
     assert console("diagnose", str(tmp_path / "empty"), "--trainer", "prime-rl").code == 0
 
