@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -53,7 +53,7 @@ class Agent:
             cast(Pod, self.pod), Library(b'{"playbooks": []}'), self.book, self.stream, self._leave
         )
 
-    def _leave(self, body: Mapping[str, Any]) -> None:
+    def _leave(self) -> None:
         self.left.set()
 
     def submit(self, kind: str, **body: Any) -> str:

@@ -29,7 +29,9 @@ from bs4_common.trainers.base import (
     LogSource,
     RunLayout,
     StopPolicy,
+    Traits,
 )
+from bs4_common.trainers.registry import get
 
 T = TypeVar("T")
 
@@ -132,6 +134,7 @@ class PracticeTrainer:
     first_step: int = 0
     resumes: tuple[str, ...] = ("rl",)
     merges = False
+    traits: Traits = get("prime-rl").traits
     complete: Sequence[int] = field(default_factory=tuple)
 
     @property
@@ -145,6 +148,11 @@ class PracticeTrainer:
         return {}
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+        return {}
+
+    def tracked(
+        self, spec: LaunchSpec, before: Mapping[str, str], identity: str
+    ) -> Mapping[str, str]:
         return {}
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
