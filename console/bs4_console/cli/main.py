@@ -32,7 +32,7 @@ COMMANDS = {
     "phases": "a run of several configs: where it is, and the switch to the next one",
     "stop": "end a run with all its processes and prove the GPUs free",
     "logs": "print or follow the logs of a run",
-    "runs": "list, show, compare, note, tag, import, export, cost, judge and adopt runs",
+    "runs": "list, show, compare, report, note, tag, import, export, cost, judge and adopt runs",
     "models": "what is known of models: list, show and verify",
     "trainers": "which trainers are known, and whether a checkout is as it is believed to be",
     "checkpoints": "list checkpoints, whole or not, and order how many stay",

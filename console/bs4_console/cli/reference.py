@@ -240,7 +240,8 @@ SHAPES = {
     "restore-plan": (
         "`pod`, `run`, `plan_hash`, `expires`, `step`, `skipped` [[step, why]] (newer ones that "
         "were passed over; step -1: the pointer itself), `notes`, `bytes`, `missing` (bytes to "
-        "fetch), `free`, `steps`, `launch` (what resumes it)"
+        "fetch), `free`, `steps`, `launch` (what resumes it), `orders` [line] (with --launch: the "
+        "standing orders that the run gets again)"
     ),
     "run": (
         "`run` {`name`, `state`, `status`, `status_note`, `date`, `model`, `config`, `version`, "
@@ -250,7 +251,8 @@ SHAPES = {
         "`step_times` [{`config`, `step_time`, `seconds`, `more` {column: text}}], `attempts` "
         "[{`title`, `text`, `started_t`, `ended_t`, `good`, `resume`, `overrides`, `phase`, "
         "`number`, `config_digest`, `config_version`, `versions` {package: version}, `hardware` "
-        "{name: text}, `commit`}], `hardware` {name: text} (as last seen), `incidents` [{`title`, "
+        "{name: text}, `commit`, `pod`}], `hardware` {name: text} (as last seen), `incidents` "
+        "[{`title`, "
         "`text`, `state`, `t`, `playbooks`}], `lessons`, `notes` [{`t`, `who`, `text`, "
         "`lesson`}], `validation` [{`metric`, `points` [[step, value]], `lower` (less is "
         "better), `best_step`, `best`, `checkpoint` (of the best step: complete, torn, gone, "
@@ -295,6 +297,11 @@ SHAPES = {
         "`run`, `done` (steps), `pace_s`, `price`, `cost_so_far`, `milestones` [{`step`, "
         "`seconds`, `cost`}]"
     ),
+    "run-rollouts": (
+        "`run`, `file` (on the pod), `rollouts` [{`environment`, `example`, `reward` (null: it "
+        "ended in an error), `error`, `messages` [{`role`, `text`}]}]"
+    ),
+    "run-report": "`run`, `text` (Markdown or HTML), `file` (that was written, or null)",
     "run-note": "`run`, `text`, `lesson`, `price`, `status` (or null)",
     "run-tag": "`run`, `tags` (all that it has now)",
     "run-status": "`run`, `entry` (Markdown), `file` (what it was appended to, or null)",

@@ -17,6 +17,8 @@ from bs4_console.launch import guide
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
 from bs4_console.recovery import restore
+from bs4_console.recovery.restore import Before
+from bs4_console.run_log import record_fold
 from bs4_console.trainers.registry import TRAINERS
 
 
@@ -67,7 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--launch",
         action="store_true",
-        help="then resume the run from that step, as it was started, under the same confirmation",
+        help="then resume the run from that step, as it was started and with the orders that it "
+        "had on its pod, under the same confirmation",
     )
     parser.add_argument(
         "--no-preflight",
@@ -96,11 +99,14 @@ async def run(options: argparse.Namespace) -> int:
     )
     only_shown = options.plan == ""
     pod = pod_for_plan(options)
+    before = None
+    if options.launch:
+        before = restore.before(record_fold.mirrored(), asked, pod.name)
     async with linked(pod) as live:
         going = restore.under_way(live, options.name)
         if going is None or only_shown:
             await bring(pod)  # the library that reads from the store
-            key = await _confirmed(live, options, asked)
+            key = await _confirmed(live, options, asked, before)
         else:
             key = plans.joined("restore", going)
         if key is None:
@@ -110,26 +116,55 @@ async def run(options: argparse.Namespace) -> int:
             if action.state == "done" and not options.json:
                 print(_next(options, action))
             return exit_code(action)
-        return await _resume(live, options, action)
+        code = await _resume(live, options, action)
+        if code == 0 and before is not None:
+            return await _order_again(live, options, before)
+        return code
 
 
 async def _confirmed(
-    live: PodSession, options: argparse.Namespace, asked: restore.RestoreRequest
+    live: PodSession,
+    options: argparse.Namespace,
+    asked: restore.RestoreRequest,
+    before: Before | None,
 ) -> str | None:
     """Return the key of the restore that was confirmed and started, or None if only the plan was to
-    be shown.
+    be shown. `before` is where the run gets its standing orders from.
     """
     view = await restore.plan(live, asked)
+    lines = restore.plan_text(view)
+    orders: list[str] = []
+    if before is not None:
+        orders = before.orders()
+        lines += [f"then ordered as on {before.state.name}: {order}" for order in orders]
     if options.json and options.plan == "":
         emit(
             "restore-plan",
             **plans.told(
                 options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
             ),
+            orders=orders,
         )
-    if plans.confirmed(options, view, restore.plan_text(view)):
+    if plans.confirmed(options, view, lines):
         return await restore.begin(live, view)
     return None
+
+
+async def _order_again(live: PodSession, options: argparse.Namespace, before: Before) -> int:
+    """Give the resumed run the standing orders that it had before. Return 0, or 1 if the pod
+    refused one.
+    """
+    refused = await before.renew(live)
+    for kind, why in refused.items():
+        complain(
+            f"{options.name} trains, but its order {kind} of {before.state.name} was refused: {why}"
+        )
+    if refused:
+        return FINDING
+    if not options.json:
+        for order in before.orders():
+            print(f"Ordered as on {before.state.name}: {order}.")
+    return 0
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:
@@ -140,15 +175,18 @@ def _next(options: argparse.Namespace, action: ActionView) -> str:
 async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:
     """Resume the restored run, and return the exit code."""
     asked = restore.launch_of(action.result)
+    environment = {}
     if not options.no_preflight:
         looked = await guide.prepare(live, asked)
+        environment = looked.environment
         if looked.blocking:
             complain(
                 f"Step {asked.resume} is restored; the run was not started: "
                 f"{guide.sentence(looked.blocking[0])}"
             )
             return FINDING
-    view = await guide.plan(live, asked)
+    price = guide.price_of(options.pod)
+    view = await guide.plan(live, asked, price=price, **environment)
     if guide.must_type(view):
         complain(
             f"Step {asked.resume} is restored; resuming it moves newer checkpoints aside, so "

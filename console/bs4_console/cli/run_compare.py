@@ -7,7 +7,6 @@ import difflib
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bs4_console import files
 from bs4_console.cli.output import emit, table
@@ -82,8 +81,7 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)
-    texts = ConfigTexts(record.source)
-    text = texts.text(chosen.config_digest)
+    text = _text(record, chosen)
     if text is None:
         raise NotApplicableError(
             f"The text of config {chosen.config_digest} of {record.name} (attempt "
@@ -92,7 +90,7 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
             "are kept.",
         )
     path = options.output
-    before, source = _present(path, versions, texts)
+    before, source = _present(path, record, versions[-1])
     name = f"{record.name}, attempt {chosen.number}"
     changes = list(
         difflib.unified_diff(before.splitlines(), text.splitlines(), source, name, lineterm="")
@@ -168,14 +166,18 @@ def _named(attempt: Attempt) -> str:
     return f"attempt {attempt.number}{version} ({attempt.config_digest})"
 
 
-def _present(path: Path, versions: list[Attempt], texts: ConfigTexts) -> tuple[str, str]:
+def _text(record: RunRecord, attempt: Attempt) -> str | None:
+    """Return the text of the config of an attempt, or None if it was not kept on this machine."""
+    return ConfigTexts(attempt.pod or record.source).text(attempt.config_digest)
+
+
+def _present(path: Path, record: RunRecord, newest: Attempt) -> tuple[str, str]:
     """Return (text, name) of what the written config is compared with: the file that is there, or
     the config of the newest attempt.
     """
     if path.exists():
         return path.read_text(encoding="utf-8", errors="replace"), str(path)
-    newest: Any = versions[-1]
-    text = texts.text(newest.config_digest)
+    text = _text(record, newest)
     if text is None:
         return "", f"attempt {newest.number} (its text was not kept)"
     return text, f"attempt {newest.number}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 from bs4_console.cli.output import emit, table
 from bs4_console.cli.sessions import pods
 from bs4_console.errors import UsageError
 from bs4_console.run_log import eta, record_fold, spending
 from bs4_console.run_log.document import RunLog
+from bs4_console.run_log.spending import Stay
 
 _DAY_S = 86400.0
 
@@ -22,6 +24,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def spent(run: str, price: float | None) -> float | None:
+    """Return what a run has cost so far on all its pods, in US dollars, from what is kept on this
+    machine. `price`, in US dollars an hour, replaces what is recorded unless it is None. Return
+    None if no pod has recorded the run, or if the price of one of its pods is not known.
+    """
+    found = stays_of(run)
+    if price is not None:
+        found = [replace(stay, price=price) for stay in found]
+    if not found or any(stay.cost is None for stay in found):
+        return None
+    return spending.total(found)
+
+
+def stays_of(run: str) -> list[Stay]:
+    """Return the time of one run on each of its pods, oldest first, as this machine has kept it."""
+    return [stay for stay in _stays(time.time()) if stay.run == run]
+
+
+def _stays(now: float) -> list[Stay]:
+    """Return the time of every run on every pod that this machine has read, oldest first."""
+    noted = {name: run.price for name, run in RunLog().records().items() if run.price is not None}
+    return spending.stays(record_fold.mirrored(), {pod.name for pod in pods(None)}, noted, now)
+
+
 def cost(options: argparse.Namespace) -> int:
     """Print the cost of each run on each pod, and the total, from what is kept on this machine. No
     pod is asked. Return 0.
@@ -29,8 +55,7 @@ def cost(options: argparse.Namespace) -> int:
     if options.days is not None and not options.days > 0:
         raise UsageError(f"{options.days:g} days are no time.", "Give a number above 0.")
     now = time.time()
-    noted = {name: run.price for name, run in RunLog().records().items() if run.price is not None}
-    found = spending.stays(record_fold.mirrored(), {pod.name for pod in pods(None)}, noted, now)
+    found = _stays(now)
     if options.runs:
         unknown = sorted(set(options.runs) - {stay.run for stay in found})
         if unknown:

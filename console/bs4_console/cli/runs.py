@@ -24,6 +24,8 @@ from bs4_console.cli import (
     run_curves,
     run_evals,
     run_milestones,
+    run_report,
+    run_rollouts,
 )
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, finding_code, table
@@ -132,6 +134,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add it to this file instead of printing it; what stands there stays",
     )
+    telling = verbs.add_parser(
+        "report", help="a page about a run that one would send to a colleague"
+    )
+    run_report.configure(telling)
     bench = verbs.add_parser(
         "bench", help="judge evaluation results against the baseline, per archetype"
     )
@@ -150,6 +156,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "earlier one",
     )
     run_evals.configure(results)
+    written = verbs.add_parser(
+        "rollouts", help="what the model was asked, what it wrote and what that was worth"
+    )
+    run_rollouts.configure(written)
     stages = verbs.add_parser(
         "milestones",
         help="evaluate a run's checkpoints at steps 100, 500 and 1000, one at a time",
@@ -179,7 +189,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pid", type=int, help="its launcher; without it, all that are found are named"
     )
     adopt.add_argument("--run", dest="name", metavar="NAME", help="how to call it")
-    for verb in (show, back, until, status):
+    for verb in (show, back, until, status, telling, written):
         verb.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
     for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
@@ -205,9 +215,11 @@ def run(options: argparse.Namespace) -> int:
         "cost": run_costs.cost,
         "eta": _eta,
         "status": _status,
+        "report": _report,
         "wandb": _wandb,
         "bench": _bench,
         "evals": run_evals.run,
+        "rollouts": run_rollouts.run,
         "milestones": run_milestones.run,
         "truncation": _truncation,
     }
@@ -317,16 +329,14 @@ def _kept_dict(record: RunRecord) -> dict[str, Any]:
 
 
 def _own() -> dict[str, RunRecord]:
-    """Return what the runs recorded themselves, by name. If two pods have a run of the same name,
-    the later start counts.
+    """Return what the runs recorded themselves, by name. If several pods have a run of the same
+    name, they are one history: that of a run that was moved.
     """
-    found: dict[str, RunRecord] = {}
+    found: dict[str, list[RunRecord]] = {}
     for pod in record_fold.mirrored():
         for state in pod.runs.values():
-            record, other = record_fold.fold(pod, state), found.get(state.name)
-            if other is None or (record.started_t or 0) >= (other.started_t or 0):
-                found[state.name] = record
-    return found
+            found.setdefault(state.name, []).append(record_fold.fold(pod, state))
+    return {name: record_fold.continued(records) for name, records in found.items()}
 
 
 def _records() -> dict[str, RunRecord]:
@@ -583,16 +593,12 @@ def _eta(options: argparse.Namespace) -> int:
     done = record.step or 0
     if record.step is not None and record.source != "log":
         done += 1
-    elapsed = None
-    if record.started_t is not None:
-        elapsed = (record.ended_t or time.time()) - record.started_t
-    if record.source == "log" and record.ended_t is None:
-        # A document of months ago still says RUNNING: what is known is how many steps were done.
-        elapsed = done * pace
+    so_far = run_costs.spent(record.name, options.price)
+    if record.source == "log":
+        so_far = eta.cost(price, _elapsed(record, done * pace))
     goals = eta.milestones(
-        done, pace, max_steps=options.max_steps or record.max_steps, price=price, elapsed_s=elapsed
+        done, pace, max_steps=options.max_steps or record.max_steps, price=price, spent=so_far
     )
-    so_far = eta.cost(price, elapsed)
     if options.json:
         emit(
             "run-eta",
@@ -621,6 +627,18 @@ def _eta(options: argparse.Namespace) -> int:
     return 0
 
 
+def _elapsed(record: RunRecord, trained_s: float) -> float | None:
+    """Return the seconds for which an imported run had its pod, or None if they are not known. A
+    document of months ago still says RUNNING, so a run without an end had it for `trained_s`, the
+    seconds that its steps took.
+    """
+    if record.ended_t is None:
+        return trained_s
+    if record.started_t is None:
+        return None
+    return record.ended_t - record.started_t
+
+
 def _status(options: argparse.Namespace) -> int:
     """Print an entry for STATUS.md or append it to a file, and return 0."""
     text = status_file.entry(_record(options.record), time.time())
@@ -632,6 +650,15 @@ def _status(options: argparse.Namespace) -> int:
     elif not options.append:
         print(text, end="")
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    """Write a page about one run, and return 0."""
+    if options.output is not None:
+        _may_write(options)
+    record = _record(options.record)
+    run_curves.print_curves(record)
+    return run_report.report(record, options)
 
 
 def _wandb(options: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from bs4_common.checkpoints.launch_record import without_keys
 from bs4_console.errors import RemoteError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
+from bs4_console.printable import one_line
 
 #: The kind and body of an action, as it is submitted, without the run. `off` is True if the order
 #: was taken back. An order of kind `launch` has `overrides`, the further arguments of the run's
@@ -50,6 +51,24 @@ def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
         # The order is copied to the store, so a secret key in it must be removed.
         found.append({"kind": _LAUNCH, "overrides": without_keys(known.attempt.overrides)[0]})
     return tuple(found)
+
+
+def described(state: PodState, run: str) -> list[str]:
+    """Return the standing orders of `run` on the pod of `state` in words, a line each, such as
+    "keep: last 3, best reward". Launch arguments and orders that were taken back are left out.
+    """
+    lines = []
+    for order in orders_of(state, run):
+        if order.get("off") or order["kind"] == _LAUNCH:
+            continue
+        settings = []
+        for name, value in order.items():
+            if name != "kind" and value is True:
+                settings.append(name)
+            elif name != "kind" and value:
+                settings.append(f"{name.replace('_', '-')} {value}")
+        lines.append(one_line(f"{order['kind']}: {', '.join(settings)}"))
+    return lines
 
 
 def overrides(orders: Sequence[Order]) -> tuple[str, ...]:

@@ -523,7 +523,7 @@ class RealHands:
                 raise Failed(
                     f"{where.pod} cannot run {self.run}: {launch.sentence(looked.blocking[0])}"
                 )
-            view = await launch.plan(live, asked, price=where.price)
+            view = await launch.plan(live, asked, price=where.price, **looked.environment)
             if launch.must_type(view):
                 raise Failed(
                     f"Starting {self.run} would move checkpoints aside, which only a person "

@@ -5,14 +5,15 @@ confirmation.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
 from bs4_console.launch.guide import LaunchRequest as Launch
+from bs4_console.pods import carried_orders
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import ActionView, PlanView
+from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
 #: The kind of the action, used in the place of a playbook's id.
 NAME = "restore"
@@ -55,6 +56,51 @@ class RestoreRequest:
             "output_dir": self.output_dir,
             "config": self.config,
         }
+
+
+@dataclass(frozen=True)
+class Before:
+    """Where a run was before it is restored on another pod. `state` is the state of that pod as
+    this machine has kept it, and `run` the run's name.
+    """
+
+    state: PodState
+    run: str
+
+    def orders(self) -> list[str]:
+        """Return the run's standing orders there in words, a line each: what the run gets again
+        when it is resumed on the other pod.
+        """
+        return carried_orders.described(self.state, self.run)
+
+    async def renew(self, live: PodSession) -> dict[str, str]:
+        """Give the run on the pod of `live` the standing orders that it had before. Return
+        {kind: the pod's reason} of those that the pod refused.
+        """
+        orders = carried_orders.orders_of(self.state, self.run)
+        return await carried_orders.renew(live, self.run, orders)
+
+
+def before(pods: Iterable[PodState], asked: RestoreRequest, pod: str) -> Before | None:
+    """Return where the run was before `asked` restores it on the pod named `pod`, or None if that
+    is not known. `pods` are the states of the pods that this machine has kept. Only a pod that has
+    copied the run's checkpoints to the place from which they are restored counts: a run of the same
+    name elsewhere may be another one. Among several it is the one on which the run began last.
+    """
+    found, latest = None, -1.0
+    for state in pods:
+        run, view = state.runs.get(asked.run), state.ledger.syncs.get(asked.run)
+        if state.name == pod or run is None or view is None:
+            continue
+        began = _began(run)
+        if view.place.rstrip("/") == asked.source.rstrip("/") and began > latest:
+            found, latest = Before(state, asked.run), began
+    return found
+
+
+def _began(run: RunState) -> float:
+    """Return when the newest attempt of a run began, as a Unix time in seconds, or 0."""
+    return max((one.started_t for one in run.view.attempts.values()), default=0.0)
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:

@@ -137,8 +137,10 @@ def _settings(
     """Yield the settings in which the configs and the command lines differ."""
     digests, tables, reasons = [], [], []
     for record, attempt in zip(records, newest, strict=True):
-        digest = attempt.config_digest if attempt is not None else ""
-        text = texts_of(record.source).text(digest) if digest else None
+        digest, text = "", None
+        if attempt is not None and attempt.config_digest:
+            digest = attempt.config_digest
+            text = texts_of(attempt.pod or record.source).text(digest)
         digests.append(digest)
         tables.append(parsed(text) if text is not None else None)
         reasons.append(_why(attempt, digest, text))

@@ -29,15 +29,15 @@ def milestones(
     *,
     max_steps: int | None = None,
     price: float | None = None,
-    elapsed_s: float | None = None,
+    spent: float | None = None,
 ) -> list[Milestone]:
     """Estimate when a run reaches the training steps 100, 500, 1000 and `max_steps`, and what it
     costs until then. Steps above `max_steps` are left out.
 
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
-    dollars for an hour of the pod. `elapsed_s` are the seconds since the first attempt began,
-    pauses included, because the pod costs money during them too. Raises UsageError if the pace is
-    not above 0 or the price is negative.
+    dollars for an hour of the pod. `spent` are the US dollars that the run has cost so far, on all
+    its pods and pauses included, because a pod costs money during them too. Raises UsageError if
+    the pace is not above 0 or the price is negative.
     """
     if not pace_s > 0:
         raise UsageError(
@@ -51,9 +51,9 @@ def milestones(
     found = []
     for goal in sorted(goals):
         seconds = max(0, goal - done) * pace_s
-        total = None
-        if elapsed_s is not None and seconds:
-            total = cost(price, elapsed_s + seconds)
+        total, rest = None, cost(price, seconds)
+        if spent is not None and rest is not None and seconds:
+            total = spent + rest
         found.append(Milestone(goal, seconds, total))
     return found
 

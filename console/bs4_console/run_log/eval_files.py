@@ -152,7 +152,7 @@ def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
         task, env = line["task"], line["env"]
         data = task["data"]
         example = task.get("key") or data.get("id") or data["idx"]
-        rewards = [_sum(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
+        rewards = [weighted(trace["rewards"]) for trace in line["traces"] if trace["ok"]]
         reward = fmean(rewards) if line["ok"] and rewards else None
         name = env.get("name") or env["id"]
         return Rollout(str(name), _archetype(data) or str(task["type"]), str(example), reward)
@@ -161,8 +161,10 @@ def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
     return Rollout(environment, archetype, str(line["example_id"]), reward)
 
 
-def _sum(rewards: Mapping[str, Any]) -> float:
-    """Return the reward of a trace: its named rewards by their weights."""
+def weighted(rewards: Mapping[str, Any]) -> float:
+    """Return the reward of a trace of verifiers 0.4: the sum of its named `rewards` by their
+    weights. Raises ValueError if it is no finite number.
+    """
     given = [reward for reward in rewards.values() if reward is not None]
     return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)
 

@@ -37,11 +37,12 @@ class Attempt:
     resumed, `overrides` further arguments of its command, and `phase` its phase in a phased run.
     Times are Unix times in seconds.
 
-    `number` is the agent's number of the attempt. The others are known only if it was launched from
-    a console: `config_digest` is the digest of its config's values, `config_version` the config's
-    version in the registry beside it, `versions` are those of the installed packages by name,
-    `hardware` are facts about the machine, and `commit` is the one that was checked out where the
-    trainer is. An unknown value is "", {} or None.
+    `number` is the agent's number of the attempt, and `pod` the name of the pod on which it ran.
+    The others are known only if it was launched from a console: `config_digest` is the digest of
+    its config's values, `config_version` the config's version in the registry beside it, `versions`
+    are those of the installed packages by name, `hardware` are facts about the machine, and
+    `commit` is the one that was checked out where the trainer is. An unknown value is "", {} or
+    None.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Attempt:
     versions: dict[str, str] = field(default_factory=dict)
     hardware: dict[str, str] = field(default_factory=dict)
     commit: str = ""
+    pod: str = ""
 
 
 @dataclass

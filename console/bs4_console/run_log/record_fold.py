@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -107,12 +108,41 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
                 versions=_texts(_table(launch, "versions")),
                 hardware=_texts(_table(launch, "hardware")),
                 commit=str(launch.get("commit", ""))[:_LONGEST],
+                pod=pod.name,
             )
         )
     for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
         if incident.run == view.name:
             record.incidents.append(_incident(incident, pod.ledger.actions.values()))
     return record
+
+
+def continued(records: Iterable[RunRecord]) -> RunRecord:
+    """Return one record of a run that began on one pod and went on on others. `records` are its
+    records by pod, at least one. Attempts, incidents and rewards are those of all pods in their
+    order, the start is the first one, and all else is as the pod says on which it began last.
+    """
+    ordered = sorted(records, key=lambda record: record.started_t or 0.0)
+    *_, last = ordered
+    if len(ordered) == 1:
+        return last
+    attempts, incidents = [], []
+    rewards: dict[int, float] = {}
+    for record in ordered:
+        for attempt in record.attempts:
+            attempts.append(replace(attempt, title=f"{attempt.title}, on {attempt.pod}"))
+        incidents += record.incidents
+        rewards.update(record.rewards)
+    first = ordered[0]
+    return replace(
+        last,
+        attempts=attempts,
+        incidents=incidents,
+        rewards=sorted(rewards.items()),
+        started_t=first.started_t,
+        start=first.start,
+        date=first.date,
+    )
 
 
 def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -36,9 +36,11 @@ def stays(
 
     For a run without a recorded end, the stay lasts until `now` (Unix time in seconds) if its pod
     is among `present`, the names in the inventory. Otherwise it lasts until the newest training
-    step that was read.
+    step that was read. If the run went on on another pod, it lasts no longer than until it began
+    there, or until its newest step if that is later.
     """
-    found = []
+    found: list[Stay] = []
+    newest: dict[tuple[str, str], float] = {}
     for pod in pods:
         for state in pod.runs.values():
             record = record_fold.fold(pod, state)
@@ -46,7 +48,8 @@ def stays(
                 continue
             until = record.ended_t
             if until is None:
-                until = now if pod.name in present else _newest(state, record.started_t)
+                newest[state.name, pod.name] = _newest(state, record.started_t)
+                until = now if pod.name in present else newest[state.name, pod.name]
             found.append(
                 Stay(
                     run=state.name,
@@ -56,7 +59,21 @@ def stays(
                     price=prices.get(state.name, record.price),
                 )
             )
-    return sorted(found, key=lambda stay: stay.began_t)
+    return _moved(sorted(found, key=lambda stay: stay.began_t), newest)
+
+
+def _moved(stays: list[Stay], newest: Mapping[tuple[str, str], float]) -> list[Stay]:
+    """Return the stays, oldest first, with those cut off that a later one of the same run follows.
+    `newest` is the time of the newest step of those without a recorded end, by (run, pod).
+    """
+    found = []
+    for number, stay in enumerate(stays):
+        later = [other.began_t for other in stays[number + 1 :] if other.run == stay.run]
+        until, last = stay.until_t, newest.get((stay.run, stay.pod))
+        if later and last is not None:
+            until = min(until, max(later[0], last))
+        found.append(replace(stay, until_t=until))
+    return found
 
 
 def since(stays: Iterable[Stay], t: float) -> list[Stay]:

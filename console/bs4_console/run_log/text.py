@@ -148,10 +148,10 @@ def utc(t: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t))
 
 
-def fenced(text: str) -> str:
-    """Return the text as a fenced Markdown code block. The fence is chosen so that nothing in the
-    text can end the block.
+def fenced(text: str, language: str = "markdown") -> str:
+    """Return the text as a fenced Markdown code block in `language`. The fence is chosen so that
+    nothing in the text can end the block.
     """
     longest = max(re.findall(r"`+", text), default="")
     fence = longest.ljust(3, "`") + "`"
-    return f"{fence}markdown\n{text.rstrip()}\n{fence}\n"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"

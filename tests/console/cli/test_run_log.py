@@ -211,6 +211,9 @@ def test_a_run_keeps_its_own_record(console: Console) -> None:
     assert only["cost"] == pytest.approx(only["seconds"] / 1000)
     assert 0 < only["seconds"] < 3600, "its pod is gone: the newest step was the end"
     assert spent["total"] == only["cost"]
+    assert console.json("runs", "eta", "practice")["cost_so_far"] == spent["total"]
+    doubled = console.json("runs", "eta", "practice", "--price", "7.20")["cost_so_far"]
+    assert doubled == pytest.approx(2 * spent["total"])
     assert console.json("runs", "cost", "--days", "100000")["stays"] == spent["stays"]
     assert "Total: $" in console("runs", "cost")
     console("runs", "cost", "nobody", code=2)

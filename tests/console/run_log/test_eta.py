@@ -10,13 +10,13 @@ from bs4_console.run_log import eta
 
 def test_the_estimates_of_the_training_notes() -> None:
     """220 s a step: 6, 30 and 61 hours from the start."""
-    goals = eta.milestones(0, 220.0, max_steps=1000, price=1.99, elapsed_s=0.0)
+    goals = eta.milestones(0, 220.0, max_steps=1000, price=1.99, spent=0.0)
     assert [(g.step, int(g.seconds / 3600)) for g in goals] == [(100, 6), (500, 30), (1000, 61)]
     assert goals[-1].cost == pytest.approx(1.99 * 220_000 / 3600)
 
 
 def test_what_is_reached_and_what_is_unknown() -> None:
-    goals = eta.milestones(120, 10.0, max_steps=300, price=3.6, elapsed_s=7200.0)
+    goals = eta.milestones(120, 10.0, max_steps=300, price=3.6, spent=7.2)
     assert [(g.step, g.seconds) for g in goals] == [(100, 0.0), (300, 1800.0)]
     assert goals[0].cost is None
     assert goals[1].cost == pytest.approx(3.6 * 2.5)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bs4_console.run_log.spending import Stay, since, total
+from bs4_console.pods.state import PodState
+from bs4_console.run_log.record_fold import continued, fold
+from bs4_console.run_log.spending import Stay, since, stays, total
+from tests.console.tui import fixtures
 
 
 def stay(run: str, pod: str, began: float, until: float, price: float | None = 2.0) -> Stay:
@@ -40,3 +43,38 @@ def test_only_what_is_after_a_time() -> None:
     found = [stay("a", "one", 0, 4), stay("b", "one", 0, 2), stay("c", "two", 3, 4)]
     left = since(found, 3 * 3600)
     assert [(each.run, each.cost) for each in left] == [("a", 2.0), ("c", 2.0)]
+
+
+def pod(name: str, began_ago: float, first: int, last: int, last_ago: float) -> PodState:
+    """Return a pod on which demo began `began_ago` seconds before NOW, and still goes on."""
+    state = PodState(name=name)
+    fixtures.start_run(state, "demo", "prime-rl", 9000, began_ago, resume=first - 1 or None)
+    fixtures.steps(state, "demo", first, last, 10.0, last_ago=last_ago)
+    return state
+
+
+def test_a_run_that_was_moved_by_hand_ends_on_its_old_pod_where_it_goes_on() -> None:
+    """The old pod is still in the inventory, and nobody has seen the run's end there."""
+    old, new = pod("old", 1000, 1, 40, 500), pod("new", 300, 41, 50, 5)
+    found = stays([new, old], {"old", "new"}, {"demo": 3.6}, fixtures.NOW)
+    spent = [(one.pod, round(one.until_t - one.began_t)) for one in found]
+    assert spent == [("old", 700), ("new", 300)]
+    # It trained on there after it had begun elsewhere: that time was used.
+    old = pod("old", 1000, 1, 40, 100)
+    found = stays([new, old], {"old", "new"}, {"demo": 3.6}, fixtures.NOW)
+    assert [round(one.until_t - one.began_t) for one in found] == [900, 300]
+    alone = stays([old], {"old"}, {"demo": 3.6}, fixtures.NOW)
+    assert [round(one.until_t - one.began_t) for one in alone] == [1000]
+
+
+def test_two_pods_with_one_run_are_one_history_in_order() -> None:
+    old, new = pod("old", 1000, 1, 40, 500), pod("new", 300, 36, 50, 5)
+    records = [fold(new, new.runs["demo"]), fold(old, old.runs["demo"])]
+    whole = continued(records)
+    assert [one.pod for one in whole.attempts] == ["old", "new"]
+    assert [one.title.rpartition(", ")[2] for one in whole.attempts] == ["on old", "on new"]
+    assert (whole.pod, whole.source, whole.step) == ("new", "new", 50)
+    assert (whole.started_t, whole.start) == (records[1].started_t, records[1].start)
+    assert [step for step, _ in whole.rewards] == list(range(1, 51)), "each step once"
+    assert dict(whole.rewards)[40] == dict(records[0].rewards)[40], "the later one counts"
+    assert continued(records[:1]) is records[0]

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .. import rollouts
 from ..steps import step_path
 
 
@@ -44,4 +45,33 @@ class FileMonitor:
         path = step_path(self._run / "rollouts", step) / "train" / subset / "traces.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:
-            out.writelines(json.dumps(episode) + "\n" for episode in episodes)
+            out.writelines(json.dumps(_episode(episode)) + "\n" for episode in episodes)
+
+
+def _episode(episode: dict[str, Any]) -> dict[str, Any]:
+    """Return an episode as verifiers 0.4 writes it, as far as anybody reads it."""
+    question = rollouts.prompt(episode["example"])
+    errors = []
+    if "error" in episode:
+        kind, text = episode["error"]
+        errors.append({"type": kind, "message": text})
+    messages = [{"role": "user", "content": question}]
+    if not errors:
+        messages.append({"role": "assistant", "content": episode["answer"]})
+    task = {"type": "ReverseText", "data": {"idx": episode["example"], "prompt": question}}
+    trace = {
+        "version": 1,
+        "task": task,
+        "nodes": [{"message": message} for message in messages],
+        "rewards": {"lcs": {"score": episode["reward"], "weight": 1.0}},
+        "ok": not errors,
+        "errors": errors,
+    }
+    name = episode["env"]
+    return {
+        "env": {"id": name, "name": name},
+        "task": task,
+        "ok": True,
+        "errors": [],
+        "traces": [trace],
+    }

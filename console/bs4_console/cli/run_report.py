@@ -1,0 +1,61 @@
+"""`runs report`: a page about one run that one would send to a colleague."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from bs4_console import files
+from bs4_console.cli import run_costs
+from bs4_console.cli.output import emit
+from bs4_console.errors import RefusedError
+from bs4_console.run_log import report_page
+from bs4_console.run_log.config_texts import ConfigTexts
+from bs4_console.run_log.record import RunRecord
+from bs4_console.secret import redacted
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `runs report` to its parser, beside the run's name."""
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where to write it: HTML if its name ends with .html, else Markdown (default: "
+        "Markdown on standard output)",
+    )
+    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def report(record: RunRecord, options: argparse.Namespace) -> int:
+    """Write the report of a run, and return 0. Raises RefusedError if the file exists and --force
+    is not given.
+    """
+    path: Path | None = options.output
+    if path is not None and path.exists() and not options.force:
+        raise RefusedError(f"{path} is there already.", "Write over it with --force.")
+    write = report_page.markdown
+    if path is not None and path.suffix in (".html", ".htm"):
+        write = report_page.page
+    text = redacted(write(record, run_costs.stays_of(record.name), _config(record)))
+    if path is not None:
+        files.replace(path, text.encode())
+    if options.json:
+        emit("run-report", run=record.name, text=text, file=None if path is None else str(path))
+    elif path is None:
+        print(text, end="")
+    else:
+        print(f"{path} has the report of {record.name}.")
+    return 0
+
+
+def _config(record: RunRecord) -> str:
+    """Return the text of the newest config that a launch of the run recorded and that was kept on
+    this machine. For an imported run, return the configs that its section holds. Return "" if there
+    is none.
+    """
+    for attempt in reversed(record.attempts):
+        if attempt.config_digest:
+            texts = ConfigTexts(attempt.pod or record.source)
+            return texts.text(attempt.config_digest) or ""
+    return "\n".join(record.configs.values())
