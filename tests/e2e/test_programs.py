@@ -12,6 +12,7 @@ from bs4_console.errors import NotApplicableError
 from bs4_console.launch import guide
 from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.state import ActionView
+from bs4_practice.pod import PracticePod
 from bs4_practice.stage import Stage, staged
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
@@ -20,10 +21,10 @@ OLD, NEW = "prime-rl-2026-01", "prime-rl"
 PROGRAM = Path(__file__).with_name("program.py")
 
 
-def furnish(stage: Stage) -> None:
-    binaries = stage.pod.project / ".venv" / "bin"
-    generation = "2026-01" if stage.trainer == OLD else "current"
-    for name in ("sft", "eval" if stage.trainer == OLD else "evals"):
+def furnish(pod: PracticePod, trainer: str) -> None:
+    binaries = pod.project / ".venv" / "bin"
+    generation = "2026-01" if trainer == OLD else "current"
+    for name in ("sft", "eval" if trainer == OLD else "evals"):
         program = binaries / name
         text = PROGRAM.read_text().replace('GENERATION = "current"', f'GENERATION = "{generation}"')
         program.write_text(
@@ -31,7 +32,7 @@ def furnish(stage: Stage) -> None:
         )
         program.chmod(0o755)
     for name in ("good", "dying", "silent"):
-        Path(stage.pod.project / f"{name}.toml").write_text("max_steps = 1\n")
+        Path(pod.project / f"{name}.toml").write_text("max_steps = 1\n")
 
 
 async def launched(stage: Stage, component: str, config: str) -> ActionView:
@@ -54,7 +55,7 @@ async def launched(stage: Stage, component: str, config: str) -> ActionView:
 @pytest.mark.parametrize("trainer", [OLD, NEW])
 async def test_sft_and_eval_are_watched_to_their_first_step_and_result(trainer: str) -> None:
     async with staged(trainer) as stage:
-        furnish(stage)
+        furnish(stage.pod, stage.trainer)
         done = await launched(stage, "sft", "good")
         assert (done.state, done.result.get("step")) == ("done", 0 if trainer == OLD else 1), (
             done.detail
@@ -94,7 +95,7 @@ def ended(stage: Stage, run: str) -> dict[str, object] | None:
 
 async def test_a_part_that_is_not_there_is_no_launch() -> None:
     async with staged(OLD) as stage:
-        furnish(stage)
+        furnish(stage.pod, stage.trainer)
         with pytest.raises(NotApplicableError):
             await guide.plan(
                 stage.session,

@@ -25,7 +25,7 @@ from bs4_practice import faults
 from bs4_practice.miniature.verl import tensors
 from bs4_practice.pod import PracticePod
 from tests.agent.runs.practice import until
-from tests.console.cli.conftest import Practice, practising
+from tests.console.cli.conftest import Console, practising
 from tests.console.tui.test_terminal import Terminal, terminal  # noqa: F401 (a fixture)
 from tests.e2e import journals
 from tests.e2e.test_launch_verl import attempts, gone, saved, steps
@@ -99,20 +99,20 @@ def shown_step(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def opened(practice: Practice, terminal: Terminal) -> None:  # noqa: F811
+def opened(console: Console, terminal: Terminal) -> None:  # noqa: F811
     """The console as its own command starts it, with this person's directories."""
     environment = [
         f"{name}={value}"
-        for name, value in practice.console.environment.items()
+        for name, value in console.environment.items()
         if name.startswith(("BS4_", "HOME", "USER"))
     ]
-    (practice.console.root / "home").mkdir(exist_ok=True)
+    (console.root / "home").mkdir(exist_ok=True)
     program = [
         sys.executable,
         "-c",
         "import sys; from bs4_console.cli.main import main; sys.exit(main())",
     ]
-    script = practice.console.root / "console.sh"
+    script = console.root / "console.sh"
     script.write_text(f"{shlex.join(['env', *environment, *program])}\necho left with $?\n")
     terminal.type(f"clear; sh {shlex.quote(str(script))}")
     terminal.press("Enter")
@@ -235,7 +235,7 @@ def test_from_an_empty_pod_to_a_merged_model_by_keys(terminal: Terminal, tmp_pat
         pod = practice.pod
         assert not (pod.home / ".bs4").exists(), "the pod is empty"
         (pod.project / MODEL).mkdir(parents=True)
-        opened(practice, terminal)
+        opened(practice.console, terminal)
         try:
             launched(person, pod)
             newest = crashed(person, pod)
