@@ -133,15 +133,21 @@ class ActionExecutor:
 
     def confirm(self, kind: Kind[S], asked: Submission) -> None:
         """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
-        it out on a thread of its own.
+        it out on a thread of its own. Some kinds also accept actions without a plan (see
+        `Kind.direct`).
 
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
         PlanChanged if the action would do something else now, Busy if another action holds what
-        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
-        keeps no secret.
+        this one needs, and the errors of `kind.direct`, `kind.refuse` and `kind.keep`. If it
+        raises, the agent keeps no secret.
         """
         key = asked.key
+        if (direct := kind.direct(asked)) is not None:
+            run, plan = direct
+            with self.locks.holding(kind.hold(run), key):
+                self._begin(kind, asked, run, plan)
+            return
         view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
         kind.refuse(asked, view)
         try:
@@ -154,21 +160,22 @@ class ActionExecutor:
         with self.locks.holding(kind.hold(view.run), key):
             plan = self.made_again(view, asked.who, lambda: kind.again(key, confirmed))
             kept = view.plan if kind.keeps_confirmed else plan.as_dict()
-            try:
-                kind.keep(key, plan, asked.payload)
-                self.accept(
-                    asked.planned(kept),
-                    view.run,
-                    **kind.fields(plan, view.plan_hash),
-                    steps=step_fields(plan.steps),
-                )
-            except BaseException:
-                kind.forget(key)
-                raise
-            if not self.start(
-                kind.hold(view.run), key, lambda: self._carry_out(kind, key, view.run, plan, None)
-            ):
-                kind.forget(key)
+            fields = kind.fields(plan, view.plan_hash)
+            self._begin(kind, asked.planned(kept), view.run, plan, **fields)
+
+    def _begin(self, kind: Kind[S], asked: Submission, run: str, plan: S, **fields: Any) -> None:
+        """Accept an action that holds its run already, and carry out `plan` on a thread of its
+        own.
+        """
+        key = asked.key
+        try:
+            kind.keep(key, plan, asked.payload)
+            self.accept(asked, run, **fields, steps=step_fields(plan.steps))
+        except BaseException:
+            kind.forget(key)
+            raise
+        if not self.start(kind.hold(run), key, lambda: self._carry_out(kind, key, run, plan, None)):
+            kind.forget(key)
 
     def resume(self, kind: Kind[S], action: ActionView) -> None:
         """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
@@ -176,7 +183,7 @@ class ActionExecutor:
         """
         key, run = action.key, action.run
         try:
-            plan = kind.read(action.body["plan"])
+            plan = kind.left(action)
             for step in plan.steps:
                 kind.steps[step.kind]  # KeyError if this version has no such step
         except UNREADABLE as error:

@@ -1,4 +1,4 @@
-"""What one kind of action (a set-up, a restore, a merge) is to the executor, which does what all
+"""What one kind of action (a launch, a set-up, a merge) is to the executor, which does what all
 kinds have in common: it plans, compares, locks, journals, carries out, ends early and resumes.
 """
 
@@ -7,12 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 from bs4_agent.actions.safe_points import Turn
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.pod_actions import Planned
-from bs4_common.ledger import PlanView
+from bs4_common.ledger import ActionView, PlanView
 
 
 class Plan(Protocol):
@@ -75,6 +75,16 @@ class Outcome:
     result: Mapping[str, Any]
 
 
+class PlanFields(TypedDict, total=False):
+    """What the journal's record of an accepted action has about its plan."""
+
+    plan_hash: str
+    playbook: str
+    """The name of the plan."""
+    incident: str
+    """The id of the incident that the plan repairs."""
+
+
 class Kind(ABC, Generic[P]):
     """One kind of action, such as the set-up of a pod, whose plans are of the type `P`. There is
     one object for each kind on a pod.
@@ -113,12 +123,25 @@ class Kind(ABC, Generic[P]):
         BadRequest, at once, if the request is malformed.
         """
 
+    def direct(self, asked: Submission) -> tuple[str, P] | None:
+        """Return the run on which `asked` acts, and what is carried out, if `asked` names no plan
+        that a person has confirmed but says itself what to do. Return None if it has to name such a
+        plan. Raises an AgentError if that may not be done.
+        """
+        return None
+
     @abstractmethod
     def read(self, data: Mapping[str, Any]) -> P:
         """Return the plan in `data`, a dictionary that its `as_dict` has made, perhaps in an
         earlier version of the agent. Raises KeyError, TypeError, ValueError or an AgentError if it
         cannot be read.
         """
+
+    def left(self, action: ActionView) -> P:
+        """Return what is carried out by `action`, which was under way when the agent was restarted.
+        Raises the same errors as `read`.
+        """
+        return self.read(action.body["plan"])
 
     @abstractmethod
     def again(self, key: str, confirmed: P) -> P:
@@ -134,9 +157,10 @@ class Kind(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def verify(self, action: Underway[P]) -> Outcome:
-        """Find out if the action has reached its goal, after all its steps were carried out, and
-        return how it has ended. Raises Cancelled if a stop of the run ends the action before that.
+    def verify(self, action: Underway[P], context: Any) -> Outcome:
+        """Find out if the action has reached its goal, after all its steps were carried out with
+        the object `context` (see the method of that name), and return how it has ended. Raises
+        Cancelled if a stop of the run ends the action before that.
         """
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
@@ -144,7 +168,7 @@ class Kind(ABC, Generic[P]):
         something more in the submission `asked`.
         """
 
-    def fields(self, plan: P, plan_hash: str) -> dict[str, Any]:
+    def fields(self, plan: P, plan_hash: str) -> PlanFields:
         """Return the fields, besides the steps, that the journal's record of an accepted action has
         about its plan. `plan_hash` is the plan's hash.
         """

@@ -56,6 +56,12 @@ class Kinds:
             self._made[name] = _MAKERS[name](self)
         return self._made[name]
 
+    def _launch(self) -> Kind[Any]:
+        """Make the kind of launches."""
+        from bs4_agent.launch.action import Launch
+
+        return Launch(self._pod, self._executor.ledger)
+
     def _setup(self) -> Kind[Any]:
         """Make the kind of set-ups."""
         from bs4_agent.setup.action import SetUp
@@ -90,6 +96,7 @@ class Kinds:
 
 
 _MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
+    "launch": Kinds._launch,
     "setup": Kinds._setup,
     "restore": Kinds._restore,
     "merge": Kinds._merge,

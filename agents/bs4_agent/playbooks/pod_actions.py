@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -322,6 +323,23 @@ class Stepping:
         checking them.
         """
         return planned.targets
+
+
+class Waiting(Stepping, ABC):
+    """Base class of steps that only wait until something has come about. They change nothing, so a
+    newer agent may take over while they wait, and the wait begins again after a restart.
+    """
+
+    def done(self, context: Any, planned: Planned) -> bool:
+        """Return False: only `wait` can tell whether there is something left to wait for."""
+        return False
+
+    @abstractmethod
+    def wait(self, context: Any, say: Callable[[str], None]) -> str:
+        """Wait, and return a sentence about what has come about. `say` is called with progress
+        messages. Raises an AgentError if it will not come about, and Cancelled if the action is to
+        end.
+        """
 
 
 def living(facts: RunFacts) -> list[Member]:

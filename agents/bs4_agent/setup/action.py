@@ -77,11 +77,10 @@ class SetUp(Kind[SetupPlan]):
         """
         return SetupContext(self._place, action.plan.recipe, action.key)
 
-    def verify(self, action: Underway[SetupPlan]) -> Outcome:
+    def verify(self, action: Underway[SetupPlan], context: SetupContext) -> Outcome:
         """Check all steps again and return the outcome. The pod is ready if every step is still
         done. If one is not, something else has changed the pod in the meantime.
         """
-        context = self.context(action)
         lacking = []
         for step in action.plan.steps:
             if not STEPS[step.kind].done(context, step):

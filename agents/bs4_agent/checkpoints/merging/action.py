@@ -215,7 +215,7 @@ class Merge(Kind[MergePlan]):
         """
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
-    def verify(self, action: Underway[MergePlan]) -> Outcome:
+    def verify(self, action: Underway[MergePlan], context: MergeContext) -> Outcome:
         """Return the outcome: the action is done if the model or the copy is in its place."""
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)

@@ -307,7 +307,7 @@ class Restore(Kind[RestorePlan]):
         """
         return RestoreContext(self._restoring, action.key)
 
-    def verify(self, action: Underway[RestorePlan]) -> Outcome:
+    def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
         """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
         pod.
         """

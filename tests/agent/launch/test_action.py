@@ -1,0 +1,481 @@
+"""A launch by the executor, without processes: a crash before and after each of its records, a stop
+before each step, two people at once, a pod that has changed, a full disk, and what an earlier
+version has left.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bs4_agent.actions import executor as module
+from bs4_agent.actions.kind import Kind
+from bs4_agent.launch import plan, validation
+from bs4_agent.launch.action import Launch
+from bs4_agent.playbooks.pod_actions import targets_at
+from bs4_common.errors import Busy, LaunchFailed, PlanChanged, Refused, SpoolFull
+from bs4_common.ids import ulid
+from bs4_common.trainers.base import LaunchSpec
+from tests.agent.actions.toy import ToyAgent, life_of, on_record
+from tests.golden.test_golden import DATA, TRAINERS, lines
+
+#: The key of a stop that ends an action early.
+STOP = "01J00000000000000000000005"
+#: What lies in the way. The pod keeps it in its own directory.
+STRAY = Path("/pod/stray")
+
+
+class FakePod:
+    """A pod whose runs are files in `root`: what lies in the way of a start, the trash, and one
+    line for each attempt.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.attempts = root, root / "attempts"
+        self.runs = SimpleNamespace(poll=lambda: None)
+        self.on_start: Callable[[], object] = lambda: None
+        self.on_wait: Callable[[Callable[[float], object]], object] = lambda pause: None
+        self.waits = 0
+
+    def config(self) -> str:
+        path = self.root / "config"
+        return path.read_text() if path.exists() else ""
+
+    def plan_launch(
+        self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
+    ) -> plan.LaunchPlan:
+        spec = validation.spec_of({**asked, "resume": None})
+        moves = [STRAY] if asked["fresh"] else []
+        return plan.LaunchPlan(
+            asked=asked,
+            record=record,
+            spec=spec,
+            attempt=0,
+            tries=tries,
+            argv=["uv", "run"],
+            environment={"A": "b"},
+            why="it was asked for",
+            notes=[],
+            moves=moves,
+            typed_name=bool(moves),
+            config={"digest": self.config()},
+            steps=plan.planned_steps(spec, moves, "uv run", {"A": "b"}),
+            expires_m=time.monotonic() + 60.0,
+        )
+
+    def command_line(self, spec: LaunchSpec) -> str:
+        return f"uv run {spec.run}"
+
+    def started(self) -> list[str]:
+        """Return the keys of the actions that have started an attempt, oldest first."""
+        return self.attempts.read_text().split() if self.attempts.exists() else []
+
+    def claimed(self, run: str, key: str) -> bool:
+        return self.launched(run, key) is not None
+
+    def launched(self, run: str, key: str) -> int | None:
+        return self.started().index(key) + 1 if key in self.started() else None
+
+    def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
+        trash = self.root / "trash" / key
+        for path in paths:
+            trash.mkdir(parents=True, exist_ok=True)
+            if (here := self.root / path.name).exists():
+                here.rename(trash / path.name)
+        return "moved 1 directory"
+
+    def launch(self, spec: LaunchSpec, key: str) -> int:
+        self.on_start()
+        if key not in self.started():
+            self.attempts.write_text("".join(f"{one}\n" for one in [*self.started(), key]))
+        return self.started().index(key) + 1
+
+    def wait_first_step(
+        self,
+        run: str,
+        attempt: int,
+        say: Callable[[str], None],
+        pause: Callable[[float], object],
+    ) -> int:
+        self.waits += 1
+        say("it loads the model")
+        self.on_wait(pause)
+        return 7
+
+
+class LaunchAgent(ToyAgent):
+    """One life of an agent that only launches."""
+
+    kind = "launch"
+
+    def make(self) -> Kind[Any]:
+        pod: Any = FakePod(self.root)
+        self.pod: FakePod = pod
+        return Launch(pod, self.book.ledger)
+
+    def request(self, *, fresh: bool = True) -> dict[str, Any]:
+        return {**self.directly(), "fresh": fresh}
+
+    def directly(self) -> dict[str, Any]:
+        """Return the fields of a launch without a plan."""
+        fields = {"run": "demo", "trainer": "prime-rl", "config": "rl.toml", "preflight": False}
+        return {**fields, "cwd": "work", "output_dir": "outputs"}
+
+    def start(self, key: str = "", **more: Any) -> str:
+        """Launch without a plan."""
+        key = key or ulid()
+        self.actions.submit({"key": key, "kind": "launch", **self.directly(), **more}, "bob")
+        return key
+
+    def planned(self) -> str:
+        """Launch by a plan that moves what lies in the way."""
+        stray = self.root / "stray"
+        stray.mkdir()
+        (stray / "rollouts.bin").write_bytes(b"of a dead attempt")
+        return self.plan()
+
+    def events(self, key: str) -> list[tuple[str, int | None]]:
+        """Return the events of the action with their steps, without reports of progress."""
+        return [
+            (record["event"], record.get("step"))
+            for record in self.book.records()
+            if record["type"] == "action"
+            and record["action"] == key
+            and (record["event"] != "intent" or "title" in record)
+        ]
+
+    def whole(self, key: str) -> None:
+        """Check that the action has moved and started everything once."""
+        action = self.ended(key)
+        assert (action.state, action.detail) == ("done", "demo trains")
+        assert action.result == {"attempt": 1, "step": 7}
+        assert self.pod.started() == [key]
+        assert [path.name for path in (self.root / "trash" / key).rglob("*")] == [
+            "stray",
+            "rollouts.bin",
+        ]
+        self.nothing_is_left()
+
+    def nothing_is_left(self) -> None:
+        self.executor.join(30.0)
+        assert not self.executor.locks.held("demo")
+        assert self.journal.verify() == []
+        assert self.executor.safe_points.hold(0.0)
+        self.executor.safe_points.release()
+
+
+def agent_in(root: Path) -> Any:
+    return life_of(LaunchAgent, root)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchAgent]:
+    monkeypatch.setattr(module, "END_RETRY_S", 0.01)
+    with agent_in(tmp_path) as made:
+        yield made
+
+
+WHOLE = [
+    ("accepted", None),
+    ("intent", 0),
+    ("step-done", 0),
+    ("intent", 1),
+    ("step-done", 1),
+    ("intent", 2),
+    ("step-done", 2),
+    ("done", None),
+]
+
+
+def test_a_launch_goes_by_its_steps(agent: LaunchAgent) -> None:
+    plan_hash = agent.planned()
+    with pytest.raises(Refused, match="typing the run's name"):
+        agent.confirm(plan_hash)
+    key = agent.confirm(plan_hash, confirm_run="demo")
+    agent.whole(key)
+    assert agent.events(key) == WHOLE
+    action = agent.action(key)
+    assert action.body["plan"]["spec"]["run"] == "demo"
+    assert [step.detail for step in action.steps] == [
+        "moved 1 directory",
+        "attempt 1 runs",
+        "step 7 is done",
+    ]
+    assert (action.playbook, action.plan_hash, action.what) == ("launch", plan_hash, "launch")
+    moved = agent.book.ledger.plans[plan_hash].plan["steps"][0]["shown"]["directories"]
+    assert [row["path"] for row in moved] == [str(STRAY)]
+
+
+def snapshots(agent: LaunchAgent, into: Path, patch: pytest.MonkeyPatch) -> None:
+    """Copy the pod before and after each record of the journal, as a kill -9 would leave it."""
+    written, root = agent.stream.append_line, agent.root
+
+    def append_line(line: bytes, *, sync: bool = False) -> str:
+        for when in ("before", "after"):
+            if when == "after":
+                cursor = written(line, sync=sync)
+            number = len(list(into.iterdir()))
+            shutil.copytree(root, into / f"{number:02d}")
+        return cursor
+
+    patch.setattr(agent.stream, "append_line", append_line)
+
+
+def test_a_crash_before_and_after_each_record_is_finished_by_the_next_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into, here = tmp_path / "snapshots", tmp_path / "here"
+    into.mkdir()
+    here.mkdir()
+    with agent_in(here) as agent:
+        plan_hash, key = agent.planned(), ulid()
+        snapshots(agent, into, monkeypatch)
+        agent.confirm(plan_hash, key=key, confirm_run="demo")
+        agent.whole(key)
+    found = sorted(into.iterdir())
+    assert len(found) == 2 * (len(WHOLE) + 1)  # the wait reports its progress once
+    for root in found:
+        with agent_in(root) as agent:
+            agent.actions.resume()
+            if key not in agent.book.ledger.actions:
+                agent.confirm(plan_hash, key=key, confirm_run="demo")
+            agent.whole(key)
+            ends = [event for event, _ in agent.events(key) if event in ("accepted", "done")]
+            assert ends == ["accepted", "done"]
+
+
+def end(pause: object) -> None:
+    raise LaunchFailed("It ended before its first step.")
+
+
+def test_a_start_that_is_known_to_have_happened_is_never_repeated(tmp_path: Path) -> None:
+    """Its attempt is gone: the launch fails and starts nothing."""
+    with agent_in(tmp_path) as agent:
+        agent.pod.on_wait = end
+        key = agent.start()
+        assert agent.ended(key).state == "failed"
+        records = [r for r in agent.book.records() if r.get("action") == key][:-1]
+    shutil.rmtree(tmp_path / "home")
+    (tmp_path / "attempts").unlink()
+    with agent_in(tmp_path) as agent:
+        own = ("t", "m", "b", "seq", "prev", "type")
+        for record in records:
+            agent.book("action", **{k: v for k, v in record.items() if k not in own})
+    with agent_in(tmp_path) as agent:
+        agent.actions.resume()
+        action = agent.ended(key)
+        assert (action.state, action.result["error"]) == ("failed", LaunchFailed.type)
+        assert agent.pod.started() == []
+
+
+@pytest.mark.parametrize(
+    ("last", "moved", "started"),
+    [(("accepted", None), 0, 0), (("step-done", 0), 1, 0), (("step-done", 1), 1, 1)],
+)
+def test_a_launch_that_is_cancelled_ends_before_its_next_step(
+    agent: LaunchAgent,
+    last: tuple[str, int | None],
+    moved: int,
+    started: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan_hash, key = agent.planned(), ulid()
+    cancel = functools.partial(agent.executor.cancel, key, STOP, "carol")
+    on_record(monkeypatch, key, *last, cancel, before=False)
+    agent.confirm(plan_hash, key=key, confirm_run="demo")
+    action = agent.ended(key)
+    assert (action.state, action.detail) == ("interrupted", "cancelled by carol's stop")
+    assert action.result["error"] == "cancelled"
+    assert (agent.root / "trash" / key).exists() == bool(moved)
+    assert len(agent.pod.started()) == started
+    agent.nothing_is_left()
+
+
+def test_a_launch_that_waits_is_cancelled_and_its_run_lives_on(agent: LaunchAgent) -> None:
+    waits = threading.Event()
+
+    def wait(pause: Callable[[float], object]) -> None:
+        waits.set()
+        pause(60.0)
+
+    agent.pod.on_wait = wait
+    key = agent.start()
+    assert waits.wait(30.0)
+    assert agent.executor.safe_points.hold(30.0), "a newer agent may take over while it waits"
+    agent.executor.safe_points.release()
+    agent.executor.cancel(key, STOP, "carol")
+    action = agent.ended(key)
+    assert (action.state, action.detail) == ("interrupted", "cancelled by carol's stop")
+    assert [step.state for step in action.steps] == ["done", "running"]
+    assert agent.pod.started() == [key]
+    agent.nothing_is_left()
+
+
+def test_of_two_people_one_is_told_who_was_first(agent: LaunchAgent) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert may_go_on.wait(30.0)
+
+    agent.pod.on_start = hold
+    plan_hash, key = agent.planned(), ulid()
+    agent.confirm(plan_hash, key=key, confirm_run="demo")
+    assert begun.wait(30.0)
+    for again in (lambda: agent.confirm(plan_hash, confirm_run="demo"), agent.start):
+        with pytest.raises(Busy, match=r"^demo is busy: launch by bob since "):
+            again()
+    agent.confirm(plan_hash, key=key, confirm_run="demo")  # the same submission is the same action
+    may_go_on.set()
+    agent.whole(key)
+
+
+def test_a_plan_that_would_do_something_else_by_now_starts_nothing(agent: LaunchAgent) -> None:
+    plan_hash = agent.planned()
+    (agent.root / "config").write_text("another")
+    with pytest.raises(PlanChanged, match="look at the new plan"):
+        agent.confirm(plan_hash, confirm_run="demo")
+    assert agent.pod.started() == []
+    assert (agent.root / "stray").exists()
+    newest = list(agent.book.ledger.plans)[-1]
+    agent.whole(agent.confirm(newest, confirm_run="demo"))
+
+
+def test_a_try_that_has_ended_makes_its_plan_another_one(agent: LaunchAgent) -> None:
+    plan_hash = agent.planned()
+    agent.whole(agent.confirm(plan_hash, confirm_run="demo"))
+    with pytest.raises(PlanChanged):
+        agent.confirm(plan_hash, confirm_run="demo")
+    assert len(agent.pod.started()) == 1
+
+
+@pytest.mark.parametrize("first", range(10))
+def test_a_disk_that_is_full_at_any_record_fails_no_launch_that_has_started(
+    agent: LaunchAgent, first: int
+) -> None:
+    plan_hash = agent.planned()
+    before = agent.tried
+    agent.full = lambda number: number - before == first
+    if first == 0:
+        with pytest.raises(SpoolFull):
+            agent.confirm(plan_hash, confirm_run="demo")
+        assert agent.pod.started() == []
+    else:
+        key = agent.confirm(plan_hash, confirm_run="demo")
+        action = agent.ended(key)
+        assert action.state == ("failed" if first in (1, 3) else "done"), "an intent is on disk"
+        assert agent.pod.started() == ([] if action.state == "failed" else [key])
+    agent.nothing_is_left()
+
+
+def test_a_launch_without_a_plan_starts_exactly_what_it_says(agent: LaunchAgent) -> None:
+    key = agent.start(wait=False, resume=3)
+    action = agent.ended(key)
+    assert (action.state, action.detail) == ("done", "demo was started")
+    assert action.result == {"attempt": 1}
+    assert agent.pod.waits == 0
+    assert [(step.title, step.command) for step in action.steps] == [
+        ("Start demo", "uv run demo"),
+    ]
+    assert (action.playbook, action.plan_hash, "plan" in action.body) == ("", "", False)
+    key = agent.start()
+    assert agent.ended(key).detail == "demo trains"
+    assert [step.title for step in agent.action(key).steps] == [
+        "Start demo",
+        "Wait for the first step",
+    ]
+
+
+# What the version before has left
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_recorded_plan_is_read_and_shown_as_it_was(trainer: str) -> None:
+    found = 0
+    for record in lines(DATA / trainer / "agent" / "state" / "journal"):
+        if record["type"] != "plan" or record["playbook"] != "launch":
+            continue
+        read = plan.LaunchPlan.from_dict(record["plan"])
+        assert read.as_dict() == record["plan"]
+        assert read.waits
+        found += 1
+    assert found
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["by its plan", "without a plan"])
+@pytest.mark.parametrize("started", [True, False])
+def test_a_launch_of_the_version_before_is_gone_on_with(
+    tmp_path: Path, planned: bool, started: bool
+) -> None:
+    """That version wrote neither titles nor commands into its intents."""
+    key = ulid()
+    with agent_in(tmp_path) as agent:
+        body: dict[str, Any] = {"key": key, "kind": "launch", **agent.directly()}
+        steps = [{"title": "Start demo"}, {"title": "Wait for the first step"}]
+        if planned:
+            view = agent.book.ledger.plans[agent.planned()]
+            body = {"key": key, "kind": "launch", "plan_hash": view.plan_hash, "plan": view.plan}
+            steps.insert(0, {"title": "Move"})
+        fields = {"action": key, "run": "demo"}
+        start = len(steps) - 2
+        agent.book("action", **fields, kind="launch", event="accepted", body=body, steps=steps)
+        if planned:
+            agent.book(
+                "action",
+                **fields,
+                event="intent",
+                step=0,
+                targets=targets_at([STRAY]),
+            )
+            spec = validation.spec_of(agent.directly())
+            agent.pod.move_aside(spec, [STRAY], key)
+            agent.book("action", **fields, event="step-done", step=0, detail="moved 1 directory")
+        agent.book("action", **fields, event="intent", step=start)
+        if started:
+            agent.pod.launch(validation.spec_of(agent.directly()), key)
+            agent.book("action", **fields, event="step-done", step=start, detail="attempt 1 runs")
+            agent.book("action", **fields, event="intent", step=start + 1)
+    with agent_in(tmp_path) as agent:
+        agent.actions.resume()
+        action = agent.ended(key)
+        assert (action.state, action.detail) == ("done", "demo trains")
+        assert action.result == {"attempt": 1, "step": 7}
+        assert agent.pod.started() == [key]
+        assert [step.state for step in action.steps] == ["done"] * len(steps)
+
+
+def test_a_launch_that_cannot_be_read_after_an_upgrade_ends_with_a_sentence(
+    tmp_path: Path,
+) -> None:
+    keys = ulid(), ulid()
+    with agent_in(tmp_path) as agent:
+        for key, more in zip(
+            keys, ({"plan": {"title": "of another"}}, {"trainer": "gone"}), strict=True
+        ):
+            body = {"key": key, "kind": "launch", **agent.directly(), **more}
+            agent.book(
+                "action", action=key, run=key, kind="launch", event="accepted", body=body, steps=[]
+            )
+    with agent_in(tmp_path) as agent:
+        agent.actions.resume()
+        for key in keys:
+            action = agent.ended(key)
+            assert action.state == "interrupted"
+            assert action.detail.startswith("its plan cannot be read any more (")
+        assert agent.pod.started() == []
+
+
+def test_a_plan_that_cannot_be_read_any_more_is_refused(agent: LaunchAgent) -> None:
+    plan_hash = agent.planned()
+    agent.book.ledger.plans[plan_hash].plan = {"title": "of another version"}
+    with pytest.raises(Refused, match=r"^That plan cannot be read any more .* `launch --plan`"):
+        agent.confirm(plan_hash)
+    assert agent.pod.started() == []
