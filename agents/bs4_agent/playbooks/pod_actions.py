@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from bs4_agent.playbooks.ports import PortHolder
 from bs4_common.credentials.forms import shown_command
@@ -16,6 +16,8 @@ from bs4_common.failures.facts import GpuFacts, Holder, RunFacts
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
+
+V = TypeVar("V")
 
 
 class PodActions(Protocol):
@@ -387,7 +389,7 @@ def moves_to_trash(paths: Iterable[Path | str]) -> str:
     return "; ".join(f"mv {path} <trash>/" for path in paths)
 
 
-def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def picked(data: Mapping[str, V], *names: str) -> dict[str, V]:
     """Return a dictionary of only the entries of `data` that have these names."""
     return {name: data[name] for name in names}
 
