@@ -60,7 +60,7 @@ class Actions:
         departure = Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
-            "stop": self.stops.accept,
+            "stop": self._stop,
             "adopt": Adoptions(executor, pod).adopt,
             "mode": self.orders.mode,
             "keep": self.orders.keep,
@@ -72,7 +72,7 @@ class Actions:
             **dict.fromkeys(NAMES, self._confirm),
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "stop": self.stops.resume,
+            "stop": lambda action: executor.resume(self.stops, action),
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
             **dict.fromkeys(NAMES, self._resume),
         }
@@ -154,7 +154,13 @@ class Actions:
 
     def _confirm(self, asked: Submission) -> None:
         """Accept an action that is carried out by the steps of a plan."""
-        self.executor.confirm(self.kinds.get(asked.body["kind"]), asked)
+        kind = self.kinds.get(asked.body["kind"])
+        if not self.executor.begin(kind, asked):
+            self.executor.confirm(kind, asked)
+
+    def _stop(self, asked: Submission) -> None:
+        """Accept the stop of a run."""
+        self.executor.begin(self.stops, asked)
 
     def _resume(self, action: ActionView) -> None:
         """Continue an action by the steps of its plan."""

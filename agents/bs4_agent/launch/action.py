@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, PlanFields, Underway
+from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.launch import validation
 from bs4_agent.launch.plan import AWAITED, FIRST_STEP, NAME, LaunchPlan, direct
@@ -132,7 +132,7 @@ STEPS: Mapping[str, Any] = {
 }
 
 
-class Launch(Kind[LaunchPlan]):
+class Launch(PlannedKind[LaunchPlan]):
     """The kind of action that starts an attempt of a run; see `actions.kind.Kind` for the methods.
     `ledger` has the actions of this pod.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, PlanFields, Underway
+from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.plan import Plan, make
 from bs4_agent.playbooks.pod_actions import Context
@@ -21,7 +21,7 @@ from bs4_common.ledger import Ledger, PlanView
 RECOVERY_LIMIT = 2
 
 
-class Recovery(Kind[Plan]):
+class Recovery(PlannedKind[Plan]):
     """The kind of action that repairs a run by a playbook from `library`; see `actions.kind.Kind`
     for the methods. It has succeeded if the check that the playbook names shows that training
     advances again.

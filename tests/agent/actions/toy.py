@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bs4_agent.actions import kinds
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
@@ -71,7 +71,7 @@ class Write:
         return "written"
 
 
-class Toy(Kind[ToyPlan]):
+class Toy(PlannedKind[ToyPlan]):
     name, planner, steps = KIND, "toy --plan", {"write": Write()}
 
     def __init__(self, root: Path) -> None:
@@ -156,7 +156,7 @@ class ToyAgent:
         )
         self.executor = self.actions.executor
 
-    def make(self) -> Kind[Any]:
+    def make(self) -> PlannedKind[Any]:
         """Return the one kind of action."""
         self.toy = Toy(self.root)
         return self.toy
