@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.actions.kind import Kind
+from bs4_agent.actions.kind import PlannedKind
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.plan import Plan
@@ -31,7 +31,7 @@ class Recoveries:
     """
 
     def __init__(
-        self, executor: ActionExecutor, pod: Pod, library: Library, recovery: Kind[Plan]
+        self, executor: ActionExecutor, pod: Pod, library: Library, recovery: PlannedKind[Plan]
     ) -> None:
         self._executor, self._pod = executor, pod
         self._library, self._recovery = library, recovery

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from bs4_agent.playbooks.ports import PortHolder
 from bs4_common.credentials.forms import shown_command
@@ -15,6 +16,8 @@ from bs4_common.failures.facts import GpuFacts, Holder, RunFacts
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
+
+V = TypeVar("V")
 
 
 class PodActions(Protocol):
@@ -324,6 +327,23 @@ class Stepping:
         return planned.targets
 
 
+class Waiting(Stepping, ABC):
+    """Base class of steps that only wait until something has come about. They change nothing, so a
+    newer agent may take over while they wait, and the wait begins again after a restart.
+    """
+
+    def done(self, context: Any, planned: Planned) -> bool:
+        """Return False: only `wait` can tell whether there is something left to wait for."""
+        return False
+
+    @abstractmethod
+    def wait(self, context: Any, say: Callable[[str], None]) -> str:
+        """Wait, and return a sentence about what has come about. `say` is called with progress
+        messages. Raises an AgentError if it will not come about, and Cancelled if the action is to
+        end.
+        """
+
+
 def living(facts: RunFacts) -> list[Member]:
     """Return the processes of the run that are alive. `facts` is what is known of the run."""
     return [member for member in facts.members if member.alive]
@@ -369,7 +389,7 @@ def moves_to_trash(paths: Iterable[Path | str]) -> str:
     return "; ".join(f"mv {path} <trash>/" for path in paths)
 
 
-def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def picked(data: Mapping[str, V], *names: str) -> dict[str, V]:
     """Return a dictionary of only the entries of `data` that have these names."""
     return {name: data[name] for name in names}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
@@ -175,7 +175,7 @@ class Place:
 STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 
 
-class Merge(Kind[MergePlan]):
+class Merge(PlannedKind[MergePlan]):
     """The kind of action that merges the shards of a checkpoint into one model; see
     `actions.kind.Kind` for the methods.
     """
@@ -215,7 +215,7 @@ class Merge(Kind[MergePlan]):
         """
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
-    def verify(self, action: Underway[MergePlan]) -> Outcome:
+    def verify(self, action: Underway[MergePlan], context: MergeContext) -> Outcome:
         """Return the outcome: the action is done if the model or the copy is in its place."""
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
@@ -272,7 +272,7 @@ class Put:
 STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
-class Restore(Kind[RestorePlan]):
+class Restore(PlannedKind[RestorePlan]):
     """The kind of action that restores a checkpoint from the object store to the pod; see
     `actions.kind.Kind` for the methods. `runs` are the runs of this pod.
     """
@@ -307,7 +307,7 @@ class Restore(Kind[RestorePlan]):
         """
         return RestoreContext(self._restoring, action.key)
 
-    def verify(self, action: Underway[RestorePlan]) -> Outcome:
+    def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
         """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
         pod.
         """
