@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
@@ -50,7 +50,7 @@ from bs4_common.telemetry import Device
 from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.restoring.restore import Restoring
+    from bs4_agent.checkpoints.restoring.restore import Restorable, RestoreBody, Restoring
 
 #: Seconds. The watch uses the sampler's passes over all processes (every 3 s) instead of making its
 #: own.
@@ -71,6 +71,21 @@ _PARTS = (
     "router",
     "env-server",
 )
+
+
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class AdoptedRow(TypedDict, total=False):
+        """A run that was started by hand."""
+
+        pid: int
+        trainer: str
+        command: str
+        run: str
+        adopted: bool
+        why: str
+        """Why it cannot be adopted. Absent if it can."""
 
 
 class Pod:
@@ -592,7 +607,7 @@ class Pod:
             trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
         return f"moved {words.directories(len(paths))} to the trash of {spec.run}"
 
-    def remote_step(self, run: str) -> Mapping[str, Any] | None:
+    def remote_step(self, run: str) -> Restorable | None:
         """Return the newest checkpoint of the run in its object store that can be restored, as a
         dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
         the run is known. Raises NotApplicable if the store has no complete checkpoint, and
@@ -601,7 +616,7 @@ class Pod:
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
             return None
-        asked = {
+        asked: RestoreBody = {
             "run": run,
             "from": synced.place,
             "step": None,
@@ -708,14 +723,13 @@ class Pod:
             self._searched = seen
             self.adopt()
 
-    def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
+    def adopt(self, pid: object = None, name: str = "") -> list[AdoptedRow]:
         """Adopt runs that were started by hand, which takes them under the agent's watch. With
         `pid`, only the run with that launcher is adopted, under `name` if one is given.
 
-        Return one dictionary for each such process that was found: `pid`, `trainer`, `command`,
-        `run` (its name), `adopted` (True if it was adopted) and, if it cannot be adopted, `why`.
+        Return one row for each such process that was found.
         """
-        found = []
+        found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
             # a container's own log names the launcher by its inner pid
             asked = pid is not None and pid in (
@@ -729,16 +743,16 @@ class Pod:
             run = None
             if asked or (pid is None and not candidate.problem):
                 run = adopt.adopt(self.runs, candidate, name)
-            found.append(
-                {
-                    "pid": candidate.root.pid,
-                    "trainer": candidate.spec.trainer,
-                    "command": shown_command(candidate.cmdline, 300),
-                    "run": run.name if run else candidate.spec.run,
-                    "adopted": run is not None,
-                    **({"why": candidate.problem} if candidate.problem else {}),
-                }
-            )
+            row: AdoptedRow = {
+                "pid": candidate.root.pid,
+                "trainer": candidate.spec.trainer,
+                "command": shown_command(candidate.cmdline, 300),
+                "run": run.name if run else candidate.spec.run,
+                "adopted": run is not None,
+            }
+            if candidate.problem:
+                row["why"] = candidate.problem
+            found.append(row)
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from bs4_common.checkpoints.sync_view import SyncRecord, SyncView
+from bs4_common.failures.evidence import Evidence
 from bs4_common.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
 
 #: Types of records that are folded; each has a method of its own.
@@ -78,6 +79,7 @@ class JournalRecord(SyncRecord, total=False):
     """Seconds of the monotonic clock of the boot `b`."""
     b: str
     seq: int
+    prev: str
     type: str
     # Runs and their attempts.
     trainer: str
@@ -111,7 +113,7 @@ class JournalRecord(SyncRecord, total=False):
     playbook: Any
     """A text. An incident has None if no playbook repairs it."""
     where: Where
-    evidence: list[dict[str, Any]]
+    evidence: list[Evidence]
     coverage: list[str]
     # Plans and actions.
     action: str
@@ -222,7 +224,7 @@ class IncidentView:
     opened_t: float
     updated_t: float
     state: IncidentState = "open"
-    evidence: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
     coverage: list[str] = field(default_factory=list)
     playbook: str | None = None
     where: Where = "pod"
@@ -314,7 +316,7 @@ class Ledger:
     order; then read the attributes, for example `runs` or `incidents`.
     """
 
-    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, records: Iterable[JournalRecord] = ()) -> None:
         self.runs: dict[str, RunView] = {}
         self.incidents: dict[str, IncidentView] = {}
         self._incident_records = 0

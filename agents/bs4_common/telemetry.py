@@ -208,6 +208,11 @@ class StepRecord(TypedDict, total=False):
 
     t: float
     """Wall seconds since 1970 at which it was recorded."""
+    m: float
+    """Seconds of the monotonic clock of the boot `b`: when it was recorded, or, in a history, when
+    the step ended.
+    """
+    b: str
     side: str
     """ "trainer", "orchestrator", or the name of an evaluation."""
     step: int
@@ -234,3 +239,17 @@ class StepRecord(TypedDict, total=False):
     """Tokens of a sample."""
     async_level: float | str
     off_policy: float | str
+    """Steps, as `async_level`."""
+    trainable: float | str
+    """Percent, as `truncation` and `error`."""
+    truncation: float | str
+    error: float | str
+    wait_s: float | str
+    """Seconds, a part of `time_s` as those that follow."""
+    compute_s: float | str
+    broadcast_s: float | str
+    save_s: float | str
+    policy_wait_s: float | str
+    tool_calls: float | str
+    not_finite: str
+    """The name of a metric that is NaN."""

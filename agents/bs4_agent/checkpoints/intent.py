@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TypedDict
 
 from bs4_agent.actions.steps import Recorder
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_common.clock import stamp
 from bs4_common.errors import AgentError
+from bs4_common.failures.facts import Intent
 from bs4_common.files import read_passing, write_json
 from bs4_common.ledger import Ledger
 from bs4_common.runs.model import Run
@@ -25,23 +25,6 @@ from bs4_common.runs.model import Run
 #: unknown.
 LOOK_S = 0.6
 NAME = "intent.json"
-
-
-class Intent(TypedDict, total=False):
-    """How far a run had come when the agent was ordered to end."""
-
-    run: str
-    attempt: int
-    local_step: int | None
-    """The newest step on the pod whose files verify."""
-    local_known: bool
-    """False if the disk did not answer in time."""
-    remote_step: int | None
-    """The newest step that was verified in the store."""
-    t: float | None
-    """Wall seconds since 1970 of the order, once it is read back."""
-    signal: str | None
-    """The name of the signal, once it is read back."""
 
 
 def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str) -> list[Intent]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.paths import storage
@@ -25,6 +25,13 @@ from bs4_common.runs.model import Run
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class RemovedRow(TypedDict):
+    """A directory that is removed, as the journal has it."""
+
+    path: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -149,10 +156,10 @@ def free(trashes: Sequence[Path], key: str) -> int:
     return freed
 
 
-def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """Return [{"path", "bytes"}] for each directory in `wanted`, as the journal (the agent's log of
-    actions and incidents) records it before the directories are moved. `sets` are the checkpoints
-    to which the directories belong.
+def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[RemovedRow]:
+    """Return one row for each directory in `wanted`, as the journal (the agent's log of actions and
+    incidents) records it before the directories are moved. `sets` are the checkpoints to which the
+    directories belong.
     """
     sizes = {}
     for one in sets:
@@ -165,9 +172,9 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, A
     return [{"path": str(one.source), "bytes": of(one.source)} for one in wanted]
 
 
-def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Return {directory: pid} for each directory that is in use: the process `pid`, one of the keys
-    of `processes`, has a file below it open or mapped into memory. A directory that no process uses
+def readers(directories: Collection[Path], processes: Iterable[int]) -> dict[Path, int]:
+    """Return {directory: pid} for each directory that is in use: the process `pid`, one of
+    `processes`, has a file below it open or mapped into memory. A directory that no process uses
     is left out.
 
     A mapped file counts although its descriptor is closed, because weights are read so. The check

@@ -526,9 +526,9 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
     """Return what the record of the run keeps of its config: digest and version, model, and the
     names that a continued run must keep.
     """
-    data = {}
+    data: Mapping[str, Any] = {}
     if str(spec.config) not in {path for _, path in current.arguments.nested}:
-        data = settings.load_toml(spec.config_path)
+        data = settings.load_toml(spec.config_path).data
     values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
     model = registry.get(spec.trainer).model(spec, current)
     lora = current.first("orchestrator.lora_name", "orchestrator.model.lora.name")

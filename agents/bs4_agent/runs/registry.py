@@ -404,7 +404,7 @@ class Runs:
             "config": str(spec.config),
             "max_steps": self._max_steps(spec),
         }
-        self._told.append(directory, run.name, 0, "registered", fields)
+        self._told.append(directory, run.name, 0, "registered", **fields)
 
     def _max_steps(self, spec: LaunchSpec) -> int | None:
         """Return the number of steps after which a launch ends by its config, or None if it sets
@@ -437,8 +437,8 @@ class Runs:
         if run.spec.container:
             fields["container"] = run.spec.container
         if attempt.adopted:
-            self._told.append(directory, run.name, attempt.number, "adopted", fields)
-        return self._told.append(directory, run.name, attempt.number, "attempt-started", fields)
+            self._told.append(directory, run.name, attempt.number, "adopted", **fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-started", **fields)
 
     def _tell_ended(self, run: Run, attempt: Attempt, end: End) -> bool:
         """Journal the end of the attempt. Return False if it was journalled before or the spool is
@@ -452,4 +452,4 @@ class Runs:
             "detail": end.detail,
             "ended_t": end.t,
         }
-        return self._told.append(directory, run.name, attempt.number, "attempt-ended", fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-ended", **fields)

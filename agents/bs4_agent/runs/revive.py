@@ -15,12 +15,32 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import TypedDict
 
 LIMIT = 3
 WINDOW_S = 3600.0
 #: Seconds that a new agent has to write its record before it counts as dead.
 GRACE_S = 20.0
+
+
+class ProcessRecord(TypedDict, total=False):
+    """What names one process: its pid, its start in clock ticks since the boot, and the boot."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+class AgentRecord(ProcessRecord, total=False):
+    """What HOME/agent.json says of the newest agent. An older agent has its identity in the record
+    itself.
+    """
+
+    event: str
+    """ "stopped" if the agent was ended on purpose."""
+    identity: ProcessRecord
+    restart: list[str]
+    """The command that starts it again."""
 
 
 def main(directory: str) -> int:
@@ -39,7 +59,7 @@ def main(directory: str) -> int:
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         with open(f"{home}/agent.json", encoding="utf-8") as handle:
-            record = json.load(handle)
+            record: AgentRecord = json.load(handle)
         refusal = _refusal(
             record, lock, timing.get("window_s", WINDOW_S), timing.get("grace_s", GRACE_S)
         )
@@ -52,7 +72,7 @@ def main(directory: str) -> int:
     return 127
 
 
-def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float) -> str:
+def _refusal(record: AgentRecord, lock: int, window_s: float, grace_s: float) -> str:
     """Return why no agent may be started now. Return "" if one may, after the start has been
     recorded.
     """
@@ -76,7 +96,7 @@ def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float)
     return ""
 
 
-def _alive(identity: dict[str, Any]) -> bool:
+def _alive(identity: ProcessRecord) -> bool:
     """Return True if the process with this identity lives and is no zombie."""
     try:
         with open(f"/proc/{int(identity['pid'])}/stat", "rb") as handle:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bs4_common.errors import BadRequest
+
+if TYPE_CHECKING:
+    from bs4_common.ledger import JournalRecord
 
 #: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.
@@ -37,14 +40,14 @@ class Order:
     best: str = ""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any] | None) -> Order | None:
+    def of(cls, record: JournalRecord | None) -> Order | None:
         """Return the retention order that a record of the journal gives. Return None if `record` is
         None, or if the record takes an earlier order back.
         """
-        if record is None or record.get("last") is None:
+        if record is None or (last := record.get("last")) is None:
             return None
         return cls(
-            int(record["last"]),
+            int(last),
             int(record["at_least"]),
             int(record.get("milestones") or 0),
             str(record.get("who", "")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from bs4_common.checkpoints.forecast import ForecastRow, Limits, forecast
 from bs4_common.checkpoints.orders import Order
@@ -14,7 +14,7 @@ from bs4_common.failures import environment_probes
 from bs4_common.files import disk_usage
 from bs4_common.telemetry import DiskUsage
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
-from bs4_common.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, FlatSettings
 
 
 class PartRow(TypedDict):
@@ -154,7 +154,7 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
     flat = environment_probes.flat_settings(spec, argv)
     if flat is None:
         # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
-        written = environment_probes.of_files(spec, layout)[0] or {}
+        written = environment_probes.of_files(spec, layout)[0] or FlatSettings()
         if any(key.startswith("trainer.") for key in written):
             flat = written
     cleaned, parts = {str(layout.trainer_checkpoints)}, set()
@@ -162,7 +162,7 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
         cleaned.add(str(layout.weights))
         parts.add("weights")
     parts.update(rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned)
-    found = flat or {}
+    found = flat or FlatSettings()
     return Shape(
         known=flat is not None,
         interval=_count(found, "ckpt.interval", "trainer.ckpt.interval"),
@@ -267,7 +267,7 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[ConfigRow]:
     return found
 
 
-def _count(flat: Mapping[str, Any], *keys: str) -> int | None:
+def _count(flat: FlatSettings, *keys: str) -> int | None:
     """Return the first of the settings `keys` that is a positive whole number, or None."""
     for key in keys:
         value = flat.get(key)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 #: The most uploaded steps that are remembered; the pointer and the milestones are in the store
 #: itself.
@@ -54,12 +54,12 @@ class SyncRecord(TypedDict, total=False):
     run: str
     to: str | None
     """A place in an object store, or None if the order is taken back."""
-    once: bool
+    once: bool | None
     every: int | None
-    milestones: int
+    milestones: int | None
     keep_remote: int | None
     limit_mib: float | None
-    weights: bool
+    weights: bool | None
     who: str
     step: int
     bytes: int
@@ -80,33 +80,43 @@ class SyncRecord(TypedDict, total=False):
     names: Sequence[str]
     detail: str
     error: str
+    passing: bool
+    """True if the same work may succeed soon without any change."""
 
 
-class SyncFacts(TypedDict, total=False):
-    """What the detectors read of a run's uploads; see `SyncView.told`."""
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
 
-    run: str
-    removed: Sequence[int]
-    detail: str
-    error: str
-    failures: int
-    skipped: Sequence[int]
-    why: str
-    rounds: int
-    vanished: Sequence[int]
-    listed: bool
+    class SyncFacts(TypedDict, total=False):
+        """What the detectors read of a run's uploads; see `SyncView.told`."""
 
+        run: str
+        alive: bool
+        """False if the uploads keep failing."""
+        pointer: int | None
+        """The step that latest.json was last seen to name."""
+        interval_s: float
+        """Seconds in which one upload is expected to follow another."""
+        removed: Sequence[int]
+        detail: str
+        error: str
+        failures: int
+        skipped: Sequence[int]
+        why: str
+        rounds: int
+        vanished: Sequence[int]
+        listed: bool
 
-class RemoteRow(TypedDict):
-    """One step in the last listing of the store; see `SyncView.remote`."""
+    class RemoteRow(TypedDict):
+        """One step in the last listing of the store; see `SyncView.remote`."""
 
-    run: str
-    prefix: str
-    step: int
-    files: int | None
-    local_files: int | None
-    missing: str
-    uploading: bool
+        run: str
+        prefix: str
+        step: int
+        files: int | None
+        local_files: int | None
+        missing: str
+        uploading: bool
 
 
 @dataclass(kw_only=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from bs4_common.identity import Identity
 
@@ -33,8 +32,10 @@ class Evidence(Place):
     """The line, or the fact in words."""
 
 
-def evidence_of(record: Mapping[str, Any]) -> Evidence:
-    """Return the evidence in a record of the journal. A field that the record lacks is empty."""
+def evidence_of(record: Evidence) -> Evidence:
+    """Return the evidence in a record of the journal. A field that an older agent has left out is
+    empty.
+    """
     return {
         "source": str(record.get("source", "")),
         "stream": str(record.get("stream", "")),

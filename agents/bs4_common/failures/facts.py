@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.failures.environment import ConsoleFacts, Disk, RunEnvironment
 from bs4_common.failures.evidence import Evidence
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Exit, Member
 from bs4_common.states import Role, SeenState, Severity
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout, Trainer
+from bs4_common.trainers.settings import FlatSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,23 @@ class Side:
     last_step: int | None = None
     last_step_m: float | None = None
     steps: int = 0
+
+
+class Intent(TypedDict, total=False):
+    """How far a run had come when the agent was ordered to end."""
+
+    run: str
+    attempt: int
+    local_step: int | None
+    """The newest step on the pod whose files verify."""
+    local_known: bool
+    """False if the disk did not answer in time."""
+    remote_step: int | None
+    """The newest step that was verified in the store."""
+    t: float | None
+    """Wall seconds since 1970 of the order, once it is read back."""
+    signal: str | None
+    """The name of the signal, once it is read back."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +163,13 @@ class RunFacts:
     """The earlier attempts of the run that a stop of ours has ended, by number."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
     """By attempt: the stop that the logs of a finished run show."""
-    history: Sequence[Mapping[str, Any]] = ()
+    history: Sequence[StepRecord] = ()
     """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
     (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
     """
     resume: int | None = None
     """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
-    config: Mapping[str, Any] | None = None
+    config: FlatSettings | None = None
     """The run's settings as flat dotted keys, with the command line laid over the file, or None if
     they are unknown.
     """
@@ -160,10 +179,8 @@ class RunFacts:
     """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
     and started again.
     """
-    leaving: Mapping[str, Any] | None = None
-    """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
-    `local_step`, `local_known`, `remote_step`.
-    """
+    leaving: Intent | None = None
+    """What the agent recorded of this attempt when it was told to leave."""
 
     @property
     def trainer(self) -> Trainer:
@@ -184,16 +201,11 @@ class RunFacts:
                 return self.config[key]
         return None
 
-    def under(self, prefix: str) -> dict[str, Any]:
-        """Return the settings whose dotted keys begin with `prefix` and a dot, as {full key:
-        value}. The dictionary is empty if there are none or the settings are unknown.
+    def under(self, prefix: str) -> FlatSettings:
+        """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
+        There is none if the settings are unknown.
         """
-        given = (self.config or {}).items()
-        found = {}
-        for key, value in given:
-            if key.startswith(prefix + "."):
-                found[key] = value
-        return found
+        return FlatSettings(self.config or {}).under(prefix)
 
     def alive(self, *components: str) -> list[Member]:
         """Return the living processes with these parts in the run (components such as "trainer" or

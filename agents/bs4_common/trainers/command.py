@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bs4_common.checkpoints.inventory import scan
@@ -13,6 +13,9 @@ from bs4_common.trainers import launcher, lines, settings
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, Trainer
 from bs4_common.trainers.grammar import Grammar, finished_sides
 from bs4_common.trainers.settings import Settings
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 #: Steps between checkpoints if the config names none. At the 3 to 5 minutes a step that users of
 #: 7-8B models report, 10 steps are at most 50 minutes of lost work. keep_last is never added,
@@ -36,7 +39,7 @@ class PrimeRlTrainer(Trainer):
         """Return an empty mapping, because a prime-rl config sets no environment variables."""
         return {}
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         """Return {"bytes_each": number}, the bytes on disk that a checkpoint takes for each
         parameter of the model. These are the bytes of the weight, those of two moments of Adam
         unless only an adapter is trained, and those of what this version of prime-rl writes beside

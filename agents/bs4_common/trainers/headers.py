@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from typing import Any
 
 from bs4_common.foreign_json import ForeignJsonError, loads
 from bs4_common.trainers.base import LogLine
@@ -138,11 +137,11 @@ def other(text: str, rank: int | None = None) -> LogLine | None:
             match = pattern.fullmatch(text)
             if match is not None:
                 timestamp, clock = _iso(match.group(1))
-                return _line(match.groupdict(), clock, timestamp, rank)
+                return _line(match, clock, timestamp, rank)
     elif text[:1].isupper():
         match = _BASIC.fullmatch(text)
         if match is not None:
-            return _line(match.groupdict(), None, None, rank)
+            return _line(match, None, None, rank)
     return None
 
 
@@ -157,9 +156,10 @@ def c10d_clock(text: str) -> tuple[str | None, str]:
 
 
 def _line(
-    found: dict[str, Any], clock: str | None, timestamp: float | None, rank: int | None
+    match: re.Match[str], clock: str | None, timestamp: float | None, rank: int | None
 ) -> LogLine:
     """Return the line of a match of Python's logging."""
+    found = match.groupdict()
     level = found["level"]
     return LogLine(
         text=found["text"],

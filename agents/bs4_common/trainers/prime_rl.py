@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from bs4_common.errors import NotApplicable
 from bs4_common.foreign_json import loads
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
@@ -211,7 +212,7 @@ class PrimeRl(PrimeRlTrainer):
         """Return `ckpt.output_dir`, from the run's own resolved config if it exists, or None if it
         is not set.
         """
-        written = Settings(_resolved(run, "trainer")).get("ckpt.output_dir")
+        written = _resolved(run, "trainer").get("ckpt.output_dir")
         text = written or settings.settings_of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
@@ -312,7 +313,7 @@ class PrimeRl(PrimeRlTrainer):
         was started.
         """
         current = settings.settings_of(spec, watching=True)
-        if written := _resolved(self._run_dir(spec), "inference"):
+        if written := _resolved(self._run_dir(spec), "inference").data:
             current = Settings({"inference": written})
         base = current.first(*_CLIENT)
         if base is not None and current.get("inference") is None:
@@ -338,11 +339,11 @@ class PrimeRl(PrimeRlTrainer):
         )
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the numbers in one row of the metrics file under the keys of a record of the
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
+        """Return the numbers in one line of the metrics file under the keys of a record of the
         stream steps/<run>, or None if it has none of them.
         """
-        return record(row)
+        return record(raw)
 
 
 #: The keys of the address of a server that the launcher does not start. The admin address is the
@@ -426,15 +427,15 @@ def _asked(current: Settings) -> int | None:
     return _LATEST
 
 
-def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
+def _resolved(run_dir: Path, component: str) -> Settings:
     """Return the config that the launcher resolved for a component. Empty before the launcher wrote
     it; a half-written file counts as not written.
     """
     try:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+        return Settings({})
+    return Settings(data if isinstance(data, dict) else {})
 
 
 def sources_in(logs: Path) -> list[LogSource]:

@@ -5,11 +5,11 @@ output directory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
@@ -251,7 +251,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         """
         return None  # W&B or Prime's monitor only
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
         """Return None, because this generation writes no metrics file."""
         return None
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_common.checkpoints.inventory import scan, step_directories
 from bs4_common.errors import NotApplicable
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
 from bs4_common.trainers.base import (
     Checkpoint,
@@ -28,7 +29,10 @@ from bs4_common.trainers.base import (
     Traits,
 )
 from bs4_common.trainers.grammar import finished_sides
-from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, Settings
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, FlatSettings, Settings
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 VERL = "verl"
 #: The file that names the newest step that verl has saved whole. verl writes it last, and not
@@ -151,7 +155,7 @@ class Verl:
         kept = [word for word in spec.overrides if word.partition("=")[0] not in added]
         words = verl_settings.without(words + kept, _OWNED)
         where = self.layout(spec)
-        if verl_settings.text(known, "trainer.default_local_dir") is None:
+        if known.text("trainer.default_local_dir") is None:
             words.append(
                 verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints))
             )
@@ -181,7 +185,7 @@ class Verl:
         """
         return verl_settings.variables(spec)
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         """Return what the check before the start must know of the run's settings, such as the
         number of GPUs; see `Trainer.needs`. Raises BadConfig if the config cannot be used.
         """
@@ -211,7 +215,7 @@ class Verl:
         them elsewhere.
         """
         run = self._run_dir(spec)
-        rollouts = verl_settings.text(verl_settings.flat(spec), "trainer.rollout_data_dir")
+        rollouts = verl_settings.flat(spec).text("trainer.rollout_data_dir")
         checkpoints = self._checkpoints(spec, run)
         return RunLayout(
             output_dir=spec.output_dir,
@@ -400,7 +404,7 @@ class Verl:
         # Its rows are the log `metrics`, which has the steps and their times.
         return None
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
         """Return None always, because verl's metrics file is read as a log with the name `metrics`
         instead.
         """
@@ -423,9 +427,7 @@ class Verl:
         that its config file plans. Return None if there is neither.
         """
         known = verl_settings.flat(spec)
-        return verl_settings.integer(
-            known, "trainer.total_training_steps"
-        ) or verl_settings.integer(known, verl_settings.PLANNED)
+        return known.integer("trainer.total_training_steps") or known.integer(verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
         """Return True if verl's final line, the one of its last validation, is among the events.
@@ -434,7 +436,7 @@ class Verl:
         return "trainer" in finished_sides(events)
 
 
-def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
+def _refuse_mode(spec: LaunchSpec, known: FlatSettings) -> None:
     """Raise BadConfig for an unknown resume mode or a resume at a step below 1."""
     mode = known.get("trainer.resume_mode", "auto")
     # A run that was started by hand is started again with a mode from here, whatever its own mode

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bs4_common.failures.evidence import Evidence
 from bs4_common.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionView",
+    "Evidence",
     "IncidentView",
     "Ledger",
     "Link",

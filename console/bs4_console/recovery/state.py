@@ -19,6 +19,7 @@ from bs4_common.checkpoints.remote.errors import StoreDamaged
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.remote.store import Entry, Store
 from bs4_common.journal import Journal
+from bs4_common.ledger import JournalRecord
 from bs4_common.streams.segments import SegmentStream
 from bs4_console.errors import ConsoleError
 from bs4_console.locations import private
@@ -347,7 +348,7 @@ class Records:
             self.note("step", step=step)
             self._step = step
 
-    def _noted(self, event: str) -> list[dict[str, Any]]:
+    def _noted(self, event: str) -> list[JournalRecord]:
         wanted = ("recovery", event)
         found = []
         for r in self.journal.records():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,6 @@ def test_tool_calls_come_from_the_metrics_file(agent: str) -> None:
         "progress/tokens": 5,
         f"train/agg/effective/{agent}/metrics/total_tool_calls/mean": 0.0,
     }
-    record = registry.get("prime-rl").metrics_record(row)
+    record = registry.get("prime-rl").metrics_record(json.dumps(row).encode())
     assert record is not None
     assert record["tool_calls"] == 0.0

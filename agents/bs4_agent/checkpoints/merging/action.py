@@ -7,14 +7,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
-from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
+from bs4_agent.checkpoints.merging.merge import (
+    MergeBody,
+    MergeFields,
+    MergeParameters,
+    MergeRequest,
+    Merging,
+    Prepared,
+    again,
+)
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.pod_actions import Planned, Target, picked, steps_as_dicts
+from bs4_agent.playbooks.pod_actions import Planned, Target, steps_as_dicts
 from bs4_common.failures.compiled import digest
 from bs4_common.withheld import refuse_lost
 
@@ -54,11 +62,19 @@ class MergePlan:
             ),
         ]
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> MergeParameters:
         """Return everything that the hash covers."""
         order = self.prepared.order()
-        names = ("step", "source", "target", "inside", "commands", "cwd", "files")
-        return {"asked": self.prepared.asked.body(), **picked(order, *names)}
+        return {
+            "asked": self.prepared.asked.body(),
+            "step": order["step"],
+            "source": order["source"],
+            "target": order["target"],
+            "inside": order["inside"],
+            "commands": order["commands"],
+            "cwd": order["cwd"],
+            "files": order["files"],
+        }
 
     @property
     def hash(self) -> str:
@@ -94,7 +110,7 @@ class MergePlan:
         secret, the mark that is stored instead of secrets.
         """
         refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
-        return cls(again(data), 0.0)
+        return cls(again(cast("MergeFields", data)), 0.0)
 
 
 def make(merging: Merging, asked: MergeRequest) -> MergePlan:
@@ -195,7 +211,7 @@ class Merge(PlannedKind[MergePlan]):
         """Return the run in the request under this kind's name in the body, and a function that
         makes the plan. Raises BadRequest if the request is malformed.
         """
-        request = MergeRequest.read(asked.table(self.name))
+        request = MergeRequest.read(cast("MergeBody", asked.table(self.name)))
         return request.run, lambda key: make(self._merging, request)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:

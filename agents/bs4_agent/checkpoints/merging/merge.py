@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
@@ -48,6 +48,40 @@ _STEPS = ("global_step_", "step_")
 Say = Callable[[str], None]
 
 
+class MergeBody(TypedDict, total=False):
+    """What a person requests from a merge, as the body of an action has it: nothing of it is
+    checked before `MergeRequest.read`.
+    """
+
+    run: object
+    step: object
+    target: object
+    adapter: object
+    base: object
+
+
+class MergeParameters(TypedDict):
+    """What the hash of a plan covers: the request, and what was found for it."""
+
+    asked: MergeBody
+    step: int | None
+    source: str
+    target: str
+    inside: bool
+    commands: Sequence[Sequence[str]]
+    cwd: str
+    files: Mapping[str, Sequence[int]]
+
+
+class MergeFields(MergeParameters):
+    """What a plan says of a merge; see `Prepared`."""
+
+    playbook: Literal["merge", "backup"]
+    bytes: int
+    needed: int
+    notes: Sequence[str]
+
+
 @dataclass(frozen=True)
 class MergeRequest:
     """What a person requests from one merge into a Hugging Face directory. `step` None means the
@@ -65,28 +99,36 @@ class MergeRequest:
     base: str = ""
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> MergeRequest:
+    def read(cls, body: MergeBody) -> MergeRequest:
         """Return the request that the body of an action has. Raises BadRequest if the body is no
         valid request.
         """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
-        paths = [body.get(name) or "" for name in ("target", "adapter", "base")]
-        for path in paths:
+        paths: list[str] = []
+        for name in ("target", "adapter", "base"):
+            path = body.get(name) or ""
             if not isinstance(path, str) or "\0" in path or path.startswith("~"):
                 raise BadRequest(
                     "Give `target`, `adapter` and `base` as absolute paths, or relative to the "
                     "run's cwd."
                 )
+            paths.append(path)
         _, adapter, base = paths
         if (adapter and step is not None) or (base and not adapter):
             raise BadRequest("Merge a step, or an adapter into its base; give one of the two.")
         return cls(safe_name(str(body.get("run") or "")), step, *paths)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> MergeBody:
         """Return the request as the body of an action, which `read` accepts again."""
-        return asdict(self)
+        return {
+            "run": self.run,
+            "step": self.step,
+            "target": self.target,
+            "adapter": self.adapter,
+            "base": self.base,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,10 +496,9 @@ class Merging:
         return f"{target} is a Hugging Face directory"
 
 
-def again(body: Mapping[str, Any]) -> Prepared:
+def again(body: MergeFields) -> Prepared:
     """Return the merge that a journalled plan describes, so that a restarted agent can continue the
-    merge. `body` is the dictionary that describes the merge in the plan; its keys are the fields of
-    Prepared.
+    merge.
     """
     return Prepared(
         kind=body["playbook"],

@@ -7,12 +7,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.restoring import place
-from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
+from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreBody, RestoreRequest, Restoring
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
     Planned,
@@ -287,7 +287,7 @@ class Restore(PlannedKind[RestorePlan]):
         """Return the run in the body's request `restore`, and a function that searches the store
         and makes the plan. Raises BadRequest if the request is malformed.
         """
-        request = RestoreRequest.read(asked.table(NAME))
+        request = RestoreRequest.read(cast("RestoreBody", asked.table(NAME)))
         return request.run, lambda key: make(self._restoring, self._runs, request)
 
     def read(self, data: Mapping[str, Any]) -> RestorePlan:

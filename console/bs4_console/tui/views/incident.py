@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
@@ -10,7 +10,7 @@ from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bs4_console.pods.state import ActionView, IncidentView, PodState
+    from bs4_console.pods.state import ActionView, Evidence, IncidentView, PodState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 
@@ -127,7 +127,7 @@ def _unseen(gap: str, width: int) -> Iterable[Line]:
     return hanging([("◌ ", "warn")], fold(text, width - 2, "warn"))
 
 
-def _seen(entry: dict[str, Any], width: int) -> list[Line]:
+def _seen(entry: Evidence, width: int) -> list[Line]:
     place = str(entry.get("file") or entry.get("stream") or "")
     number = f":{entry['line']}" if entry.get("line") else ""
     source = str(entry.get("source") or "")
