@@ -19,7 +19,7 @@ from bs4_common.identity import Identity
 from bs4_common.runs.model import Attempt
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.intent import Intent
+    from bs4_common.failures.facts import Intent
 
 #: A file in the directory of an attempt that is known to have ended with the pod.
 MARK = "ended_with_pod.json"

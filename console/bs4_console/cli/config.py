@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console.cli.output import complain, emit, finding_code, table
-from bs4_console.configs.diff import compare, values
+from bs4_console.configs.diff import compare, valid
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.fix import fix, write
@@ -368,7 +368,7 @@ def _component_of(options: argparse.Namespace) -> str:
     """
     found = options.component
     if not found and options.trainer in TOML:
-        found = component_of(read_toml(options.file).data, options.file, options.trainer)
+        found = component_of(read_toml(options.file), options.trainer)
     return found or "rl"
 
 
@@ -429,7 +429,7 @@ def _fix(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     """Run `config diff` and return its exit code."""
-    changes = compare(values(options.before), values(options.after))
+    changes = compare(valid(options.before).data, valid(options.after).data)
     if options.json:
         emit("config-diff", changes=changes)
     else:
@@ -587,18 +587,16 @@ def _estimate(options: argparse.Namespace) -> int:
 
 def _history(options: argparse.Namespace) -> int:
     """Run `config history` and return 0."""
-    data = values(options.file)
+    digest = History.digest(valid(options.file).data)
     registry = options.registry or options.file.parent / "registry.json"
     history = History.read(registry)
     if options.add:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        history.add(options.file, data, options.add, today, options.based_on)
+        history.add(options.file, digest, options.add, today, options.based_on)
         history.write()
     versions = history.versions(history.key(options.file))
     active = history.active(history.key(options.file))
-    changed = not versions or (
-        bool(versions[-1].digest) and versions[-1].digest != History.digest(data)
-    )
+    changed = not versions or versions[-1].digest not in ("", digest)
     if options.json:
         emit(
             "config-history",

@@ -41,13 +41,6 @@ def valid(file: File, follow: bool = False) -> Document:
     return document
 
 
-def values(file: File) -> dict[str, Any]:
-    """Return the values of a config file as nested tables. Raises UsageError if the file cannot be
-    read or is not TOML.
-    """
-    return valid(file).data
-
-
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     """Return the values in which two configs differ, sorted by key. Return an empty list if both
     mean the same. `before` and `after` are the values of the configs as nested tables.

@@ -161,11 +161,11 @@ def parse(text: str) -> dict[str, Any]:
     return data
 
 
-def _within_reason(text: str, data: dict[str, Any]) -> None:
+def _within_reason(text: str, data: object) -> None:
     """Raise BadToml if the values are nested deeper than DEEPEST or an integer has more than
     LONGEST digits.
     """
-    pending: list[tuple[Any, int]] = [(data, 0)]
+    pending: list[tuple[object, int]] = [(data, 0)]
     while pending:
         value, depth = pending.pop()
         if depth > DEEPEST:

@@ -54,7 +54,7 @@ class Finding:
     classes.py).
     """
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str | int]:
         """Return the finding as a JSON object, in the form in which `config lint --json` prints it,
         without its edits.
         """

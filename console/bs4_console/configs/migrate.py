@@ -7,7 +7,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any
 
 import tomlkit
 
@@ -80,14 +79,14 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     the file is not TOML or fits no program, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)
-    found = chosen(source.data, file, OTHER[to], component)
+    found = chosen(source, OTHER[to], component)
     if found == "eval":
         raise NotApplicableError(
             f"{file} is a config of evaluations, which the two generations build from "
             "different tables.",
             "Write it anew for the other one; nothing was changed.",
         )
-    account = _account(to, found, source.data)
+    account = _account(to, found, source)
     out = account.out
     if prefix_of(found):
         out = out.get(found, {})
@@ -97,17 +96,17 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     return Migrated(text, found, _left(account, source, found), findings)
 
 
-def _account(to: str, component: str, data: dict[str, Any]) -> Account:
+def _account(to: str, component: str, source: Document) -> Account:
     """Return the account of a migration: the config as the other generation names its keys, and
     what became of each value.
     """
     if component == "sft":
         # sft is a separate program with its own schema: none of the renames of the whole training
         # apply to it.
-        account = Account(data, to, component)
+        account = Account(source, to, component)
         rest(account, None, f"{component} of the other generation has no such key")
         return account
-    account = Account({component: data} if prefix_of(component) else data, to, component)
+    account = Account(source, to, component)
     convert = to_current if to == "prime-rl" else to_january
     convert(account)
     return account

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any
+from typing import TypedDict
 
 import tomlkit
 import yaml
@@ -86,6 +87,28 @@ class Side:
         return self.gib <= self.limit
 
 
+class SideRow(TypedDict):
+    """A Side as a JSON object."""
+
+    name: str
+    gpus: int
+    parts: Sequence[Part]
+    limit: float
+    """GiB."""
+    gib: float
+    """GiB."""
+    fits: bool
+
+
+class EstimateRow(TypedDict):
+    """An Estimate as a JSON object."""
+
+    billions: float
+    sides: Sequence[SideRow]
+    notes: Sequence[str]
+    fits: bool
+
+
 @dataclass
 class Estimate:
     """The GPU memory that a config needs. `sides` has one Side for the trainer, one for the
@@ -118,13 +141,22 @@ class Estimate:
             )
         return [*told, *self.notes]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> EstimateRow:
         """Return the estimate as a JSON object, in the form in which `config estimate --json`
         prints it. All sizes are in GiB.
         """
-        sides = []
+        sides: list[SideRow] = []
         for side in self.sides:
-            sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
+            sides.append(
+                {
+                    "name": side.name,
+                    "gpus": side.gpus,
+                    "parts": side.parts,
+                    "limit": side.limit,
+                    "gib": round(side.gib, 1),
+                    "fits": side.fits,
+                }
+            )
         return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
 
 
@@ -498,27 +530,27 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         tensor *= 2
     servers = max(servers // tensor, 1) * tensor
     short = wish.model.rsplit("/", 1)[-1].lower()
-    values = {
-        "model": wish.model,
-        "name": wish.name or f"{short}-{wish.gpus}gpu",
-        "batch": batch,
-        "group": group,
-        "tokens": tokens,
-        "answer": answer,
-        "context": context,
-        "args": "".join(f"{name} = {value}\n" for name, value in wish.env_args),
-        "share": share,
-        "servers": servers,
-        "trainers": 1 if one else wish.gpus - servers,
-        "tensor": tensor,
-        "one": one,
-        "parser": (PARSERS.get(family(wish.model)) or ("",))[0],
-        "env": wish.env,
-        "lora": wish.lora,
-        "checkpointing": one or wish.gpu_gib < 60,
-    }
+    values = _Template(
+        model=wish.model,
+        name=wish.name or f"{short}-{wish.gpus}gpu",
+        batch=batch,
+        group=group,
+        tokens=tokens,
+        answer=answer,
+        context=context,
+        args="".join(f"{name} = {value}\n" for name, value in wish.env_args),
+        share=share,
+        servers=servers,
+        trainers=1 if one else wish.gpus - servers,
+        tensor=tensor,
+        one=one,
+        parser=(PARSERS.get(family(wish.model)) or ("",))[0],
+        env=wish.env,
+        lora=wish.lora,
+        checkpointing=one or wish.gpu_gib < 60,
+    )
     reasons = [
-        f"{servers} GPU for inference, {values['trainers']} for the trainer"
+        f"{servers} GPU for inference, {values.trainers} for the trainer"
         + (", the same one" if one else ""),
         f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
         f"{answer} answer tokens and a prompt of {USUAL_PROMPT} fit a context of {context}",
@@ -528,31 +560,63 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     ), reasons
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Template:
+    """What is filled into the text of a new config."""
+
+    model: str
+    name: str
+    batch: int
+    group: int
+    tokens: int
+    """Of a sample that is trained on."""
+    answer: int
+    """Tokens."""
+    context: int
+    """Tokens."""
+    args: str
+    """The environment's settings, as lines of TOML."""
+    share: float
+    """Of a GPU's memory, for the inference server."""
+    servers: int
+    """GPUs for inference."""
+    trainers: int
+    """GPUs for the trainer."""
+    tensor: int
+    """GPUs of one inference server."""
+    one: bool
+    """True if both share one GPU."""
+    parser: str
+    env: str
+    lora: bool
+    checkpointing: bool
+
+
 def _when(wanted: object, text: str) -> str:
     """Return the text if `wanted` is true, or else ""."""
     return text if wanted else ""
 
 
-def _january_text(v: dict[str, Any]) -> str:
-    last = v["servers"] + v["trainers"]
-    inference, trainer = list(range(v["servers"])), list(range(v["servers"], last))
-    if v["one"]:
+def _january_text(v: _Template) -> str:
+    last = v.servers + v.trainers
+    inference, trainer = list(range(v.servers)), list(range(v.servers, last))
+    if v.one:
         inference, trainer = [0], [0]
-    adapter = _when(v["lora"], _ADAPTER)
-    checkpointing = _when(v["checkpointing"], "\n[trainer.model.ac]\nfreq = 1\n")
-    name = _when(v["lora"], f'lora_name = "{v["name"]}"\n')
-    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
-    parser = _when(v["parser"], tools)
-    parallel = _when(v["tensor"] > 1, f"\n[inference.parallel]\ntp = {v['tensor']}\n")
-    arguments = _when(v["args"], f"\n[orchestrator.env.args]\n{v['args']}")
+    adapter = _when(v.lora, _ADAPTER)
+    checkpointing = _when(v.checkpointing, "\n[trainer.model.ac]\nfreq = 1\n")
+    name = _when(v.lora, f'lora_name = "{v.name}"\n')
+    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v.parser}"\n'
+    parser = _when(v.parser, tools)
+    parallel = _when(v.tensor > 1, f"\n[inference.parallel]\ntp = {v.tensor}\n")
+    arguments = _when(v.args, f"\n[orchestrator.env.args]\n{v.args}")
     return f"""# Config version: v1
-#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
+#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v.name}.toml --output-dir outputs/{v.name}
 max_steps = 1000
 inference_gpu_ids = {inference}
 trainer_gpu_ids = {trainer}
 
 [model]
-name = "{v["model"]}"
+name = "{v.model}"
 
 [ckpt]
 interval = 5
@@ -563,54 +627,54 @@ lr = 1e-5
 weight_decay = 0.0
 
 [trainer.model]
-seq_len = {v["tokens"]}
+seq_len = {v.tokens}
 {checkpointing}{adapter}
 [orchestrator]
-batch_size = {v["batch"]}
-rollouts_per_example = {v["group"]}
-seq_len = {v["tokens"]}
+batch_size = {v.batch}
+rollouts_per_example = {v.group}
+seq_len = {v.tokens}
 {name}
 [orchestrator.sampling]
-max_tokens = {v["answer"]}
+max_tokens = {v.answer}
 
 [orchestrator.buffer]
 online_difficulty_filtering = true
 
 [[orchestrator.env]]
-id = "{v["env"]}"
+id = "{v.env}"
 {arguments}
 [inference]
-gpu_memory_utilization = {v["share"]}
+gpu_memory_utilization = {v.share}
 {parallel}
 [inference.model]
-max_model_len = {v["context"]}
+max_model_len = {v.context}
 enforce_eager = true
 {parser}"""
 
 
-def _current_text(v: dict[str, Any]) -> str:
-    adapter = _when(v["lora"], _ADAPTER)
-    name = _when(v["lora"], f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n')
-    parser = _when(v["parser"], f'tool_call_parser = "{v["parser"]}"\n')
-    parallel = _when(v["tensor"] > 1, f"tensor_parallel_size = {v['tensor']}\n")
+def _current_text(v: _Template) -> str:
+    adapter = _when(v.lora, _ADAPTER)
+    name = _when(v.lora, f'\n[orchestrator.model.lora]\nname = "{v.name}"\n')
+    parser = _when(v.parser, f'tool_call_parser = "{v.parser}"\n')
+    parallel = _when(v.tensor > 1, f"tensor_parallel_size = {v.tensor}\n")
     renderer = '\n[orchestrator.renderer]\nname = "default"\n' + _when(
-        v["parser"] == "hermes", 'tool_parser = "hermes"\n'
+        v.parser == "hermes", 'tool_parser = "hermes"\n'
     )
-    renderer = _when(v["model"] not in rendered(), renderer)
+    renderer = _when(v.model not in rendered(), renderer)
     return f"""# Config version: v1
-#   uv run rl @ {v["name"]}.toml
+#   uv run rl @ {v.name}.toml
 max_steps = 1000
-seq_len = {v["tokens"]}
+seq_len = {v.tokens}
 
 [run]
-name = "{v["name"]}"
+name = "{v.name}"
 
 [model]
-name = "{v["model"]}"
+name = "{v.model}"
 
 [deployment]
-num_infer_gpus = {v["servers"]}
-num_train_gpus = {v["trainers"]}
+num_infer_gpus = {v.servers}
+num_train_gpus = {v.trainers}
 
 [ckpt]
 interval = 5
@@ -621,18 +685,18 @@ lr = 1e-5
 weight_decay = 0.0
 {adapter}
 [orchestrator]
-batch_size = {v["batch"]}
-group_size = {v["group"]}
+batch_size = {v.batch}
+group_size = {v.group}
 {name}{renderer}
 [orchestrator.train.sampling]
-max_completion_tokens = {v["answer"]}
+max_completion_tokens = {v.answer}
 
 [[orchestrator.train.source]]
-name = "{v["env"].rsplit("/", 1)[-1]}"
+name = "{v.env.rsplit("/", 1)[-1]}"
 
 [orchestrator.train.source.env.taskset]
-id = "{v["env"].rsplit("/", 1)[-1]}"
-{v["args"]}
+id = "{v.env.rsplit("/", 1)[-1]}"
+{v.args}
 [orchestrator.train.source.env.agent.harness]
 id = "null"
 
@@ -640,6 +704,6 @@ id = "null"
 type = "subprocess"
 
 [inference.vllm]
-max_model_len = {v["context"]}
-gpu_memory_utilization = {v["share"]}
+max_model_len = {v.context}
+gpu_memory_utilization = {v.share}
 {parallel}{parser}"""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from bs4_common.trainers.verl_settings import component_of
 from bs4_console.errors import RemoteError, UsageError
@@ -94,13 +93,15 @@ def told(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the dotted key of each value in nested tables."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _keys(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
+def _keys(value: object, prefix: str) -> Iterator[str]:
+    """Yield the dotted key of each value in nested tables. `prefix` is that of `value` and a
+    point, or "" for the whole.
+    """
+    if not isinstance(value, Mapping):
+        yield prefix.removesuffix(".")
+        return
+    for key, inner in value.items():
+        yield from _keys(inner, f"{prefix}{key}.")
 
 
 async def _text(live: PodSession, config: str, cwd: str) -> str | None:

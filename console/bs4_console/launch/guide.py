@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
+from bs4_common.preflight import StartBody
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
@@ -20,6 +21,7 @@ from bs4_console.run_log.config_texts import keep_planned
 from bs4_console.run_log.hardware import seen
 from bs4_console.secret import know_words
 from bs4_console.trainers import registry
+from bs4_console.typed_json import record
 
 #: What may be launched: the whole training, one component of it alone, or one of two separate
 #: programs (sft, eval).
@@ -29,7 +31,7 @@ AUTO = "auto"
 #: How many links a query is tried over, and the seconds to wait for each.
 LINKS, RELINK_S = 3, 60.0
 #: What is told of a config -> its key.
-_NAMED = {
+_NAMED: Mapping[str, Literal["model", "version", "lora_name", "based_on"]] = {
     "model": "model",
     "version": "version",
     "adapter": "lora_name",
@@ -37,6 +39,58 @@ _NAMED = {
 }
 Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class LaunchBody(StartBody, total=False):
+    """A launch as it is sent to the agent."""
+
+    processes: int
+
+
+class PlannedConfig(TypedDict, total=False):
+    """What a launch's plan tells of the config."""
+
+    model: str
+    version: str
+    """ "vN"."""
+    lora_name: str
+    based_on: str
+    """The version from which it was made."""
+    max_steps: int | None
+
+
+class StartShown(TypedDict, total=False):
+    """What the step that starts the run shows."""
+
+    environment: Mapping[str, str]
+
+
+class PlannedStep(TypedDict, total=False):
+    """A step of a launch's plan. What nobody reads is not named here."""
+
+    kind: str
+    shown: StartShown
+
+
+class PlanBody(TypedDict, total=False):
+    """What is told of a launch's plan."""
+
+    why: str
+    """Why the run resumes at its step, as a phrase."""
+    notes: Sequence[str]
+    steps: Sequence[PlannedStep]
+    config: PlannedConfig
+    resume: int | None
+    """The training step to resume from."""
+
+
+class Environment(TypedDict, total=False):
+    """What the record of a launch keeps of the place where it runs."""
+
+    versions: Mapping[str, str]
+    """Those of the installed packages."""
+    commit: str
+    """The commit that is checked out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +117,25 @@ class LaunchRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     container: str = ""
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> LaunchBody:
         """Return the request as the dictionary that is sent to the agent. Secrets among its
         arguments are known from then on, so that nothing shows them.
         """
         know_words(self.overrides)
-        return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
+        return {
+            "run": self.run,
+            "trainer": self.trainer,
+            "config": self.config,
+            "cwd": self.cwd,
+            "output_dir": self.output_dir,
+            "resume": self.resume,
+            "fresh": self.fresh,
+            "component": self.component,
+            "processes": self.processes,
+            "overrides": list(self.overrides),
+            "env": dict(self.env),
+            "container": self.container,
+        }
 
 
 def key_of(plan_hash: str, run: str) -> str:
@@ -120,23 +187,17 @@ class Looked:
     preflight: Preflight
 
     @property
-    def environment(self) -> dict[str, Any]:
-        """Return what the record of the launch keeps of the place where it runs: `versions` of the
-        installed packages, and the `commit` that is checked out. What the pod did not tell is not
-        in it.
+    def environment(self) -> Environment:
+        """Return what the record of the launch keeps of the place where it runs. What the pod did
+        not tell is not in it.
         """
-        stack = self.preflight.facts.get("stack")
-        kept: dict[str, Any] = {}
-        if not isinstance(stack, Mapping):
-            return kept
-        versions = stack.get("versions")
-        if isinstance(versions, Mapping) and versions:
-            kept["versions"] = {}
-            for name, version in versions.items():
-                if isinstance(version, str):
-                    kept["versions"][str(name)] = version
-        if isinstance(stack.get("commit"), str):
-            kept["commit"] = stack["commit"]
+        stack = self.preflight.facts.get("stack", {})
+        kept: Environment = {}
+        if versions := stack.get("versions"):
+            told = {name: version for name, version in versions.items() if version is not None}
+            kept["versions"] = told
+        if (commit := stack.get("commit")) is not None:
+            kept["commit"] = commit
         return kept
 
     @property
@@ -286,19 +347,19 @@ def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> l
     resumes at its training step, notes, environment variables, the config's model, and an estimate
     of time and cost. `price` is in US dollars an hour, or None if unknown.
     """
-    return list(_said(view.plan, state.runs.get(view.run), price))
+    return list(_said(record(view.plan, PlanBody), state.runs.get(view.run), price))
 
 
-def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) -> Iterator[str]:
+def _said(body: PlanBody, run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
         yield f"because {body['why']}"
     for text in body.get("notes", []):
         yield f"note: {text}"
-    shown = (step["shown"] for step in body["steps"] if step["kind"] == "start")
-    start: Mapping[str, Any] = next(shown, {})
-    if environment := start.get("environment"):
+    starts = (step for step in body.get("steps", ()) if step.get("kind") == "start")
+    start = next(starts, PlannedStep())
+    if environment := start.get("shown", {}).get("environment"):
         yield "environment: " + " ".join(f"{name}={value}" for name, value in environment.items())
-    config = body.get("config") or {}
+    config: PlannedConfig = body.get("config", {})
     named = [f"{name} {config[key]}" for name, key in _NAMED.items() if config.get(key)]
     if named:
         yield f"config: {', '.join(named)}"
@@ -306,16 +367,15 @@ def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
         yield cost
 
 
-def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
+def _cost(body: PlanBody, run: RunState | None, price: float | None) -> str:
     """Return the estimated time and cost to the last step of the config that is to be launched,
     from the pace of earlier attempts. Return only the price if the pace or the last step is
     unknown, for example in a plan of an older agent, and "" if the price is unknown too.
     """
     rate = "" if price is None else f"${price:.2f} an hour"
     pace = run.step_seconds() if run is not None and run.series("time_s") else None
-    config = body.get("config")
-    last = config.get("max_steps") if isinstance(config, Mapping) else None
-    if pace is None or not isinstance(last, int):
+    last = body.get("config", {}).get("max_steps")
+    if pace is None or last is None:
         return f"cost: {rate}" if rate else ""
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
     money = "" if price is None else f", about ${hours * price:.2f} at {rate}"

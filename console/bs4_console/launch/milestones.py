@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.state import PodState, RunState
-from bs4_console.preflight.checks import rows, table
 from bs4_console.preflight.examine import Preflight
 from bs4_console.trainers import checkpoint_eval
 
@@ -124,7 +123,7 @@ def refuse_training_server(looked: Preflight, server: str, run: RunState) -> Non
     place = urlsplit(server)
     if place.hostname not in _LOCAL:
         return
-    for row in rows(table(looked.facts.get("run")).get("ports")):
+    for row in looked.facts.get("run", {}).get("ports", ()):
         if row.get("port") == (place.port or 80) and row.get("run") == run.name:
             raise RefusedError(
                 f"Nothing was evaluated: {server} is the inference server of {run.name} itself, "

@@ -16,7 +16,7 @@ A phase file is TOML on the console's machine:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -29,6 +29,7 @@ from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.trainers import registry
+from bs4_console.typed_json import record
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _until(file: Path, where: str, given: Any, *, last: bool) -> Until:
     )
 
 
-def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+def _only(file: Path, table: Iterable[str], known: Sequence[str], where: str) -> None:
     """Raise UsageError if the table has a key that is not in `known`."""
     for key in table:
         if key not in known:
@@ -202,10 +203,10 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
             )
 
 
-def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
+def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, guide.PlannedConfig]:
     """Return the phase in which the run was last launched, and what is known of that launch's
-    config, as a dictionary (such as its model and adapter). If the run was never launched, return
-    None and an empty dictionary. `wanted` is the phase file. Raises UsageError if the last launch
+    config (such as its model and adapter). If the run was never launched, return None and an empty
+    record. `wanted` is the phase file. Raises UsageError if the last launch
     belongs to no phase of that file.
     """
     started = []
@@ -218,7 +219,7 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
     name = str(plan.get("record", {}).get("phase", ""))
     for phase in wanted.phases:
         if phase.name == name:
-            return phase, plan.get("config", {})
+            return phase, record(plan.get("config"), guide.PlannedConfig)
     what = f"its last launch was of phase {name!r}" if name else "it was launched without phases"
     raise UsageError(
         f"{wanted.run} is no run of this file: {what}.",
@@ -265,7 +266,7 @@ async def plan_of(
     wanted: Phases,
     phase: Phase,
     price: float | None,
-    environment: Mapping[str, Any] | None = None,
+    environment: guide.Environment | None = None,
 ) -> PlanView:
     """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
     return the plan. `price` is in
@@ -279,8 +280,9 @@ async def plan_of(
     )
     if before is None or before == phase:
         return view
+    ours = record(view.plan["config"], guide.PlannedConfig)
     for key, what in (("lora_name", "adapter"), ("model", "model")):
-        here, there = str(view.plan["config"].get(key, "")), str(theirs.get(key, ""))
+        here, there = str(ours.get(key, "")), str(theirs.get(key, ""))
         if here != there:
             raise RefusedError(
                 f"{phase.config} names the {what} {here or '(none)'}, the run has "

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.pods.samples import Process
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PodState, RunState
+
+
+class StopSubject(TypedDict):
+    """What exactly a stop would stop."""
+
+    home: str
+    """The id of the agent's home directory."""
+    run: str
+    attempt: int
+    """The number of the run's newest attempt, or 0."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,8 @@ class StopStep:
     seconds: float
 
 
-def subject(live: PodSession, run: RunState) -> dict[str, Any]:
-    """Return a dictionary that says exactly what a stop of `run` would stop: the id of the agent's
-    home directory, the run, and the number of its newest attempt, as they are now. Call this before
+def subject(live: PodSession, run: RunState) -> StopSubject:
+    """Return what exactly a stop of `run` would stop, as it is now. Call this before
     the person confirms. The agent then refuses the stop if another pod or attempt is there by that
     time.
     """

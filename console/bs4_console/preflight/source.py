@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import cast
 
+from bs4_common.preflight import SourceBody, SourceFiles
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import Check, Subject, Wanted, said
 from bs4_console.preflight.questions import Asks, name_of
@@ -49,29 +50,35 @@ async def received(
     Raises NotApplicableError if the agent is too old to be asked, RemoteError if it refuses, and a
     LinkError if the link is lost.
     """
-    after = 0
     found: dict[str, bytes | str] = {}
     room = TOTAL_MOST
-    question = {"cwd": cwd, "container": container, "env": dict(env), "files": list(files)}
+    question: SourceBody = {
+        "cwd": cwd,
+        "container": container,
+        "env": dict(env),
+        "files": list(files),
+        "after": 0,
+    }
     while True:
-        answer = await _asked(asks, {**question, "after": after})
+        answer = await _asked(asks, question)
         for name, data in answer["files"]:
             found[name] = contents = _contents(data, min(FILE_MOST, room))
             if isinstance(contents, bytes):
                 room -= len(contents)
-        found.update(answer["refused"])
+        for name, why in answer["refused"]:
+            found[name] = why
         following = answer.get("next")
-        if following is None or not after < following < len(files):
+        if following is None or not question["after"] < following < len(files):
             # Relative to the home directory there, as for a launch.
             root = one_line(answer["root"] or str(PurePosixPath("~", cwd)))
             return Received(root, Sent({name: found[name] for name in files if name in found}))
-        after = following
+        question["after"] = following
 
 
-async def _asked(asks: Asks, question: dict[str, Any]) -> dict[str, Any]:
-    """Return the agent's answer to one question for files."""
+async def _asked(asks: Asks, question: SourceBody) -> SourceFiles:
+    """Return the agent's answer to one question for files. The gate has checked its fields."""
     try:
-        return await asks.query("preflight", "source", **question)
+        return cast(SourceFiles, await asks.query("preflight", "source", **question))
     except RemoteError as error:
         if error.type not in ("unknown-stream", "bad-request"):
             raise

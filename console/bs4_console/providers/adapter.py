@@ -8,7 +8,7 @@ from typing import Any
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import Balance, Machine, number
 from bs4_console.providers.errors import BadAnswer, NotThere
-from bs4_console.providers.shapes import rows, table
+from bs4_console.providers.shapes import Row, rows, table
 
 
 class Adapter:
@@ -64,10 +64,10 @@ class Adapter:
         with contextlib.suppress(NotThere):
             await self._api.once(method, path, body=body)
 
-    async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Any]:
+    async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Row]:
         """Return the objects of the list that the API answers, or of the list at `key`."""
         return rows(self.name, await self._api.get(path, params), key)
 
-    async def _table(self, path: str, key: str | None = None, params: Any = None) -> dict[str, Any]:
+    async def _table(self, path: str, key: str | None = None, params: Any = None) -> Row:
         """Return the object that the API answers, or the object at `key`."""
         return table(self.name, await self._api.get(path, params), key)

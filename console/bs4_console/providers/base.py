@@ -19,6 +19,12 @@ from typing import Any, Literal, Protocol
 #: will never run again. unknown: the provider says so, or uses a word that is not known here.
 MachineState = Literal["starting", "running", "stopped", "ended", "unknown"]
 
+#: A machine that was searched for, and one that exists, as JSON objects with the fields of `Want`
+#: and `Machine`.
+WantRow = dict[str, str | float | bool | None]
+MachineRow = dict[str, str | float | bool | None]
+#: The same for an `Offer`, whose notes are a list.
+OfferRow = dict[str, str | float | bool | list[str] | None]
 _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
 #: Characters of the run's name in a label. Vast takes labels of 60 characters, Lambda names of 64.
 _RUN_CHARS = 28
@@ -81,7 +87,7 @@ class Want:
         """
         return (self.region or "").lower() in region.lower()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> WantRow:
         """Return the fields as a dictionary, in the form that the journal of rents and JSON output
         use.
         """
@@ -120,11 +126,13 @@ class Offer:
         """Return the provider's name and the offer's id, which together identify the offer."""
         return self.provider, self.id
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> OfferRow:
         """Return the fields without `detail` as a dictionary, for the journal (the agent's log of
         actions and incidents) and JSON output.
         """
-        return {**_shown(self), "notes": list(self.notes)}
+        shown = vars(self) | {"notes": list(self.notes)}
+        del shown["detail"]
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,9 +162,11 @@ class Machine:
         """Return `provider:id`, the name by which a person identifies this machine."""
         return f"{self.provider}:{self.id}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> MachineRow:
         """Return the fields without `detail` as a dictionary, for JSON output."""
-        return _shown(self)
+        shown = dict(vars(self))
+        del shown["detail"]
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,13 +179,6 @@ class Balance:
     credit: float | None
     why: str = ""
     prepaid: bool = True
-
-
-def _shown(record: Offer | Machine) -> dict[str, Any]:
-    """Return the fields without `detail`, which only the provider's own adapter reads."""
-    shown = dict(vars(record))
-    del shown["detail"]
-    return shown
 
 
 class Provider(Protocol):

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 from bs4_common.ids import ulid
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
-from bs4_console.providers.base import Machine, Offer, Want, label_of
+from bs4_console.providers.base import Machine, Offer, OfferRow, Want, WantRow, label_of
 
 #: open: the intent is written, and the result of its create is not known yet. doubt: the create
 #: failed in a way that leaves its result unknown. made: the machine existed when it was last seen.
@@ -35,6 +35,29 @@ _NEXT: Mapping[str, IntentState] = {
     "absent": "absent",
     "gone": "gone",
 }
+
+
+class BookRecord(TypedDict, total=False):
+    """One line of the journal: an event of one attempt to rent a machine."""
+
+    t: float
+    """A Unix time in seconds."""
+    event: str
+    intent: str
+    """The ULID of the attempt."""
+    label: str
+    run: str
+    provider: str
+    price: float
+    """US dollars an hour."""
+    offer: OfferRow
+    want: WantRow
+    who: str
+    machine: str
+    """The provider's id of the machine."""
+    pod: str
+    """Its name in the inventory."""
+    why: str
 
 
 @dataclass(kw_only=True)
@@ -60,7 +83,7 @@ class Intent:
     gone_t: float | None = None
     pod: str | None = None
     why: str = ""
-    offer: dict[str, Any] = field(default_factory=dict, repr=False)
+    offer: OfferRow = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
         """Return what the machine has cost in US dollars from `since_t` to `now_t`, Unix times in
@@ -152,7 +175,8 @@ class Book:
         its label was found), refused, absent, pod (the machine got a name in the inventory of
         pods), terminating or gone. `fields` are stored with the event.
         """
-        record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
+        record: BookRecord = {"t": time.time(), "event": event, "intent": intent.ulid}
+        record.update(cast(BookRecord, fields))
         with self.alone():
             self._append(record)
         _apply(intent, record)
@@ -229,7 +253,7 @@ class Book:
         intents = self.intents() if run is None else self.of_run(run)
         return sum(intent.cost(now, since_t) for intent in intents)
 
-    def _records(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[BookRecord]:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -249,7 +273,7 @@ class Book:
                 ) from None
             yield record
 
-    def _append(self, record: Mapping[str, Any]) -> None:
+    def _append(self, record: BookRecord) -> None:
         locations.private(self.path.parent)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -277,7 +301,7 @@ class Book:
 _TORN = b" #torn"
 
 
-def _apply(intent: Intent, record: Mapping[str, Any]) -> None:
+def _apply(intent: Intent, record: BookRecord) -> None:
     event = str(record["event"])
     intent.state = _NEXT.get(event, intent.state)
     intent.machine = record.get("machine", intent.machine)

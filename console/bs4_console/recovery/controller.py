@@ -29,11 +29,13 @@ from bs4_console.providers.base import label_of
 from bs4_console.recovery.lease import Lease, LeaseHeld
 from bs4_console.recovery.recovery_types import (
     Absent,
+    DecidedPlan,
     Doubt,
     Failed,
     Hands,
     Limits,
     Outcome,
+    RecoveryPlan,
     Report,
     Saved,
 )
@@ -329,12 +331,12 @@ class Controller:
             )
         return min(self.limits.max_price, day, whole), ""
 
-    def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
+    def _plan_of(self, state: State, saved: Saved, most: float) -> RecoveryPlan:
         """Return the plan of a recovery. Its hash covers what a person decides on and not the offer
         of the moment, so that the hash stays the same while nothing of that changes.
         """
         now = self.wall()
-        decided = {
+        decided: DecidedPlan = {
             "run": self.run,
             "lost": [state.where.pod, state.where.provider, state.where.instance],
             "step": saved.step,
@@ -343,7 +345,11 @@ class Controller:
         }
         known = self._known(state)
         return {
-            **decided,
+            "run": decided["run"],
+            "lost": decided["lost"],
+            "step": decided["step"],
+            "recovery": decided["recovery"],
+            "max_price": decided["max_price"],
             "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(),
             "most": round(most, 4),
             "bytes": saved.bytes,
@@ -362,7 +368,7 @@ class Controller:
     # --- renting
 
     async def _rent(
-        self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict
+        self, state: State, saved: Saved, most: float, plan: RecoveryPlan, verdict: Verdict
     ) -> Outcome:
         await self.lease.hold()
         chosen = await self.hands.choose(most)

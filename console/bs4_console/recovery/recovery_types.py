@@ -4,11 +4,12 @@ reported, and the errors of an action that failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 from bs4_console.errors import UNREACHABLE, ConsoleError
+from bs4_console.pods.carried_orders import Order
 from bs4_console.pods.liveness import Sign, Verdict
 from bs4_console.recovery.state import Where
 
@@ -38,6 +39,49 @@ class Saved:
     bytes: int
 
 
+class ShownOffer(TypedDict):
+    """An offer, by which a plan is shown."""
+
+    provider: str
+    id: str
+    gpu: str
+    count: int
+    """GPUs."""
+    price: float
+    """US dollars an hour for the whole machine."""
+
+
+class DecidedPlan(TypedDict):
+    """What a person decides on with the plan of a recovery."""
+
+    run: str
+    lost: Sequence[str | None]
+    """The lost machine: its name in the inventory, its provider and the provider's id."""
+    step: int
+    """The training step to go on from."""
+    recovery: int
+    """The number of this recovery, from 1."""
+    max_price: float
+    """US dollars an hour for the whole machine."""
+
+
+class RecoveryPlan(DecidedPlan):
+    """The plan of a recovery."""
+
+    hash: str
+    most: float
+    """US dollars an hour that the budgets allow now."""
+    bytes: int
+    """The checkpoint to fetch."""
+    steps_lost: int | None
+    spent_today: float
+    """US dollars."""
+    spent: float
+    """US dollars in all."""
+    offer: NotRequired[ShownOffer | None]
+    """The cheapest offer now, if it was looked for."""
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The offer of a machine that a recovery plan would rent. `price` is in US dollars an hour.
@@ -51,13 +95,17 @@ class Chosen:
     price: float
     offer: Any = field(default=None, repr=False, compare=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ShownOffer:
         """Return the offer as a dictionary of JSON values, by which the plan is shown. The field
         `offer` is left out.
         """
-        shown = dict(vars(self))
-        del shown["offer"]
-        return shown
+        return {
+            "provider": self.provider,
+            "id": self.id,
+            "gpu": self.gpu,
+            "count": self.count,
+            "price": self.price,
+        }
 
 
 @dataclass(frozen=True)
@@ -73,7 +121,7 @@ class Report:
     finished: bool = False
     failed: str = ""
     """Why the newest attempt ended badly. Empty while it runs or after a good end."""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on the pod (pods/carried_orders.py)."""
 
 
@@ -151,14 +199,14 @@ class Hands(Protocol):
         done. Raises Failed if it cannot succeed.
         """
 
-    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
+    async def launch(self, where: Where, step: int, orders: Sequence[Order]) -> bool:
         """Resume the run on the machine from the restored training step `step`, in the same W&B
         runs and with the same arguments. `orders` are the run's standing orders, which may have
         further arguments. Return True once its processes run, and False while they do not yet.
         Raises Failed if it cannot succeed.
         """
 
-    async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
         """Give the run on its new machine the standing orders `orders`: what a person wants done
         for it until further notice, as it was on the machine before. The order to copy checkpoints
         to the object store is among them in any case. Return a sentence for each order that the pod
@@ -200,5 +248,5 @@ class Outcome:
     sentence: str
     exit_code: int
     verdict: Verdict | None = None
-    plan: dict[str, Any] | None = None
+    plan: RecoveryPlan | None = None
     lost: str = ""

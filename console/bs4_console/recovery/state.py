@@ -330,14 +330,14 @@ class Records:
         has written, oldest first. By them a controller that was restarted recognises its own lease.
         The list is empty if there are none.
         """
-        return [str(row["version"]) for row in self._noted("lease")[-200:]]
+        return [str(version) for version in self._noted("lease", "version")[-200:]]
 
     def last_step(self) -> int | None:
         """Return the newest training step of the run that a controller on this machine has seen, or
         None if it has seen none.
         """
         if self._step is None:
-            self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
+            self._step = max(map(int, self._noted("step", "step")), default=None)
         return self._step
 
     def note_step(self, step: int) -> None:
@@ -348,12 +348,13 @@ class Records:
             self.note("step", step=step)
             self._step = step
 
-    def _noted(self, event: str) -> list[JournalRecord]:
+    def _noted(self, event: str, field: str) -> list[Any]:
+        """Return the values of a field in the events of this kind, oldest first."""
         wanted = ("recovery", event)
         found = []
         for r in self.journal.records():
             if (r.get("type"), r.get("event")) == wanted:
-                found.append(r)
+                found.append(r[field])
         return found
 
 

@@ -15,10 +15,10 @@ import shutil
 import stat
 import tarfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from bs4_common.credentials.file_names import HEAD_BYTES, private_key, secret_name
 from bs4_console.assets import find
@@ -161,6 +161,21 @@ class Sent:
     why: str = ""
 
 
+class RemoteAnswer(TypedDict, total=False):
+    """What the pod's part of a code sync answers. Each question has some of this."""
+
+    root: str
+    """The target's path on the pod."""
+    store: str
+    """The directory of the sync beside it."""
+    files: Mapping[str, list[Any]]
+    """By path: bytes, Unix time of the last change in seconds, and where a link leads or ""."""
+    links: Sequence[str]
+    archive: str
+    moved: int
+    """Files that were moved to the trash."""
+
+
 @dataclass(kw_only=True)
 class Sync:
     """Sends a directory of code from this machine (`source`) to a directory on a pod (`target`). A
@@ -190,7 +205,7 @@ class Sync:
             )
         entries, skipped = await asyncio.to_thread(local, self.source, self.excludes)
         there = await self._ask(op="list", exclude=self.excludes)
-        remote: dict[str, list[Any]] = there["files"]
+        remote = there["files"]
         for name in there["links"]:
             if any(path.startswith(f"{name}/") for path in entries):
                 raise UsageError(
@@ -234,7 +249,7 @@ class Sync:
                 await self._upload(plan, batch)
         moved = 0
         if plan.delete and plan.gone:
-            moved = int((await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"])
+            moved = (await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"]
         left = (await self.plan()).send
         if missing := [name for name in left if name in plan.send]:
             raise SyncFailed(
@@ -243,7 +258,7 @@ class Sync:
             )
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
-    async def _ask(self, **question: Any) -> dict[str, Any]:
+    async def _ask(self, **question: Any) -> RemoteAnswer:
         done = await self.machine.run(
             ["python3", "-I", "-c", SCRIPT],
             stdin=json.dumps({"root": self.target, **question}).encode(),
@@ -257,7 +272,7 @@ class Sync:
                 f"{self.pod.name} could not look at {self.target}: {last}.",
                 "Check the target directory there.",
             )
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: RemoteAnswer = json.loads(done.stdout)
         return answer
 
     async def _why_not_rsync(self) -> str:
@@ -399,12 +414,12 @@ def _is_key(path: Path, size: int) -> bool:
 
 
 def _gone(
-    remote: Mapping[str, Any], entries: Mapping[str, Entry], skipped: Mapping[str, str]
+    remote: Iterable[str], entries: Mapping[str, Entry], skipped: Mapping[str, str]
 ) -> list[str]:
     """Return the files that only the pod has, sorted. The pod's own credentials are left out: they
     were never sent, so that they are missing here says nothing.
     """
-    only = remote.keys() - entries.keys() - skipped.keys()
+    only = set(remote) - entries.keys() - skipped.keys()
     return sorted(name for name in only if not _credentials(name))
 
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from bs4_console.configs.view import View, table_in
+from bs4_console.configs.view import View
 from bs4_console.errors import RemoteError
 from bs4_console.printable import one_line
 from bs4_console.setup import dataset_probe
@@ -94,11 +94,11 @@ def of_config(config: View) -> list[Wanted]:
     for use, key in (("train", "orchestrator.env"), ("eval", "orchestrator.eval.env")):
         for env in config.tables(key):
             limit = _limit(config, use, env.get("num_examples"))
-            place, arguments = str(env.get("id", "")), table_in(env.get("args"))
+            place, arguments = str(env.get("id", "")), dict(env.table("args").values)
             found.append(Wanted("environment", place, use, use, limit, arguments))
     for use in ("train", "eval"):
         for source in config.tables(f"orchestrator.{use}.source"):
-            taskset = dict(table_in(table_in(source.get("env")).get("taskset")))
+            taskset = dict(source.table("env").table("taskset").values)
             limit = _limit(config, use, source.get("num_examples"))
             place = str(taskset.pop("id", ""))
             found.append(Wanted("environment", place, use, use, limit, taskset))

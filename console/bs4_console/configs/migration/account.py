@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.configs.diff import leaves
+from bs4_console.configs.document import Document
 from bs4_console.configs.findings import Path, below, dotted, names_of
-from bs4_console.configs.schema import convert, exists, is_optional, tables
+from bs4_console.configs.schema import convert, exists, is_optional, prefix_of, tables
 
 #: The wanted kind of a value in words, by the kind that a conversion asks for.
 WORDS = {
@@ -69,12 +70,14 @@ class Account:
     "prime-rl".
     """
 
-    def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
-        self.source = source
+    def __init__(self, source: Document, new: str, component: str = "rl") -> None:
+        self.source = source.data
+        if prefix_of(component):
+            self.source = {component: source.data}
         self.new = new
         self.component = component
         self.out: dict[str, Any] = {}
-        self.leaves: dict[Path, Any] = dict(leaves(source, ()))
+        self.leaves: dict[Path, Any] = dict(leaves(self.source, ()))
         self.under: dict[Path, list[Path]] = {}
         for leaf in self.leaves:
             for length in range(len(leaf) + 1):
@@ -128,16 +131,16 @@ class Account:
             self.drop(path, f"it is to be {WORDS[kind]}", refuses=True)
         return None
 
-    def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
-        """Return the tables in the list at `path` of the old config, or None if there is no such
-        list.
+    def count_tables(self, path: Path) -> int | None:
+        """Return how many tables the list at `path` of the old config has, or None if there is no
+        such list.
 
         If the value there is something else, it is dropped, None is returned, and the new config is
         marked as not usable.
         """
         value = self.get(path)
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
-            return value
+            return len(value)
         if value is not None:
             place = ".".join(map(str, path))
             self.drop(path, f"it is to be a list of tables, each [[{place}]]", refuses=True)
