@@ -4,11 +4,12 @@ reported, and the errors of an action that failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from bs4_console.errors import UNREACHABLE, ConsoleError
+from bs4_console.pods.carried_orders import Order
 from bs4_console.pods.liveness import Sign, Verdict
 from bs4_console.recovery.state import Where
 
@@ -73,7 +74,7 @@ class Report:
     finished: bool = False
     failed: str = ""
     """Why the newest attempt ended badly. Empty while it runs or after a good end."""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on the pod (pods/carried_orders.py)."""
 
 
@@ -151,14 +152,14 @@ class Hands(Protocol):
         done. Raises Failed if it cannot succeed.
         """
 
-    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
+    async def launch(self, where: Where, step: int, orders: Sequence[Order]) -> bool:
         """Resume the run on the machine from the restored training step `step`, in the same W&B
         runs and with the same arguments. `orders` are the run's standing orders, which may have
         further arguments. Return True once its processes run, and False while they do not yet.
         Raises Failed if it cannot succeed.
         """
 
-    async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
         """Give the run on its new machine the standing orders `orders`: what a person wants done
         for it until further notice, as it was on the machine before. The order to copy checkpoints
         to the object store is among them in any case. Return a sentence for each order that the pod

@@ -9,7 +9,6 @@ hash-chained like a pod's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -22,6 +21,7 @@ from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_console.errors import ConsoleError
 from bs4_console.locations import private
+from bs4_console.pods.carried_orders import Order
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
@@ -120,7 +120,7 @@ class State:
     step: int | None = None
     plan_hash: str = ""
     why: str = ""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on its pod (pods/carried_orders.py). The next machine gets the same
     orders.
     """
@@ -208,13 +208,13 @@ class State:
             where = Where(**raw.pop("where"))
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
             left = tuple(Where(**row) for row in raw.pop("left"))
-            orders = tuple(dict(row) for row in raw.pop("orders", ()))
+            rows: Any = [dict(row) for row in raw.pop("orders", ())]
             return cls(
                 where=where,
                 before=None if before is None else Where(**before),
                 attempts=attempts,
                 left=left,
-                orders=orders,
+                orders=tuple(rows),
                 **raw,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
