@@ -11,7 +11,7 @@ import re
 import tomllib
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
@@ -124,6 +124,13 @@ class Model:
             "problems": list(self.problems),
             "blocked": self.blocked or None,
         }
+
+
+class HubFile(TypedDict, total=False):
+    """A JSON object of the model hub: what it says of a model, or the model's config.json."""
+
+    gated: object
+    """What the hub says of an access that has to be asked for, or false."""
 
 
 @dataclass(frozen=True)
@@ -304,20 +311,21 @@ def refused(hub_id: str, code: int, address: str) -> list[Remark]:
     ]
 
 
-def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
+def _gate(hub_id: str, info: HubFile) -> list[Remark]:
     if not info.get("gated"):
         return []
     fix = f"Accept the licence at {HUB}/{hub_id} with the account whose token the pod has."
     return [Remark("gated", "warning", f"{hub_id} is gated ({info['gated']}).", fix)]
 
 
-def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
+def senses(hub_id: str, config: object) -> list[Remark]:
     """Return a list with one remark that says whether the model `hub_id` takes and gives text only.
     `config` is the model's config.json. The remark's level is "error" if the model has other kinds
     of input or output, "warning" if config.json names no causal language model, and else "info".
     """
-    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
-    given = config.get("architectures")
+    told = config if isinstance(config, dict) else {}
+    found = [key for key in _OTHER_SENSES if told.get(key) is not None]
+    given = told.get("architectures")
     kinds = given if isinstance(given, list) else []
     if found:
         text = f"{hub_id} is not text-only: its config.json has {', '.join(found)}."
@@ -336,7 +344,7 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
     return [Remark("text-only", "info", f"{hub_id} is text-only ({kinds[0]}).")]
 
 
-def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
+def _fetch(address: str, token: str, timeout: float) -> HubFile:
     import httpx
 
     headers = {"User-Agent": "bs4-console"}
@@ -355,7 +363,8 @@ def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
     data = json.loads(found)
     if not isinstance(data, dict):
         raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
-    return data
+    told: HubFile = data  # type: ignore[assignment]
+    return told
 
 
 def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Model:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.probes import cuda
@@ -14,7 +13,7 @@ from bs4_agent.probes.asking import Ask
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
-from bs4_common.preflight import HostPart, TorchPart
+from bs4_common.preflight import HostPart
 from bs4_common.trainers import registry, verl_needs, verl_settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
@@ -68,7 +67,7 @@ def probe(
     used, total = MemoryMeter(own=Path(f"/proc/{process}/cgroup")).used_and_total()
     known = verl_settings.version(cwd)
     try:
-        torch = cast(TorchPart, cuda.probe(python, _CUDA_S, environment, ask))
+        torch = cuda.probe(python, _CUDA_S, environment, ask)
     except AgentError as error:
         torch = {"unknown": error.message}
     found: HostPart = {

@@ -255,7 +255,7 @@ def _ports(pod: Pod, spec: LaunchSpec, run: RunFacts) -> list[NeededPort]:
         "trainer.metrics_server.port",
         "metrics_server.port",
     ):
-        text = str((run.config or {}).get(key, ""))
+        text = "" if run.config is None else str(run.config.get(key, ""))
         if text.isdigit():
             wanted.add(int(text))
     held = {holder.port: holder for holder in pod.port_openers(wanted)}

@@ -389,10 +389,12 @@ def _services(
     credentials, the object store with the agent's.
     """
     inside: ServicesBody = {"urls": question["urls"], "model": model, "only": _IN_THERE}
-    theirs = services.probe(inside, environment=more, ask=box.ask, python=python)
+    theirs = cast(
+        ServicesPart, services.probe(inside, environment=more, ask=box.ask, python=python)
+    )
     ours = _asked({**question, "only": ("b2",)}, {})
     return {
-        **cast(ServicesPart, theirs),
+        **theirs,
         "b2": ours["b2"],
         "clock": ours["clock"] or theirs["clock"],
         "container": box.name,

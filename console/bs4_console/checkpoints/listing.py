@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bs4_common.checkpoints.best import best_first, worth
 from bs4_common.checkpoints.orders import Order
@@ -14,6 +14,7 @@ from bs4_common.failures.offline import guess_trainer, spec_of
 from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
+from bs4_console.pods.port import Asks
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.eta import describe
@@ -23,16 +24,6 @@ __all__ = ["CheckpointReport", "CheckpointRow"]
 #: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
 _NEXT = "Give the run's own directory, and --trainer where its generation cannot be seen."
-
-
-class Asks(Protocol):
-    """An object that can query a pod: the part of PodSession and Channel that is needed here."""
-
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send a query about `stream`, a name such as "checkpoints" or "journal", to the pod's
-        agent and return the agent's answer. `op` is the kind of the query, and `parameters` are its
-        fields.
-        """
 
 
 async def of_pod(asks: Asks, run: str) -> CheckpointReport:

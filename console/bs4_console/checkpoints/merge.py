@@ -5,7 +5,7 @@ on a pod, or back a step of any run up there: the request, the pod's plan, and i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_common.trainers import registry
 from bs4_console.errors import NotApplicableError, RefusedError
@@ -14,6 +14,16 @@ from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
 #: The kinds of the action. A plan has its kind in place of a playbook's id.
 Made = Literal["merge", "backup"]
+
+
+class MergeBody(TypedDict, total=False):
+    """A `MergeRequest` as the agent takes it."""
+
+    run: str
+    step: int | None
+    target: str
+    adapter: str
+    base: str
 
 
 @dataclass(frozen=True)
@@ -34,9 +44,9 @@ class MergeRequest:
     base: str = ""
     kind: Made = "merge"
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> MergeBody:
         """Return the request as the JSON object that the agent takes."""
-        body = {"run": self.run, "step": self.step, "target": self.target}
+        body: MergeBody = {"run": self.run, "step": self.step, "target": self.target}
         if self.adapter:
             body |= {"adapter": self.adapter, "base": self.base}
         return body

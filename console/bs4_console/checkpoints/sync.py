@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_common.checkpoints.remote import legacy_layout, prune, steps
 from bs4_common.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
@@ -68,6 +68,66 @@ class StoreFailed(ConsoleError):
             self.exit_code = UNREACHABLE
         elif isinstance(error, BadRequest):
             self.exit_code = USAGE
+
+
+class RemoteStepRow(TypedDict):
+    """A checkpoint step in the bucket, in JSON output."""
+
+    step: int
+    complete: bool
+    missing: str
+    """What is missing, as a phrase, or ""."""
+    bytes: int
+    files: int
+    t: float
+    """Wall seconds since 1970 at which its last file was uploaded."""
+    age_s: float
+    pointed: bool
+    """True if latest.json names it."""
+    trainer: str | None
+    wandb: Mapping[str, str]
+
+
+class SeedStepRow(TypedDict):
+    """A step that another script uploaded, in JSON output."""
+
+    step: int
+    root: str
+    bytes: int
+    files: int
+    missing: str
+
+
+class RemoteRunRow(TypedDict):
+    """What the bucket holds of a run, in JSON output."""
+
+    to: str
+    run: str
+    pointer: int | None
+    """The step that latest.json names."""
+    pointer_why: str
+    steps: Sequence[RemoteStepRow]
+    older: Sequence[SeedStepRow]
+    others: Sequence[str]
+
+
+class SyncStatus(TypedDict):
+    """The state of a run's sync, in JSON output; see bs4_common.checkpoints.sync_view.SyncView."""
+
+    run: str
+    to: str | None
+    pointer: int | None
+    pointed_t: float | None
+    uploaded: Sequence[int]
+    step: int | None
+    sent: int
+    total: int
+    rate: float | None
+    failures: int
+    error: str | None
+    detail: str
+    order: Mapping[str, object]
+    """The fields of the order."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +297,7 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
 
 def remote_as_dict(
     place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
-) -> dict[str, Any]:
+) -> RemoteRunRow:
     """Return what the bucket holds of a run as the JSON object of `checkpoints remote --json`.
     `found` is the result of `scan`, and `left` the result of `older`.
     """
@@ -261,7 +321,7 @@ def remote_as_dict(
     }
 
 
-def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
+def _step(one: RemoteStep, found: RemoteRun) -> RemoteStepRow:
     """Return the JSON object about one step in the bucket."""
     return {
         "step": one.step,
@@ -277,7 +337,7 @@ def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
     }
 
 
-def status(state: PodState, run: str) -> dict[str, Any] | None:
+def status(state: PodState, run: str) -> SyncStatus | None:
     """Return the state of a run's sync to the object store as the JSON object of `checkpoints sync
     --status --json`, from the pod's journal (the agent's log of actions and incidents) alone.
     Return None if no sync was ever ordered for the run.

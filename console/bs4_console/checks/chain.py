@@ -9,8 +9,9 @@ that was written anew from its beginning. Those show only against a copy, see `A
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_common.foreign_json import integer
 from bs4_common.journal import GENESIS, digest
@@ -48,6 +49,23 @@ class Anchor:
     digest: str
 
 
+class ChainRow(TypedDict):
+    """The result of checking one journal as `audit --json` prints it; see `Checked`."""
+
+    status: Status
+    where: Where
+    pod: str | None
+    path: str
+    files: int
+    records: int
+    first_seq: int | None
+    last_seq: int | None
+    breaks: int
+    first_break: Break | None
+    unknown: Sequence[str]
+    notes: Sequence[str]
+
+
 @dataclass(kw_only=True)
 class Checked:
     """The result of checking one journal. `where` says what was checked: files that this console
@@ -83,7 +101,7 @@ class Checked:
             return "unknown"
         return "whole"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ChainRow:
         """Return the result as the JSON object that `audit --json` prints for each journal
         (bs4.audit/1).
         """

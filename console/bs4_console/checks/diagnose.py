@@ -12,10 +12,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypedDict, cast
+from typing import BinaryIO, TypedDict, cast
 
 from bs4_common.failures import offline, opening
 from bs4_common.failures.compiled import Library
@@ -532,20 +532,34 @@ def _needed(source: str, what: object) -> str:
 
 def _reported(incident: IncidentView) -> FindingRow:
     """Return a finding of the pod's own agent, which saw processes and GPUs as well as logs."""
-    return _row(vars(incident), 1, str)
+    return _row(incident, 1, str)
 
 
 def _finding(transition: Transition, subject: _Subject) -> FindingRow:
     """Return a finding of the engine, with file names as the person gave them."""
-    return _row(transition_fields(transition, ()), transition.finding.count, subject.name)
+    fields = transition_fields(transition, ())
+    incident = IncidentView(
+        id=fields["incident"],
+        failure=fields["failure"],
+        title=fields["title"],
+        run=fields["run"],
+        attempt=fields["attempt"],
+        role=fields["role"],
+        severity=fields["severity"],
+        summary=fields["summary"],
+        opened_t=0.0,
+        updated_t=0.0,
+        evidence=fields["evidence"],
+        coverage=fields["coverage"],
+        playbook=fields["playbook"],
+    )
+    return _row(incident, transition.finding.count, subject.name)
 
 
-def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> FindingRow:
-    """Return a finding as a JSON object. `fields` are those of an incident, and `count` is the
-    number of times that it was seen.
-    """
+def _row(incident: IncidentView, count: int, file_name: Callable[[str], str]) -> FindingRow:
+    """Return an incident as a JSON object. `count` is the number of times that it was seen."""
     evidence: list[EvidenceRow] = []
-    for item in fields["evidence"]:
+    for item in incident.evidence:
         evidence.append(
             {
                 "source": item.get("source", ""),
@@ -556,15 +570,15 @@ def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str])
             }
         )
     return {
-        "id": fields["failure"],
-        "title": fields["title"],
-        "role": fields["role"],
-        "severity": fields["severity"],
-        "summary": fields["summary"],
+        "id": incident.failure,
+        "title": incident.title,
+        "role": incident.role,
+        "severity": incident.severity,
+        "summary": incident.summary,
         "source": evidence[0]["source"] if evidence else "",
         "evidence": evidence,
-        "playbook": fields["playbook"],
-        "attempt": fields["attempt"],
+        "playbook": incident.playbook,
+        "attempt": incident.attempt,
         "count": count,
-        "coverage": fields["coverage"],
+        "coverage": incident.coverage,
     }

@@ -7,10 +7,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, rank
 from bs4_console.pods.observer import IncidentRow
+
+
+class NoticeRow(TypedDict):
+    """A notice as a JSON object."""
+
+    pod: str
+    status: str
+    """The level as a word, such as "CRITICAL"."""
+    was: str
+    text: str
+    incidents: Sequence[IncidentRow]
+    t: float
+    """Wall seconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +53,8 @@ class Notice:
             return f"{word}: {self.pod}"
         return word
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the message as a JSON object with its fields. The levels are words, such as
-        "CRITICAL".
-        """
+    def as_dict(self) -> NoticeRow:
+        """Return the message as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],

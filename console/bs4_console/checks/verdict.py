@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from bs4_console.checks.milestones import due
 from bs4_console.checks.outside import Outside, SightRow, beside_the_pod
@@ -33,6 +33,31 @@ class Reason(NamedTuple):
     level: int
     subject: str
     text: str
+
+
+class CheckRow(TypedDict):
+    """One thing that was checked, in the JSON of `check`."""
+
+    subject: str
+    status: str
+    """The level as a word, such as "WARNING"."""
+    text: str
+
+
+class VerdictRow(TypedDict):
+    """A verdict in the JSON of `check`."""
+
+    pod: str
+    status: str
+    """The level as a word, such as "WARNING"."""
+    code: int
+    """The level as the exit code of a Nagios check."""
+    sentences: Sequence[str]
+    perfdata: Mapping[str, str]
+    incidents: Sequence[IncidentRow]
+    coverage: Sequence[str]
+    sights: Sequence[SightRow]
+    checks: Sequence[CheckRow]
 
 
 class Sample(NamedTuple):
@@ -78,7 +103,7 @@ class Verdict:
         text = " ".join("; ".join(self.sentences).replace("|", "/").split())
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> VerdictRow:
         """Return the verdict as the JSON object that `check` prints for each pod."""
         return {
             "pod": self.pod,

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 import httpx
@@ -145,32 +145,29 @@ class WandbApi:
         """
         if not entity:
             if self._entity is None:
-                viewer = _dict((await self._ask(_VIEWER, {})).get("viewer"))
-                self._entity = str(viewer.get("entity") or "")
+                viewer = await self._ask(_VIEWER, {})
+                self._entity = str(_within(viewer, "viewer", "entity") or "")
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = _dict(data.get("project")).get("run")
-        if isinstance(found, dict):
-            return _read(found)
-        return None
+        found = _within(data, "project", "run")
+        return _read(found) if isinstance(found, dict) else None
 
-    async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    async def _ask(self, query: str, variables: Mapping[str, str]) -> object:
         """Return the data that answers one GraphQL query. Raises WandbError if there is none."""
         try:
             async with asyncio.timeout(self._timeout):
-                return _data(
-                    await self._post({"query": query, "variables": dict(variables)}), self.base
-                )
+                return _data(await self._post(query, variables), self.base)
         except (httpx.HTTPError, TimeoutError, httpx.InvalidURL) as error:
             raise WandbError(
                 f"W&B at {self.base} did not answer ({type(error).__name__}).",
                 "Look at the network of this machine.",
             ) from None
 
-    async def _post(self, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Send one request, and return the HTTP status and the body. Raises WandbError if the body
-        is too large.
+    async def _post(self, query: str, variables: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send one GraphQL query, and return the HTTP status and the body. Raises WandbError if the
+        body is too large.
         """
+        body = {"query": query, "variables": dict(variables)}
         async with self._client.stream("POST", f"{self.base}/graphql", json=body) as response:
             data = b""
             async for piece in response.aiter_bytes():
@@ -183,7 +180,7 @@ class WandbApi:
             return response.status_code, data
 
 
-def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
+def _data(answer: tuple[int, bytes], base: str) -> object:
     """Return the data of an answer. Raises WandbError if the answer is an error."""
     status, body = answer
     if status in (401, 403):
@@ -195,8 +192,8 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
             f"W&B at {base} answered with {status}.", "It is asked again at the next look."
         )
     try:
-        data = json.loads(body).get("data")
-    except (ValueError, AttributeError, RecursionError):
+        data = _within(json.loads(body), "data")
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         raise WandbError(
@@ -205,15 +202,15 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
     return data
 
 
-def _read(found: Mapping[str, Any]) -> WandbRun:
+def _read(found: object) -> WandbRun:
     """Return the run that an answer describes."""
-    summary = _summary(found.get("summaryMetrics"))
-    heartbeat_t = _time(found.get("heartbeatAt"))
-    step, updated_t = _number(summary.get("_step")), _number(summary.get("_timestamp"))
+    summary = _summary(_within(found, "summaryMetrics"))
+    heartbeat_t = _time(_within(found, "heartbeatAt"))
+    step, updated_t = _number(_within(summary, "_step")), _number(_within(summary, "_timestamp"))
     return WandbRun(
-        id=str(found.get("name") or ""),
-        name=str(found.get("displayName") or ""),
-        state=str(found.get("state") or "unknown"),
+        id=str(_within(found, "name") or ""),
+        name=str(_within(found, "displayName") or ""),
+        state=str(_within(found, "state") or "unknown"),
         heartbeat_t=heartbeat_t,
         updated_t=heartbeat_t if updated_t is None else float(updated_t),
         step=None if step is None else int(step),
@@ -227,19 +224,23 @@ def _number(value: object) -> int | float | None:
     return value if isinstance(value, (int, float)) else None
 
 
-def _summary(text: object) -> dict[str, Any]:
-    """Return the run's summary metrics, or an empty dictionary if they cannot be parsed."""
-    if isinstance(text, str):
-        try:
-            text = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
-    return _dict(text)
+def _summary(text: object) -> object:
+    """Return the run's summary metrics, or None if they cannot be parsed."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-def _dict(value: object) -> dict[str, Any]:
-    """Return `value` if it is a dictionary, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def _within(value: object, *keys: str) -> object:
+    """Return what stands under `keys`, one within the other, in a JSON value, or None if there is
+    nothing.
+    """
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _time(text: object) -> float | None:

@@ -13,7 +13,6 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.configs.diff import compare, valid
@@ -23,7 +22,7 @@ from bs4_console.configs.fix import fix, write
 from bs4_console.configs.history import History
 from bs4_console.configs.kinds import component_of
 from bs4_console.configs.lint import TRAINERS, lint
-from bs4_console.configs.migrate import Left, Migrated, migrate
+from bs4_console.configs.migrate import Migrated, migrate
 from bs4_console.configs.schema import COMPONENTS
 from bs4_console.configs.sizing import Wish, argument, estimate, new
 from bs4_console.configs.view import Given
@@ -482,7 +481,7 @@ def _migrate(options: argparse.Namespace) -> int:
             component=done.component,
             refused=done.refused,
             text=text,
-            left_out=[_left(item) for item in done.left],
+            left_out=done.left,
             findings=done.findings,
         )
     else:
@@ -490,16 +489,6 @@ def _migrate(options: argparse.Namespace) -> int:
     if done.refused:
         return FINDING
     return _ends(done.findings)
-
-
-def _left(item: Left) -> dict[str, Any]:
-    """Return something that was not taken over as a JSON object."""
-    return {
-        "key": item.key,
-        "line": item.line,
-        "reason": item.reason,
-        "refuses": item.refuses,
-    }
 
 
 def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> None:

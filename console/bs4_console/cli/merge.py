@@ -114,11 +114,13 @@ async def _confirmed(
     """
     view = await merge.plan(live, asked)
     if options.json and options.plan == "":
-        told = plans.told(options, view, *_FIELDS)
+        told, fields = plans.told(options, view), {name: view.plan[name] for name in _FIELDS}
         if asked.kind == "backup":
-            emit("backup-plan", **told)
+            emit("backup-plan", **told, **fields)
         else:
-            emit("merge-plan", **told, commands=view.plan["commands"], cwd=view.plan["cwd"])
+            emit(
+                "merge-plan", **told, **fields, commands=view.plan["commands"], cwd=view.plan["cwd"]
+            )
     if plans.confirmed(options, view, merge.plan_lines(view)):
         return await merge.begin(live, view)
     return None

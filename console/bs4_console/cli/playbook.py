@@ -311,7 +311,7 @@ async def _plan(options: argparse.Namespace) -> int:
                 steps=plan.plan["steps"],
             )
         else:
-            print(plan_text(plan.plan, plan.plan_hash))
+            print(plan_text(plan))
             if told := _not_there(live, options.id, plan.run):
                 print(told)
     return 0
@@ -332,7 +332,7 @@ async def _run(options: argparse.Namespace) -> int:
                 )
                 return REFUSED
             plan = await make_plan(live, options.id, name)
-            print(plan_text(plan.plan, plan.plan_hash))
+            print(plan_text(plan))
             if told := _not_there(live, options.id, name):
                 print(told)
             word = "yes"

@@ -121,12 +121,9 @@ async def _confirmed(
     """
     view = await restore.plan(live, asked)
     if options.json and options.plan == "":
-        emit(
-            "restore-plan",
-            **plans.told(
-                options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
-            ),
-        )
+        fields = ("skipped", "notes", "bytes", "missing", "free", "launch", "steps")
+        told = plans.told(options, view)
+        emit("restore-plan", **told, **{field: view.plan[field] for field in fields})
     if plans.confirmed(options, view, restore.plan_text(view)):
         return await restore.begin(live, view)
     return None

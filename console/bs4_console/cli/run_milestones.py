@@ -128,7 +128,7 @@ async def _evaluate(options: argparse.Namespace, live: PodSession, pod: Pod, one
         return REFUSED
     view = await guide.plan(live, asked, price=pod.price, **looked.environment)
     if not options.json:
-        print(plan_text(view.plan, view.plan_hash))
+        print(plan_text(view))
     if not options.yes:
         if not can_ask(options):
             raise RefusedError(

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from bs4_common.preflight import StartBody
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
+from bs4_console.pods.gate.plans import launched
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
@@ -306,7 +307,7 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
     The text of the config is kept on this machine; if that is not possible, a note of the pod's
     state says so, and the run is started all the same.
     """
-    await keep_planned(live, view.plan)
+    await keep_planned(live, launched(view.plan))
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
         "launch",

@@ -8,10 +8,12 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
+from bs4_common.streams.cursor import Chunk
 from bs4_console import ceilings
 from bs4_console.errors import EndlessAnswer, LinkError, RemoteError
+from bs4_console.logs.answers import Counted, Found, LineNumber, Sifted, Sought
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import MARK, Row
@@ -35,6 +37,7 @@ SIFTED_LINES = 200
 WHOLE_BYTES = 4096
 
 Answer = TypeVar("Answer")
+Seek = Literal["seek-line", "seek-time", "seek-clock"]
 
 #: The text that stands before the rest of a line whose beginning is not held.
 INSIDE = b"inside a longer line: it begins further up"
@@ -64,13 +67,13 @@ class LogReader(Protocol):
         *,
         seen: int = ...,
         ahead: bool = ...,
-    ) -> Any:
-        """Return the next chunk (see bs4_common.streams.cursor.Chunk) of `stream`, a name such as
-        "log/RUN/trainer", from `cursor` on, at most `limit` bytes. If nothing has been written
-        after `cursor`, wait at most `wait` seconds for new bytes. `seen` is the number of bytes
-        that the caller already has of the unfinished last line; that line is sent again, from its
-        start, only if it has grown. `ahead` is for a caller who reads on and on at the chunk's
-        `next`: the following chunks are then requested before the caller asks for them.
+    ) -> Chunk:
+        """Return the next chunk of `stream`, a name such as "log/RUN/trainer", from `cursor` on, at
+        most `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds
+        for new bytes. `seen` is the number of bytes that the caller already has of the unfinished
+        last line; that line is sent again, from its start, only if it has grown. `ahead` is for a
+        caller who reads on and on at the chunk's `next`: the following chunks are then requested
+        before the caller asks for them.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -174,16 +177,31 @@ class LogPages:
         )
         rows: list[Row] = []
         for place, text, size in answer["lines"]:
-            generation, offset = split(str(place))
-            line = str(text).encode("utf-8", "replace")
+            generation, offset = split(place)
+            line = text.encode("utf-8", "replace")
             if size > WHOLE_BYTES:
                 line += f" … {size:,} bytes in all".encode()
             rows.append((source, generation, offset, line))
         if backwards:
             rows.reverse()
-        return rows, str(answer["cursor"]), answer["next"] is None
+        return rows, answer["cursor"], answer["next"] is None
 
-    async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+    @overload
+    async def ask(self, stream: str, op: Seek, **parameters: Any) -> Sought: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["where"], **parameters: Any) -> LineNumber: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["search"], **parameters: Any) -> Found: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["count"], **parameters: Any) -> Counted: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["sift"], **parameters: Any) -> Sifted: ...
+
+    async def ask(self, stream: str, op: str, **parameters: Any) -> Any:
         """Send a query about `stream`, a name such as "log/RUN/trainer", to the agent and return
         the answer. `op` is the kind of the query, such as "search", and `parameters` are its
         fields. The query is sent again while the connection is down or the agent is busy. If the
@@ -201,7 +219,7 @@ class LogPages:
                 parameters |= further
         raise EndlessAnswer(stream, op, ceilings.PAGES)
 
-    async def place(self, stream: str, op: str, **parameters: Any) -> str:
+    async def place(self, stream: str, op: Seek, **parameters: Any) -> str:
         """Ask the agent for a place in the log `stream` and return its cursor. `op` says how the
         place is given: with "seek-line", the parameter `line` is a line number; with "seek-time",
         the parameter `t` is Unix time in seconds.
@@ -217,7 +235,7 @@ class LogPages:
         seen: int = 0,
         *,
         ahead: bool = False,
-    ) -> Any:
+    ) -> Chunk:
         """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
         while the connection is down or the agent is busy. `seen` is the number of bytes that the

@@ -4,13 +4,14 @@ each platform needs, and whether a hook is installed.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
+from bs4_common.foreign_json import loads
 from bs4_console.errors import ConsoleError, RefusedError
+from bs4_console.pods.gate import records
 from bs4_console.pods.port import Transport
 
 PLATFORMS = ("vast", "runpod", "cron", "systemd")
@@ -61,6 +62,33 @@ class NoAgentThere(ConsoleError):
     """Raised if the pod has no agent installed, so that a boot hook would have nothing to start."""
 
 
+class HookStart(TypedDict, total=False):
+    """The pod's record of the last start of its agent by a hook."""
+
+    t: float
+    """Wall seconds since 1970."""
+    m: float
+    """Seconds of the monotonic clock of the boot `b`."""
+    b: str
+    via: str
+    """The name of the hook."""
+    pid: int | None
+    """The agent's process."""
+
+
+_START = records.Shape(
+    {},
+    {
+        "t": records.wall,
+        "m": records.number,
+        "b": records.text,
+        "via": records.text,
+        "pid": records.whole,
+    },
+)
+_AGENT = records.Shape({}, {"restart": records.texts})
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a probe of one pod found about boot hooks, which start the agent again after a reboot.
@@ -75,7 +103,7 @@ class Seen:
     python: str
     hooks: Sequence[str]
     facts: Mapping[str, str]
-    last: Mapping[str, Any] | None
+    last: HookStart | None
 
     @property
     def command(self) -> str:
@@ -111,8 +139,9 @@ async def probe(link: Transport, pod: str) -> Seen:
             f"There is no agent on {pod} that a hook could start.",
             f"Put it there with `bs4-console deploy --pod {pod}`.",
         )
-    restart = (_json(facts.get("record")) or {}).get("restart") or ["python3"]
-    return Seen(facts["home"], str(restart[0]), hooks, facts, _json(facts.get("boot")))
+    agent = _checked(facts.get("record"), _AGENT) or {}
+    restart = agent.get("restart") or ["python3"]
+    return Seen(facts["home"], restart[0], hooks, facts, _checked(facts.get("boot"), _START))
 
 
 def text(platform: str, seen: Seen) -> str:
@@ -274,9 +303,11 @@ def verdict(seen: Seen) -> list[str]:
     return lines
 
 
-def _json(value: str | None) -> dict[str, Any] | None:
+def _checked(value: str | None, shape: records.Shape) -> Any:
+    """Return the JSON object of this shape that is written in a fact of the probe, or None."""
     try:
-        found = json.loads(value or "null")
+        found = loads(value or "null")
+        shape.check(found)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from bs4_console import errors
 
@@ -80,6 +80,26 @@ class Rules:
     window_s: float = 3600.0
 
 
+class SignRow(TypedDict):
+    """A sign in JSON output."""
+
+    t: float
+    """Seconds of the clock that all signs of one judgement share."""
+    source: Source
+    word: str
+    detail: str
+
+
+class VerdictRow(TypedDict):
+    """A verdict in JSON output."""
+
+    verdict: Word
+    sentence: str
+    evidence: Sequence[SignRow]
+    """Oldest first."""
+    next_step: str
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The judgement on what became of one pod. `word` is fine, network-only, rebooted, hung,
@@ -101,10 +121,8 @@ class Verdict:
         """
         return self.word in LOST
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the verdict as a dictionary for JSON output, with the keys verdict, sentence,
-        evidence and next_step.
-        """
+    def as_dict(self) -> VerdictRow:
+        """Return the verdict as a dictionary for JSON output."""
         return {
             "verdict": self.word,
             "sentence": self.sentence,

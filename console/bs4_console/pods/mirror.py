@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bs4_common.streams.cursor import Gap
 from bs4_common.streams.segments import parse
@@ -262,15 +262,15 @@ class Mirror:
             return cursor
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
-    def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first.
-        Lines that were cut off while being written are skipped. Afterwards `cursor` returns the
-        place after the last record that was yielded, even if another console has added more
-        meanwhile.
+    def records(self, stream: str) -> Iterator[object]:
+        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first, as
+        JSON objects of which nothing is checked yet (see pods/gate/records.py). Lines that were cut
+        off while being written are skipped. Afterwards `cursor` returns the place after the last
+        record that was yielded, even if another console has added more meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 
-    def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
+    def tail(self, stream: str, count: int) -> list[object]:
         """Return at least the last `count` records of `stream` (such as "journal") that are saved
         on this machine, oldest first, or all of them if there are fewer. Only as many of the newest
         files are read as are needed.
@@ -284,7 +284,7 @@ class Mirror:
                 break
         return list(self._read(stream, paths))
 
-    def _read(self, stream: str, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    def _read(self, stream: str, paths: Sequence[Path]) -> Iterator[object]:
         for path in paths:
             end = 0
             for line in path.read_bytes().splitlines(keepends=True):

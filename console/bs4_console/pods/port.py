@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Duplex(Protocol):
@@ -22,6 +22,16 @@ class Duplex(Protocol):
 
     async def close(self) -> None:
         """Close the pipe to the agent."""
+
+
+class Asks(Protocol):
+    """An object that can query a pod's agent: a PodSession or a Channel."""
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Send a query about `stream`, a name such as "checkpoints" or "log/RUN/trainer", to the
+        pod's agent and return the agent's answer. `op` is the kind of the query, such as "search",
+        and `parameters` are its fields.
+        """
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
-from bs4_console.pods.reading.greeting import Call, query_call, read_call
+from bs4_console.pods.reading.greeting import Action, Call, query_call, read_call
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -259,7 +259,7 @@ class PodReader:
     # -- the journal
 
     def _put_journal(self, record: Any) -> None:
-        self.state.apply_journal(records.check("journal", record))
+        self.state.apply_journal(records.journal(record))
 
     def _apply_journal(self, record: Any) -> None:
         known = len(self.state.runs)
@@ -277,9 +277,8 @@ class PodReader:
         if cursor is None or self.state.read_only:
             return
         try:
-            await channel.submit(
-                {"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor}
-            )
+            kept = {"stream": "journal", "cursor": cursor}
+            await channel.submit(Action(ulid(), "release", kept))
         except RemoteError:
             # An older agent does not know this action and refuses it. Its journal then stays as it
             # is.
@@ -291,13 +290,14 @@ class PodReader:
         """Follow the telemetry, beginning with the last two minutes, so that the screen is right at
         once. The time between those and what is held is read beside it.
         """
-        begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
+        last = await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES)
+        begin = place(last["cursor"])
         held = self.mirror.cursor("telemetry")
         if self.mirror.keeps_telemetry:
             if self._backfilled and held:
                 start = held
             else:
-                start = place(await channel.query("telemetry", "stat"), "start")
+                start = place((await channel.query("telemetry", "stat"))["start"])
             loops.start(self._backfill(channel, start, begin))
         if held is None or position(held) < position(begin):
             self.mirror.append("telemetry", begin, begin, b"")

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from bs4_common.foreign_json import wall_second
 from bs4_common.ids import ulid
 from bs4_common.streams.cursor import Chunk
 from bs4_console import __version__, ceilings
@@ -25,12 +26,11 @@ from bs4_console.errors import (
     Unreachable,
 )
 from bs4_console.pods.channel import Channel
-from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.reading.ahead import ReadAhead
-from bs4_console.pods.reading.greeting import greeting
+from bs4_console.pods.reading.greeting import Action, greeting
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_ends, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -194,8 +194,8 @@ class PodSession:
         self.state.read_only = self._read_only or self.state.looks_only
         self._channel = channel
         self._ahead = ReadAhead(channel)
-        theirs = channel.hello.get("t")
-        if theirs is not None and records.wall(theirs):
+        theirs = wall_second(channel.hello.get("t"))
+        if theirs is not None:
             self.state.link.clock_offset = theirs - time.time()
         if self.mirror.use(str(channel.hello.get("home") or "")):
             self._reader.begin_anew()
@@ -316,7 +316,7 @@ class PodSession:
         where it ends, so the pod is asked.
         """
         if goal is None:
-            goal = position(place(await channel.query(stream, "stat"), "end"))
+            goal = position(place((await channel.query(stream, "stat"))["end"]))
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
@@ -397,7 +397,7 @@ class PodSession:
         for _ in range(ceilings.PAGES):
             result = await self.query(stream, "seek-line", **further)
             if result.get("next") is None:
-                return place(result, "cursor")
+                return place(result["cursor"])
             further = result["next"]
         raise EndlessAnswer(stream, "seek-line", ceilings.PAGES)
 
@@ -428,12 +428,12 @@ class PodSession:
                 f"{self.state.name} is read-only here.",
                 "Remove read_only from the pod, or start without --read-only, to act.",
             )
-        action = {"key": ulid(), "kind": kind, **body}
         plan = self.state.ledger.plans.get(str(body.get("plan_hash")))
         planned = plan.home if plan is not None else ""
-        action["home"] = body.get("home") or planned or self.home
-        if not action["home"]:
-            del action["home"]  # no agent has answered yet, so nobody saw anything of it
+        home = body.pop("home", "") or planned or self.home
+        if home:  # else no agent has answered yet, so nobody saw anything of it
+            body["home"] = home
+        action = Action(body.pop("key", "") or ulid(), kind, body)
         secret = (payload,) if payload else ()
         try:
             await (await self.connected(CONNECT_S)).submit(action, *secret)
@@ -441,9 +441,9 @@ class PodSession:
             # The action may have arrived or not. The same key is the same action, so nothing
             # happens twice.
             await self._submit_again(action, *secret)
-        return str(action["key"])
+        return action.key
 
-    async def _submit_again(self, action: dict[str, Any], *secret: bytes) -> None:
+    async def _submit_again(self, action: Action, *secret: bytes) -> None:
         """Submit the action over the next link that holds. For a moment the link that was lost may
         still be the current one.
         """

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bs4_common.failures.evidence import Evidence
-from bs4_common.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
+from bs4_common.failures.evidence import Evidence, evidence_of
+from bs4_common.ledger import (
+    ActionView,
+    AttemptView,
+    IncidentView,
+    JournalRecord,
+    Ledger,
+    PlanView,
+    RunView,
+    StepView,
+)
 from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.records import Hello, RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionView",
+    "AttemptView",
     "Evidence",
     "IncidentView",
     "Ledger",
@@ -32,6 +42,7 @@ __all__ = [
     "RunState",
     "RunView",
     "StepView",
+    "evidence_of",
 ]
 
 #: Seconds. Older telemetry is shown as stale. The agent samples at 1 Hz and a read takes a round
@@ -205,7 +216,8 @@ class PodState:
     looks_only: bool = False
     """True if the pod's agent has said that the key of this login may only look."""
     link: Link = field(default_factory=Link)
-    hello: dict[str, Any] = field(default_factory=dict)
+    hello: Hello = field(default_factory=Hello)
+    """The greeting of the agent. It is {} until an agent has answered."""
     ledger: Ledger = field(default_factory=Ledger)
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
@@ -278,7 +290,7 @@ class PodState:
         self.streams = []
         self.notes.clear()
 
-    def apply_journal(self, record: dict[str, Any]) -> None:
+    def apply_journal(self, record: JournalRecord) -> None:
         """Apply one journal record, already checked by pods/gate/records.py, to the state. Raises
         RecordRefused if the record names a new run or incident and the pod has too many already
         (1,000 runs, 5,000 incidents), or if the pod's journal takes too much memory
@@ -298,16 +310,13 @@ class PodState:
         run.view = view
         run.stopped = self._was_stopped(view)
 
-    def _within_limits(self, record: dict[str, Any]) -> None:
-        kind = record.get("type")
-        known: Mapping[str, Any] = {}
-        most = RUNS_MOST
-        if kind == "run":
-            known = self.ledger.runs
-        elif kind == "incident":
-            known, most = self.ledger.incidents, INCIDENTS_MOST
-        if len(known) >= most and record[str(kind)] not in known:
-            raise RecordRefused(f"the pod has {most:,} {kind}s already")
+    def _within_limits(self, record: JournalRecord) -> None:
+        kind, runs, incidents = record.get("type"), self.ledger.runs, self.ledger.incidents
+        if kind == "run" and len(runs) >= RUNS_MOST and record["run"] not in runs:
+            raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
+        is_full = kind == "incident" and len(incidents) >= INCIDENTS_MOST
+        if is_full and record["incident"] not in incidents:
+            raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt

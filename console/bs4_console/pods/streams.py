@@ -68,12 +68,12 @@ def file_stream(path: str) -> str:
     return FILE + path
 
 
-def place(result: dict[str, Any], key: str) -> str:
-    """Return the cursor under `key` in an agent's answer to a query. Raises ProtocolMismatch if the
-    value is not a cursor; it is checked because this machine uses it as a file name and an offset.
+def place(cursor: object) -> str:
+    """Return the cursor that an agent has given in its answer to a query. Raises ProtocolMismatch
+    if it is none; it is checked because this machine uses it as a file name and an offset.
     """
     try:
-        return str(Cursor.parse(str(result.get(key))))
+        return str(Cursor.parse(str(cursor)))
     except AgentError:
         raise ProtocolMismatch(
             "What answers on the pod does not speak the agent's protocol: its answer holds "

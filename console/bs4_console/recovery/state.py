@@ -9,7 +9,6 @@ hash-chained like a pod's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -23,6 +22,7 @@ from bs4_common.ledger import JournalRecord
 from bs4_common.streams.segments import SegmentStream
 from bs4_console.errors import ConsoleError
 from bs4_console.locations import private
+from bs4_console.pods.carried_orders import Order
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
@@ -121,7 +121,7 @@ class State:
     step: int | None = None
     plan_hash: str = ""
     why: str = ""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on its pod (pods/carried_orders.py). The next machine gets the same
     orders.
     """
@@ -209,13 +209,13 @@ class State:
             where = Where(**raw.pop("where"))
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
             left = tuple(Where(**row) for row in raw.pop("left"))
-            orders = tuple(dict(row) for row in raw.pop("orders", ()))
+            rows: Any = [dict(row) for row in raw.pop("orders", ())]
             return cls(
                 where=where,
                 before=None if before is None else Where(**before),
                 attempts=attempts,
                 left=left,
-                orders=orders,
+                orders=tuple(rows),
                 **raw,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -330,14 +330,14 @@ class Records:
         has written, oldest first. By them a controller that was restarted recognises its own lease.
         The list is empty if there are none.
         """
-        return [str(version) for version in self._noted("lease", "version")[-200:]]
+        return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
     def last_step(self) -> int | None:
         """Return the newest training step of the run that a controller on this machine has seen, or
         None if it has seen none.
         """
         if self._step is None:
-            self._step = max(map(int, self._noted("step", "step")), default=None)
+            self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
         return self._step
 
     def note_step(self, step: int) -> None:
@@ -348,13 +348,12 @@ class Records:
             self.note("step", step=step)
             self._step = step
 
-    def _noted(self, event: str, field: str) -> list[Any]:
-        """Return the values of a field in the events of this kind, oldest first."""
+    def _noted(self, event: str) -> list[JournalRecord]:
         wanted = ("recovery", event)
         found = []
         for r in self.journal.records():
             if (r.get("type"), r.get("event")) == wanted:
-                found.append(r[field])
+                found.append(r)
         return found
 
 

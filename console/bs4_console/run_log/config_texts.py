@@ -25,6 +25,7 @@ from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
 from bs4_console.configs.history import History
 from bs4_console.errors import RemoteError
 from bs4_console.locations import data_dir
+from bs4_console.pods.gate.plans import Launched
 from bs4_console.pods.session import PodSession
 from bs4_console.run_log.record_fold import launches
 from bs4_console.secret import redacted
@@ -165,25 +166,21 @@ async def keep_of(live: PodSession) -> None:
         await keep_planned(live, plan, kept)
 
 
-async def keep_planned(
-    live: PodSession, plan: dict[str, Any], kept: ConfigTexts | None = None
-) -> None:
-    """Keep the text of the config of the launch plan `plan` on this machine, if it is not kept yet;
+async def keep_planned(live: PodSession, plan: Launched, kept: ConfigTexts | None = None) -> None:
+    """Keep the text of the config of the launch `plan` on this machine, if it is not kept yet;
     it is read from the connected pod `live`. If it cannot be read there or written here, a note of
     the pod's state says so. Raises LinkError if the link is lost.
 
     `kept` is the store of this pod's config texts; None opens it.
     """
     kept = kept or ConfigTexts(live.state.name)
-    config, spec = plan.get("config"), plan.get("spec")
-    if not isinstance(config, dict) or not isinstance(spec, dict):
+    path, digest = plan.config, plan.digest
+    if not digest or not path:
         return  # the plan of an older agent
-    digest = str(config.get("values", ""))
-    path, cwd = str(spec.get("config", "")), str(spec.get("cwd", ""))
     try:
         if kept.holds(digest):
             return
-        answer = await live.query("preflight", "config", config=path, cwd=cwd)
+        answer = await live.query("preflight", "config", config=path, cwd=plan.cwd)
         match answer.get("files"):
             case [[_, str(text)], *_]:
                 if not kept.keep(digest, text):

@@ -49,9 +49,7 @@ def record(chunk: Chunk) -> RunRecord:
         if config := written_values.toml_in(body):
             run.configs[title] = config
             run.lineage = run.lineage or written_values.based_on(config)
-            steps = written_values.settings(config).get("max_steps")
-            if run.max_steps is None and type(steps) is int and steps > 0:
-                run.max_steps = steps
+            run.max_steps = run.max_steps or written_values.max_steps(config)
     for heads, cells in _cells(lines(chunk.text)):
         if heads[0] == "setting":
             run.lineage = run.lineage or written_values.column_before(run.version, heads)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 from bs4_console.run_log.text import Line
 
@@ -109,11 +108,12 @@ def toml_in(body: Iterable[Line]) -> str:
     return ""
 
 
-def settings(text: str) -> Mapping[str, Any]:
-    """Return the settings in the text of a config. The result is {} if the text is no TOML, as when
-    a person has shortened it.
+def max_steps(text: str) -> int | None:
+    """Return the number of steps after which a run with this config ends. Return None if the text
+    does not say it, or is no TOML, as when a person has shortened it.
     """
     try:
-        return tomllib.loads(text)
+        steps = tomllib.loads(text).get("max_steps")
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        return {}
+        return None
+    return steps if type(steps) is int and steps > 0 else None

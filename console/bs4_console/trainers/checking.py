@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Message, Place
 from bs4_console.trainers.checkout import Code, Source, Unreadable
@@ -36,6 +36,21 @@ _FEW = 2
 _BEGINNING = 3
 
 
+class VerdictRow(TypedDict):
+    """A verdict in JSON output."""
+
+    id: str
+    topic: str
+    state: State
+    file: str
+    """The file in which the belief was expected."""
+    name: str
+    where: str
+    """Where it was found."""
+    note: str
+    weaker: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of checking one belief (a statement about a trainer's source). It has the place in
@@ -60,7 +75,7 @@ class Verdict:
             return self.file
         return f"{self.file}:{self.lines[0][0]}"
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> VerdictRow:
         """Return the verdict as a dictionary, in the form in which it is printed as JSON."""
         return {
             "id": self.belief.id,
@@ -221,7 +236,7 @@ class _Check:
         """Return the verdict on a belief about a TOML file."""
         file = belief.place.file
         try:
-            value: Any = self._checkout.table(file)
+            value = self._checkout.table(file)
         except Unreadable as error:
             return _unknown(belief, f"{file} {error}")
         for part in expected.key.split("."):

@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bs4_console.errors import UsageError
 
@@ -89,9 +88,10 @@ class Code:
             raise found
         return found
 
-    def table(self, file: str) -> dict[str, Any]:
-        """Return the contents of the TOML file with the path `file` as a dictionary. Raises
-        Unreadable if it is missing, is no plain file in the checkout, is too large, or is not TOML.
+    def table(self, file: str) -> object:
+        """Return the contents of the TOML file with the path `file`, of which nothing is checked.
+        Raises Unreadable if it is missing, is no plain file in the checkout, is too large, or is
+        not TOML.
         """
         try:
             return tomllib.loads(self._text(file))

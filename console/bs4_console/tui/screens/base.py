@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -518,15 +518,15 @@ class ConsoleScreen(Screen[None]):
         subject, session = self.subject(), self.session()
         pod, run = subject.pod, subject.run
         if pod is not None and run is not None and session is not None:
-            work = partial(self._submit_stop, session, stopping.subject(session, run))
+            work = partial(self._submit_stop, session, **stopping.subject(session, run))
             self.console_app.confirm(StopScreen(pod, run), f"stop {run.name}", work)
 
-    async def _submit_stop(self, session: PodSession, subject: Mapping[str, Any]) -> None:
-        """Submit the stop of `subject` and tell how it ends. The agent carries it out even if this
-        console leaves.
+    async def _submit_stop(self, session: PodSession, run: str, **subject: Any) -> None:
+        """Submit the stop of `run`, with the other fields of `subject`, and tell how it ends. The
+        agent carries it out even if this console leaves.
         """
-        app, run = self.console_app, subject["run"]
-        key = await session.submit("stop", **subject)
+        app = self.console_app
+        key = await session.submit("stop", run=run, **subject)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
             app.say_end(action, f"{run}: {action.detail or action.state}")

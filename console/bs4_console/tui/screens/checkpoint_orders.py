@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +58,8 @@ def keep(
             run,
             typed=False,
         )
-        body = {"run": run, "off": True}
-        app.confirm(question, f"keep {run}", partial(_give, app, session, "keep", body, done))
+        give = partial(_give, app, session, "keep", done, run=run, off=True)
+        app.confirm(question, f"keep {run}", give)
         return
     numbers = [int(word) for word in words if word.isdecimal()]
     if len(numbers) != len(words) or not 1 <= len(numbers) <= 2 or numbers[0] < 2:
@@ -86,8 +86,9 @@ async def _keep(
         run,
         typed=True,
     )
-    body = {"run": run, "last": last, "milestones": milestones, "synced": False}
-    app.confirm(question, f"keep {run}", partial(_give, app, session, "keep", body, done))
+    order = {"last": last, "milestones": milestones, "synced": False}
+    give = partial(_give, app, session, "keep", done, run=run, **order)
+    app.confirm(question, f"keep {run}", give)
 
 
 def sync(
@@ -125,15 +126,15 @@ async def _sync(
             "once": False,
         }
     question = OrderScreen(title, told, run, typed=False)
-    app.confirm(question, f"sync {run}", partial(_give, app, session, "sync", body, done))
+    app.confirm(question, f"sync {run}", partial(_give, app, session, "sync", done, **body))
 
 
 async def _give(
     app: ConsoleApp,
     session: PodSession,
     kind: str,
-    body: Mapping[str, Any],
     done: Callable[[], None],
+    **body: Any,
 ) -> None:
     """Submit the order and tell how it ends."""
     key = await session.submit(kind, **body)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from textual.widget import Widget
 
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
 from bs4_console.tui import commands, formatting, status
 from bs4_console.tui.screens.base import ConsoleScreen, PageScreen, Subject
@@ -266,7 +267,7 @@ class IncidentScreen(MomentCommands, PageScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        typed = plans.must_type(plan.plan)
+        typed = plans.must_type(plan_of(plan))
         how = "after you typed the run's name" if typed else "after a confirmation"
         return [
             (app.keys["apply"], "key @apply"),
@@ -379,7 +380,7 @@ class IncidentScreen(MomentCommands, PageScreen):
         session = self.session()
         if session is None:
             return
-        typed = plans.must_type(plan.plan)
+        typed = plans.must_type(plan_of(plan))
         confirmed: dict[str, Any] = {"confirm_run": plan.run} if typed else {}
         # The pod may answer with another plan, which is then the one to look at.
         self._asked_key = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bs4_console.pods.state import evidence_of
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
 
@@ -81,7 +82,7 @@ def evidence(incident: IncidentView, width: int, action: ActionView | None = Non
     if incident.summary:
         lines += fold(incident.summary, width)
     for entry in incident.evidence:
-        lines += _seen(entry, width)
+        lines += _seen(evidence_of(entry), width)
     if not incident.evidence:
         lines.append([("no line of a log: it was seen in processes, GPUs or files", "dim")])
     for gap in incident.coverage:
@@ -114,7 +115,7 @@ def later(
         if incident.summary:
             lines += fold(incident.summary, width, "", 2)[:3]
         for entry in incident.evidence[-1:]:
-            lines += _seen(entry, width)
+            lines += _seen(evidence_of(entry), width)
     return [cut(line, width) for line in lines]
 
 
@@ -128,17 +129,16 @@ def _unseen(gap: str, width: int) -> Iterable[Line]:
 
 
 def _seen(entry: Evidence, width: int) -> list[Line]:
-    place = str(entry.get("file") or entry.get("stream") or "")
-    number = f":{entry['line']}" if entry.get("line") else ""
-    source = str(entry.get("source") or "")
+    place, source = entry["file"] or entry["stream"], entry["source"]
+    number = f":{entry['line']}" if entry["line"] else ""
     room = max(12, width - len(source) - len(number) - 5)
     if len(place) > room:
         place = "…" + place[-(room - 1) :]
     lines: list[Line] = [
         [("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]
     ]
-    if entry.get("text"):
-        lines += fold(str(entry["text"]), width, "", 4)[:4]
+    if entry["text"]:
+        lines += fold(entry["text"], width, "", 4)[:4]
     return lines
 
 
