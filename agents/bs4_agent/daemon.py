@@ -403,9 +403,9 @@ class Daemon:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the agent of the home in BS4_HOME until it is stopped, and return the exit code 0. If
-    another agent of this home is still alive after some seconds, print that and return 0 too,
-    because two agents would do everything twice. If `--wait` is in `arguments`, wait about a minute
-    for that other agent, which may end after its present step.
+    another agent of this home is alive and stays so for 5 seconds, print that and return 0 too,
+    because two agents would do everything twice. With `--wait` in `arguments`, wait up to 70
+    seconds for that other agent, which may end after its present step.
     """
     home = Home.from_environment()
     home.create()

@@ -121,7 +121,8 @@ class Jobs:
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
         """Return the directory of the command that the action `key` has started with this argv,
         whether it still runs or has ended. Return None if the command must be started: it never
-        was, or its shim was killed before the command ended.
+        was, or its shim (the small process that starts it and records its end) was killed before
+        the command ended.
         """
         for directory in reversed(self._commands()):
             spec = read_json(directory / "spec.json") or {}

@@ -210,8 +210,8 @@ class Pod:
                     )
 
     def run_members(self) -> list[RunMembers]:
-        """Return the processes of each run, living and ended, that telemetry measures. Only the
-        newest attempt's ended processes are included.
+        """Return, for each run that was started, the processes that telemetry measures: the living
+        processes of all its attempts, and the ended processes of its newest attempt.
         """
         found = []
         for run, attempt in self._started():
@@ -397,8 +397,9 @@ class Pod:
         return self.runs.leftovers(run)
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
-        """End these processes, each identified by pid and start time, and return a sentence about
-        the result. Raises StepFailed if one survives SIGKILL.
+        """End the processes `targets`, each identified by pid and start time, with SIGTERM and then
+        SIGKILL, and return a sentence about the result. `say` receives progress messages. Raises
+        StepFailed if one survives SIGKILL.
         """
         _, left = ending.end(targets, say=say)
         if left:
@@ -415,16 +416,17 @@ class Pod:
         return archive.archive_logs(self.runs, run).sentence
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
-        """Move `path` with one rename into the run's trash directory, under the action's key, and
-        return its new path. `everything` permits the newest complete checkpoint too. Raises Refused
-        if a rule forbids the move, and StepFailed if the file system reports an error.
+        """Move `path` with one rename into the run's trash (a directory in which removed files are
+        kept), under the action's key `key`, and return its new path. `everything` permits the
+        newest complete checkpoint too. Raises Refused if a rule that `runs.trash.trash` describes
+        forbids the move, and StepFailed if the file system reports an error.
         """
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt under the action key `key` and return its number. If this key has
-        started an attempt before, return the number of that attempt and start nothing. Raises
-        RunExists, BadConfig, BadRequest or LaunchFailed.
+        """Start an attempt for the action with the key `key` and return its number. If this action
+        has started an attempt before, return the number of that attempt and start nothing. Raises
+        RunExists, BadConfig, BadRequest or LaunchFailed, as `launch.start.launch` describes.
         """
         # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
@@ -446,8 +448,8 @@ class Pod:
         return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Return True if an attempt of the run was prepared under the action key `key`, whether or
-        not it was started then.
+        """Return True if the action with the key `key` has prepared an attempt of the run (made its
+        directory), whether or not the attempt was started then.
         """
         for number in attempt_numbers(self.runs.home.run(run)):
             spec = read_json(self.runs.attempt_directory(run, number) / "spec.json")
@@ -566,7 +568,9 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order a soft limit of open files for later attempts of the run."""
+        """Save `limit` as the soft limit of open files with which every later attempt of the run
+        starts.
+        """
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:

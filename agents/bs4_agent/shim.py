@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the attempt whose directory in the agent's home follows `--attempt` in `arguments`, and
-    stay until the attempt's last process has ended. Return an exit code only if the attempt was
-    started already or could not be started.
+    """Start the attempt (one start of a run) whose directory in the agent's home follows
+    `--attempt` in `arguments`, and stay until its last process has ended. Return an exit code only
+    if the attempt was started already or could not be started.
     """
     import argparse  # the daemon imports this module too, and never parses a command line
 

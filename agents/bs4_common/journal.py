@@ -50,11 +50,11 @@ class Journal:
             self._seq = _seq(_parsed(last)) or max(map(_seq, self.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> JournalRecord:
-        """Write one record of the type `type_` with the given fields and return it with the
+        """Write one record of the type `type_` with the given fields, and return it with the
         journal's own fields. With `sync`, the record is on disk before the call returns, as the
         record of every intent must be. Raises SpoolFull if the record cannot be written.
 
-        What is returned still has the secrets that were left out of what was written.
+        The returned record has all secrets, also those that are left out of the record on disk.
         """
         with self._lock:
             stamped = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
@@ -111,9 +111,9 @@ class Journal:
 
     def whole_records(self) -> Iterator[JournalRecord]:
         """Yield every record that is still on the disk, oldest first, with the secrets that an
-        action may need again. These secrets are kept apart from the journal; those of lines that
-        are gone from it are deleted after the last record. So nothing may be appended in the
-        meantime.
+        action may need again. These secrets are kept in files apart from the journal. After the
+        last record, the secrets of lines that the journal does not have any more are deleted.
+        Nothing may be appended before that.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:

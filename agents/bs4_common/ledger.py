@@ -54,7 +54,9 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 
 
 class TrackedRow(TypedDict, total=False):
-    """Where W&B shows one side of a run."""
+    """Where W&B shows one side of a run (trainer or orchestrator): the W&B run's id, project,
+    entity and server.
+    """
 
     side: str
     id: str
@@ -64,7 +66,9 @@ class TrackedRow(TypedDict, total=False):
 
 
 class StepRow(TypedDict, total=False):
-    """One step of an action, as it is accepted."""
+    """One step of an action as the record of its acceptance shows it to a person: title and
+    command.
+    """
 
     title: str
     command: str
@@ -346,8 +350,8 @@ class Ledger:
 
     def apply(self, raw: Mapping[str, Any]) -> None:
         """Update the state by the journal record `raw`. A record of an unknown type is ignored, so
-        that an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
-        record that no agent writes.
+        that an older console can read the journal of a newer agent. Raises one of the errors in
+        NOT_FOLDED if `raw` is malformed, as no agent writes it.
         """
         record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)

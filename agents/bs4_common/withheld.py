@@ -28,9 +28,9 @@ _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "inci
 
 def refuse_lost(value: Any) -> None:
     """Raise Refused if a text in `value`, a value of a JSON record, is the mark that is stored
-    instead of a secret. That is so if the file with the whole record is gone, and only the copy in
-    the journal is left. To act on that copy would be to act on other words than those that a person
-    gave. Do nothing otherwise.
+    instead of a secret. A record has this mark if the file with the whole record is gone and only
+    the copy in the journal is left. To act on that copy would be to act on other words than those
+    that a person gave. Do nothing otherwise.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -47,9 +47,9 @@ def refuse_lost(value: Any) -> None:
 
 
 class Withheld:
-    """Keeps records whole in files of mode 0600 in the directory `directory`. Each file is named by
-    the hash of the line that the journal has in its place. `redacted` returns a copy of a JSON
-    value without the secrets that are left out there.
+    """Keeps records with their secrets in files of mode 0600 in the directory `directory`. Each
+    file is named by the hash of the line that the journal has in its place. The function `redacted`
+    returns a copy of a JSON value without its secrets, as the journal may have it.
     """
 
     def __init__(self, directory: Path, redacted: Callable[[Any], Any]) -> None:

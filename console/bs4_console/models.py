@@ -35,8 +35,9 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fact about a model comes from. `text` names the publication, so that a person can
-    look it up, and `date` says when it was published or read.
+    """Where a fact about a model comes from. `name` is its key in configs/models.toml, `text` says
+    which publication it is, so that a person can look it up, and `date` says when it was published
+    or read.
     """
 
     name: str
@@ -57,8 +58,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Price:
-    """A model's price in US dollars for a million tokens of input and of output. `output` is None
-    if the source gives only one number.
+    """A model's price in US dollars for a million tokens of `input` and of `output`. `output` is
+    None if the `source` gives only one number.
     """
 
     input: float
@@ -68,15 +69,18 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What configs/models.toml says of one model. A value that is not known is None or "" and is
+    """What configs/models.toml says of one model. A value that is not known is None or empty and is
     never guessed.
 
     `hub` is the model's id on Hugging Face. `params_b` counts all parameters and `active_b` the
-    active ones, in billions. `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native"
-    if the trainer has its own implementation of the model, and "hf" if it uses that of
-    transformers. `max_tokens` is a sensible range of the completion budget. `trained` says what is
-    known of training it. `blocked` is empty if nothing is known against training the model. Else it
-    holds the reason, and under the key `applies` the trainer with which it fails ("any" for all).
+    active ones, in billions. `tool_calls` says if the model can call tools: "yes", "no", "broken"
+    or "unknown". `impl` is "native" if the trainer has its own implementation of the model, and
+    "hf" if it uses that of transformers. `max_tokens` has sensible limits for the length of an
+    answer, in tokens. `trained` says in words what is known of training it.
+
+    `blocked` is an empty dictionary if nothing is known against training the model. Otherwise it
+    has the reason, and under the key `applies` the id of the trainer with which training fails, or
+    "any" for all trainers.
     """
 
     name: str
@@ -169,9 +173,9 @@ def get(name: str) -> Model | None:
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
-    """Return remarks on training the model `name` with `trainer`, from what configs/models.toml
-    says for and against it. No network is used. Raises UsageError if `name` is not a valid model
-    id.
+    """Return remarks on training the model `name` with `trainer`: what configs/models.toml says in
+    favour of it and against it. No network is used. Raises UsageError if `name` is not a valid
+    model id.
     """
     if not _ID.fullmatch(name):
         raise UsageError(

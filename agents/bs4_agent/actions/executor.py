@@ -47,9 +47,8 @@ M = TypeVar("M", bound=Plan)
 
 class ActionExecutor:
     """Runs actions and writes into the journal (the agent's record on disk of what happens on the
-    pod) what they do. Only one action works on a run at a time. There is one such object for a pod.
-    Code that accepts a submitted action must hold the lock in the attribute `lock` while it does
-    so.
+    pod) what they do. Only one action works on a run at a time. There is one object per pod. Code
+    that accepts a submitted action must hold the lock in the attribute `lock` while it does so.
     """
 
     def __init__(self, book: Book, runs: Runs) -> None:
@@ -60,8 +59,8 @@ class ActionExecutor:
         self._threads: list[threading.Thread] = []
 
     def accept(self, asked: Submission, run: str, **fields: Any) -> None:
-        """Journal that the action `asked` on `run` is accepted, and return once the record is on
-        disk. `fields` are added to the record.
+        """Write into the journal that the action `asked` on `run` is accepted, and return once the
+        record is on disk. `fields` are added to the record.
         """
         self.book(
             "action",
@@ -102,9 +101,10 @@ class ActionExecutor:
     # Planned actions
 
     def plan(self, kind: PlannedKind[S], asked: Submission) -> None:
-        """Journal the plan action `asked`, and make and journal its plan on a thread of its own.
-        Raises BadRequest if the request is malformed. If there is no plan for another reason, the
-        journal says why.
+        """Write into the journal that the action `asked` requests a plan. Then make the plan on a
+        thread of its own, and write it into the journal too. `kind` makes the plan. Raises
+        BadRequest if the request is malformed. If there is no plan for another reason, the journal
+        says why.
         """
         self.start("", asked.key, self._planning(kind, asked))
 
@@ -141,9 +141,9 @@ class ActionExecutor:
 
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
-        PlanChanged if the action would do something else now, Busy if another action holds what
-        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
-        keeps no secret.
+        PlanChanged if the action would do something else now, Busy if another action has reserved
+        the run (or what else `kind.hold` names), and the errors of `kind.refuse` and `kind.keep`.
+        Secrets that came with an action that is not accepted are not kept.
         """
         key = asked.key
         view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
@@ -445,7 +445,9 @@ class ActionExecutor:
 
 
 def raising(error: AgentError) -> None:
-    """Raise `error`. This is the work of an action that failed before its own work could begin."""
+    """Raise `error`. It is passed as the `work` of an action that failed before its own work could
+    begin, so that the failure is recorded in the usual way.
+    """
     raise error
 
 

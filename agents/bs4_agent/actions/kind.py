@@ -148,9 +148,9 @@ class Kind(ABC, Generic[P]):
         """
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
-        """Store the secrets that were submitted together with the action `key`, until `forget` is
-        called. `payload` are their bytes. Raises BadRequest if they are not those that `plan`
-        needs.
+        """Store the secrets that a person submitted together with the action `key`, until `forget`
+        is called. `payload` has them as bytes. Raises BadRequest if they are not the secrets that
+        `plan` needs.
         """
 
     def forget(self, key: str) -> None:

@@ -26,7 +26,7 @@ _AUTO_DANGERS = ("none", "restart")
 
 class Recoveries:
     """Acts on new incidents (detected failures) as the modes of the playbooks that repair them say.
-    There is one such object for a pod. `recovery` is the kind of action that makes plans from the
+    There is one object per pod. `recovery` is the kind of action that makes plans from the
     playbooks in `library` and carries them out.
     """
 
@@ -37,11 +37,12 @@ class Recoveries:
         self._library, self._recovery = library, recovery
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on the new incident with the id `incident` of `run`, as the mode of the playbook says
-        that repairs it. With `ask`, make a plan and write it into the journal. With `auto`, also
-        carry the plan out if it is not too dangerous for that. Do nothing in mode `observe`, or if
-        `playbook_id` is None, which means that no playbook repairs the incident. If the plan may
-        not be carried out, a note in the journal says why.
+        """Act on the new incident with the id `incident` of `run`, as the mode says that is set for
+        the playbook `playbook_id`, which repairs the incident. With `ask`, make a plan and write it
+        into the journal. With `auto`, also carry the plan out, if the playbook may run without a
+        person and its plan is not dangerous. Do nothing in mode `observe`, or if `playbook_id` is
+        None (no playbook repairs the incident). If the plan may not be carried out, a note in the
+        journal says why.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

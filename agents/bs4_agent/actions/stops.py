@@ -101,8 +101,8 @@ class Stops(Kind[Stop]):
         return Outcome(True, context.detail or f"{context.run} is stopped", {})
 
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
-        """Write into the journal that an action has ended if its run was being stopped, so that it
-        is not continued. `actions` are all actions that were under way when the agent was
+        """Write into the journal the end of each of `actions` whose run was being stopped, so that
+        it is not continued. `actions` are all actions that were under way when the agent was
         restarted.
         """
         for stop in actions:

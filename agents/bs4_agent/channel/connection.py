@@ -117,7 +117,7 @@ class Connection:
     action comes with a payload, that is the third argument. `hello()` returns the fields of the
     answer to the handshake, except the protocol's version. `admit(connection)` is called if the
     console's key may only look, and sets the attribute `looks_only`; it raises TooManyConsoles if
-    too many such consoles are connected.
+    12 consoles of that kind are connected.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Move:
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     """Return one Move for each directory of `sets`; nothing is moved yet. Raises Refused if a
     directory is not the run's own, is a link, is a file system of its own, or belongs to another
-    user or can be written by one.
+    user or is writable by another user.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
@@ -98,8 +98,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
     """Move all directories in `wanted` into their trash, in a directory named after the action's
     key `key`. A directory that the trainer has deleted in the meantime is skipped. Raises
     StepFailed if the file system reports an error or something is mounted below a directory, and
-    Refused if a directory belongs to another user or can be written by one; directories that were
-    moved by then stay in the trash (a directory in which removed files are kept).
+    Refused if a directory belongs to another user or is writable by another user; directories that
+    were moved by then stay in the trash (a directory in which removed files are kept).
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -137,7 +137,7 @@ def free(trashes: Sequence[Path], key: str) -> int:
     """Delete for good what the action `key` has moved into these trash directories, and return the
     number of bytes that this freed. The call can be repeated after an interruption. Raises
     StepFailed if the disk reports an error, and Refused if `key` is no action's key, a path is not
-    the trash of a run, or a directory belongs to another user or can be written by one.
+    the trash of a run, or a directory belongs to another user or is writable by another user.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")

@@ -418,7 +418,7 @@ def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None
     step, newer steps of earlier attempts do not count, once the living attempt has saved a step of
     its own.
 
-    `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
+    `whole` has the complete checkpoints, newest first. `attempt` is the living attempt, or None.
     """
     newest = next(iter(whole), None)
     if newest is None or attempt is None or attempt.resume is None:
@@ -437,13 +437,13 @@ def wanted(
     live: bool,
 ) -> list[StepSet]:
     """Return the checkpoints that the next upload job shall send: first `newest` (from which the
-    run could be continued), then milestones that were not uploaded in their time, newest first. The
-    list is empty if there is nothing to upload.
+    run could be continued), then milestones (steps that are to stay in the store) that were not
+    uploaded in their time, newest first. The list is empty if there is nothing to upload.
 
-    `whole` has the complete sets, newest first. `order` is the run's sync order (a standing order
-    to upload the checkpoints of a run to an object store) and `view` says what was uploaded before;
-    a set that was written to since then counts again. `live` is True while the run is running: then
-    the milestones wait for a job in which `newest` is not sent.
+    `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
+    order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
+    before; a checkpoint that was written to since then counts again. `live` is True while the run
+    is running: then the milestones wait for a job in which `newest` is not sent.
     """
     missing = []
     for one in whole:

@@ -40,10 +40,11 @@ class SyncOrder:
 
     @classmethod
     def of(cls, record: SyncRecord | None) -> SyncOrder | None:
-        """Return the sync order that a record of the journal gives. Return None if `record` is
-        None, or if the record takes an earlier order back. Raises Refused if the record has, in
-        place of a secret in the address of the object store, the mark that is stored instead of
-        secrets. So nothing is copied to another place than the one that a person named.
+        """Return the sync order (a standing order to upload a run's checkpoints to an object store)
+        that a record of the journal gives. Return None if `record` is None, or if the record takes
+        an earlier order back. Raises Refused if the record has, in place of a secret in the address
+        of the object store, the mark that is stored instead of secrets, so that nothing is copied
+        to another place than the one that a person named.
         """
         if record is None or not record.get("to"):
             return None

@@ -196,8 +196,10 @@ def make(
     of launches of this run that have ended; the hash covers it, so that another try has another
     hash.
 
-    Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed; the message
-    says why the launch is not possible.
+    Raises BadRequest if the request is malformed, BadConfig if the config cannot be used, RunExists
+    if the run lives or its name is another run's, Refused if the launch could lose work or has
+    nothing left to train, NotApplicable if the trainer cannot start it, and LaunchFailed if a
+    directory, the program or the container is missing.
     """
     resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
     if fresh and resume not in (None, "auto"):

@@ -87,9 +87,9 @@ class Collector:
             self._background.stop()
 
     def round(self) -> None:
-        """Measure the filesystems, and scan each run that is new or whose last scan is old enough
-        (15 seconds for a young attempt, otherwise 60). A run that cannot be read keeps the result
-        of its last scan.
+        """Measure the filesystems, and scan each run that is new or whose last scan is old enough:
+        15 seconds in the first 5 minutes of an attempt, then 60. A run that cannot be read keeps
+        the result of its last scan.
         """
         now = time.monotonic()
         runs = [(run, run.attempt) for run in self._runs.all()]

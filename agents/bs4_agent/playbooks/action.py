@@ -76,9 +76,9 @@ class Recovery(PlannedKind[Plan]):
         return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
 
     def again(self, key: str, confirmed: Plan) -> Plan:
-        """Return a new plan of the playbook of the plan `confirmed`, for the present state of the
-        run and with the same limits. `key` is the action's key. Raises NotApplicable if the
-        playbook does not fit the run any more.
+        """Make the plan `confirmed` again, from its playbook and the present state of the run, and
+        return the new plan. Its steps keep the limits of the confirmed plan. `key` is the action's
+        key. Raises NotApplicable if the playbook does not fit the run any more.
         """
         one = confirmed
         return make(self._pod, one.playbook, one.run, key, one.incident, one)

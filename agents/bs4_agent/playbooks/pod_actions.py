@@ -187,7 +187,7 @@ class Target(TypedDict, total=False):
 
 
 class ShownProcess(TypedDict):
-    """A process as a plan shows it."""
+    """A process as a plan shows it to a person: its pid, component and command line."""
 
     pid: int
     component: str | None
@@ -196,7 +196,9 @@ class ShownProcess(TypedDict):
 
 
 class HashedStep(TypedDict):
-    """What the hash of a plan covers of one step; see `Planned`."""
+    """The part of one step of a plan that the plan's hash covers: its kind, parameters and
+    targets.
+    """
 
     kind: str
     parameters: Mapping[str, Any]
@@ -204,7 +206,9 @@ class HashedStep(TypedDict):
 
 
 class PlannedRow(HashedStep):
-    """A `Planned` as the journal holds it and a console shows it."""
+    """One step of a plan as a dictionary of JSON values, as the journal holds it and a console
+    shows it. The class Planned describes the fields.
+    """
 
     title: str
     command: str
@@ -272,8 +276,8 @@ class Context:
     """
 
     def facts(self) -> RunFacts:
-        """Return what is known of the run at this moment, in the form in which the detectors of
-        failures read it.
+        """Return what is known at this moment of the run that the step works on, in the form in
+        which the detectors of failures read it.
         """
         return self.pod_actions.run_facts(self.run)
 
@@ -366,7 +370,9 @@ def shown_processes(members: Sequence[Member]) -> list[ShownProcess]:
 
 
 def process_target(identity: Identity) -> Target:
-    """Return a process in the form in which a step has its targets."""
+    """Return the process `identity` as a Target, the form in which a step of a plan lists what it
+    acts on.
+    """
     return {
         "pid": identity.pid,
         "start_ticks": identity.start_ticks,
@@ -390,7 +396,9 @@ def moves_to_trash(paths: Iterable[Path | str]) -> str:
 
 
 def picked(data: Mapping[str, V], *names: str) -> dict[str, V]:
-    """Return a dictionary of only the entries of `data` that have these names."""
+    """Return a dictionary with only the entries of `data` that have these names. Raises KeyError if
+    one is missing.
+    """
     return {name: data[name] for name in names}
 
 

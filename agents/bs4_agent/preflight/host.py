@@ -22,9 +22,8 @@ _CUDA_S = 90.0
 
 
 def modules(trainer: object) -> list[str]:
-    """Return the modules to import for the trainer that a `look` without a config names by its id.
-    Empty for a trainer that is installed from here, and for no trainer. flash-attn is checked too
-    if it is installed.
+    """Return the names of the Python modules that a check of the pod tries to import for the
+    trainer with the id `trainer`. The list is empty if there is no trainer with this id.
     """
     if (known := registry.find(str(trainer))) is not None:
         return list(known.traits.modules)

@@ -67,8 +67,9 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if too many
-        queries are under way. If `stop` is set, the call returns early with what is known.
+        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if four
+        other `look` or `schema` queries are under way. If `stop` is set, the call returns early
+        with what is known.
 
         * `clock` returns `t`, the wall-clock time in seconds.
         * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
@@ -294,8 +295,8 @@ class PodProbe:
             ).start()
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
-        """Wait at most `seconds` and return the names of the parts that are not done yet. The wait
-        ends early if `stop` is set.
+        """Wait at most `seconds` until all parts of the answer are collected, and return the names
+        of the parts that are not. The wait ends early if `stop` is set.
         """
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -308,7 +309,9 @@ class PodProbe:
             return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Facts]:
-        """Return {name of the part: its result} for the parts that are done by now."""
+        """Return {name of the part: its result} for the parts of the answer that are collected by
+        now.
+        """
         with self._changed:
             return dict(self._found)
 

@@ -12,7 +12,9 @@ from bs4_common.ledger import JournalRecord
 
 
 class JournalLike(Protocol):
-    """The methods of `journal.Journal` that this module uses."""
+    """The methods of the agent's journal that an EventLog uses: append a record, and read all
+    records.
+    """
 
     # `type` is the name in the journal.
     def append(self, type: str, /, **fields: Any) -> JournalRecord:  # noqa: A002

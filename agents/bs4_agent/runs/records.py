@@ -138,8 +138,9 @@ def attempt_numbers(directory: Path) -> list[int]:
 
 
 def shim_holds(directory: Path) -> bool:
-    """Return True if a living shim works on the attempt whose directory this is, which holds a lock
-    on the file shim.lock there. Return False if nobody holds the lock or there is no such file.
+    """Return True if a living shim (the small process that starts an attempt's launcher and records
+    how it ends) works on the attempt whose directory this is. It then holds a lock on the file
+    shim.lock there. Return False if nobody holds the lock or there is no such file.
     """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)

@@ -56,12 +56,13 @@ Noticed = tuple[str, int, str]
 class Runs:
     """All runs of a pod. Thread-safe. Call `poll` about once a second to keep them up to date.
 
-    `agent_restart` is the command line with which a shim may start this agent again, or None if no
-    shim may. The function `trainers` returns the trainer with a given id; by default it knows the
-    trainers that are part of the agent. `settle_s` is how many seconds after a launcher's end its
-    children count as left over, and `snapshot_age_s` how old a process list of `table` may be to be
-    used. `secrets` are those that the pod holds. The attribute `unreadable` maps the names of runs
-    whose files cannot be understood to a text that says why.
+    `agent_restart` is the command line with which a shim (the process that watches over an attempt)
+    may start this agent again, or None if no shim may. The function `trainers` returns the trainer
+    with a given id; by default it knows the trainers that are part of the agent. `settle_s` is how
+    many seconds after a launcher's end its children count as left over, and `snapshot_age_s` how
+    old a process list of `table` may be to be used. `secrets` are those that the pod holds. The
+    attribute `unreadable` maps the names of runs whose files cannot be understood to a text that
+    says why.
     """
 
     def __init__(

@@ -44,11 +44,12 @@ class AgentRecord(ProcessRecord, total=False):
 
 
 def main(directory: str) -> int:
-    """Replace this process by a new agent, on behalf of the shim of the attempt whose directory is
-    `directory`. If that succeeds, this function does not return.
+    """Replace this process by a new agent, on behalf of the shim (the process that watches over an
+    attempt) whose attempt has the directory `directory`. If that succeeds, this function does not
+    return.
 
-    Return 1, after printing why, if no agent may be started: the old one was stopped on purpose,
-    an agent lives, one was started a moment ago, or agents have died too often in the last hour.
+    Return 1, after printing why, if no agent may be started: the old one was stopped on purpose, an
+    agent lives, one was started in the last 20 seconds, or three were started in the last hour.
     Raises OSError if the agent's program cannot be started.
     """
     with open(f"{directory}/spec.json", encoding="utf-8") as handle:

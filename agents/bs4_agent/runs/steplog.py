@@ -121,8 +121,8 @@ class StepLog:
         """Write the queued records to the stream steps/<run>. Raises SpoolFull if there is no room
         on the disk; the records that were not written stay queued for the next call.
 
-        A record that can never be written, because it is too large or has a value that JSON cannot
-        express, is dropped. After all others were written, the first such record's error
+        A record that can never be written, because it has more than 256 KiB or a value that JSON
+        cannot express, is dropped. After all others were written, the first such record's error
         (RecordTooLarge or RecordNotJson) is raised.
         """
         refused: RecordTooLarge | RecordNotJson | None = None

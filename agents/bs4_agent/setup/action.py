@@ -52,9 +52,9 @@ class SetUp(PlannedKind[SetupPlan]):
         return SetupPlan.from_dict(data, 0.0)
 
     def again(self, key: str, confirmed: SetupPlan) -> SetupPlan:
-        """Return a new plan of a set-up by the recipe of the plan `confirmed`, for the present
-        state of the pod. `key` is the action's key. Raises NotApplicable if files of a person's own
-        work are in the way or a file cannot be read.
+        """Make the plan `confirmed` again, from its recipe and the present state of the pod, and
+        return the new plan. `key` is the action's key. Raises NotApplicable if files of a person's
+        own work are in the way or a file cannot be read.
         """
         return make(self._place, confirmed.recipe, key)
 

@@ -34,7 +34,9 @@ OPENED, OPENED_S = 16, 600.0
 
 
 class StreamRow(TypedDict):
-    """One stream in the answer to `list`, with the fields of its `Stat`."""
+    """One stream in the answer to the query `list`: its name, its kind, the cursors of its start
+    and its end, and its size in bytes.
+    """
 
     name: str
     kind: str

@@ -31,7 +31,9 @@ FOLDED = frozenset(
 
 
 class ListedStep(TypedDict, total=False):
-    """What is wrong with a step in the store. A complete step has none of these."""
+    """One step that was found to be incomplete when the object store was listed, with what is
+    missing.
+    """
 
     step: int
     files: int
@@ -43,8 +45,9 @@ class ListedStep(TypedDict, total=False):
 
 
 class SyncRecord(TypedDict, total=False):
-    """A record of type `sync`. Each event has its own of these fields, and `ordered` also those of
-    the order.
+    """A record of type `sync` in the journal: an event of the uploads of one run. Which of these
+    fields a record has depends on its event. The event `ordered` has the fields of the order (what
+    to upload, and to which place).
     """
 
     t: float

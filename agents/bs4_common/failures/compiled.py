@@ -24,8 +24,9 @@ _For = TypedDict("_For", {"for": Sequence[str]}, total=False)
 
 
 class StepSettings(_For, total=False):
-    """What a playbook gives one step of its `fix`. Each step has its own of these, and `for` has
-    the ids of the trainers whose config has the keys of `set` and `unset`.
+    """The parameters that a playbook gives one step of its repair (`fix`). Which of the fields a
+    step has depends on its kind. `for` has the ids of the trainers whose config has the keys in
+    `set` and `unset`.
     """
 
     below_mb: int
@@ -52,7 +53,7 @@ class StepSettings(_For, total=False):
 
 
 class VerifySettings(TypedDict, total=False):
-    """What a playbook gives the check that its repair worked."""
+    """The parameters that a playbook gives the check that its repair has worked."""
 
     count: int
     """Training steps."""
@@ -221,8 +222,8 @@ def digest(value: Any) -> str:
 
 
 class Library:
-    """All playbooks of the installed agent or of a source checkout, by id. Iterating over it yields
-    the playbooks.
+    """All playbooks, by their ids, read from `raw`, the bytes of the file playbooks.json. Iterating
+    over it yields each Playbook.
     """
 
     def __init__(self, raw: bytes) -> None:

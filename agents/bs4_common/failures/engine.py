@@ -120,11 +120,11 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """Return the Matcher, which compares lines with the patterns of known failures, of the log
-        `source` of an attempt. It is created at the first call. `trainer` is the id of the run's
-        trainer, or "" for the patterns of all trainers. `anchor` is a time near the log's first
-        line, as a Unix time in seconds, for lines that show only a time of day (None means now).
-        `trainer` and `anchor` are used at the first call only.
+        """Return the Matcher of the log `source` of an attempt, which compares its lines with the
+        patterns of known failures. It is created at the first call. `trainer` is the id of the
+        run's trainer, or "" for the patterns of all trainers. `anchor` is a Unix time in seconds
+        within half a day of the log's first line, for lines that show only a time of day (None
+        means now). `trainer` and `anchor` are used at the first call only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:

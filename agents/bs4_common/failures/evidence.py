@@ -9,7 +9,9 @@ from bs4_common.identity import Identity
 
 
 class Place(TypedDict):
-    """Where evidence stands. Texts are "" and numbers 0 if the evidence has no such place."""
+    """The place of a piece of evidence: the log or other source, the file, and the line in it.
+    Texts are "" and numbers 0 if the evidence has no such place.
+    """
 
     source: str
     """What holds it: a log such as "trainer", or "files", "process", "config", "disk", ..."""
@@ -26,7 +28,9 @@ class Place(TypedDict):
 
 
 class Evidence(Place):
-    """One piece of evidence, as incidents and their journal records have it."""
+    """One piece of evidence for a failure, such as a log line, as incidents and their journal
+    records have it.
+    """
 
     text: str
     """The line, or the fact in words."""

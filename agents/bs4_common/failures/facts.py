@@ -38,7 +38,9 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> Evidence:
-        """Return the line as evidence."""
+        """Return the log line of this event in the form of evidence, which has its place and its
+        text.
+        """
         return {
             "source": self.source,
             "stream": self.stream,
@@ -82,8 +84,9 @@ class Intent(TypedDict, total=False):
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, by the time of the log lines in seconds. `ordered` is True if somebody signalled the
-    launcher. If it is False, the launcher may have ended the processes because one of them failed.
+    end began, by the times in the log lines, in seconds. `ordered` is True if somebody signalled
+    the launcher. If it is False, the launcher may have ended the processes because one of them
+    failed.
     """
 
     t: float
@@ -184,7 +187,9 @@ class RunFacts:
 
     @property
     def trainer(self) -> Trainer:
-        """Return the run's trainer. Raises BadRequest if it is not known here."""
+        """Return the run's trainer. Raises BadRequest if this program knows no trainer with the
+        run's trainer id.
+        """
         return registry.get(self.spec.trainer)
 
     @property
@@ -238,8 +243,8 @@ class RunFacts:
         return self.first(component) is not None
 
     def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
-        """Return the events of the kind `kind`, for example "step", oldest first. With `side`, only
-        those that this side wrote.
+        """Return the events (meanings of log lines) of the kind `kind`, for example "step", oldest
+        first. With `side`, only those are returned that this side (such as "trainer") wrote.
         """
         found = []
         for e in self.events:
@@ -248,9 +253,9 @@ class RunFacts:
         return found
 
     def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
-        """Return the newest event of the kind `kind`, for example "step", or None if there is none.
-        With `side`, only events that this side wrote count; with `values`, only those that have
-        these values.
+        """Return the newest event (meaning of a log line) of the kind `kind`, for example "step",
+        or None if there is none. With `side`, only events that this side (such as "trainer") wrote
+        count. With `values`, only events count that have these values.
         """
         for event in reversed(self.events_of(kind, side)):
             if values.items() <= event.event.values.items():
@@ -365,7 +370,7 @@ class Facts:
 
     def disk(self, run: str) -> Disk | None:
         """Return the filesystem that the run `run` writes its output to, or None if that is
-        unknown, for example because it could not be measured lately.
+        unknown, for example because it was not measured in the last minute.
         """
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 

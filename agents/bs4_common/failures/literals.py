@@ -90,17 +90,19 @@ class Literals(Generic[Key]):
         return bool(self._words) or bool(self.always)
 
     def expression(self) -> str:
-        """Return a regular expression that finds every place where the distinctive part of a
-        literal may begin, or "" if there are no literals.
+        """Return a regular expression that finds every place where one of the literals may be in a
+        text, or "" if there are no literals. A match begins at a rare character of a literal, which
+        need not be its first.
         """
         if self._words:
             return _trie(self._words)
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """Return the literals as bytes, for a search in raw data, grouped by the first letters of
-        their distinctive part. Each entry is (literal, offset in it of that part, True if case is
-        ignored, the keys that have it).
+        """Return the literals as bytes, for a search in raw data. They are grouped by the few
+        letters with which a search for them begins: those from a rare character of the literal on.
+        Each entry is (literal, offset of these letters in it, True if case is ignored, the keys
+        that have it).
         """
         rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():

@@ -85,8 +85,8 @@ def pace_s(run: RunFacts) -> float | None:
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> Evidence:
     """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
-    as evidence. If that line is not among the run's events any
-    more, the evidence is `text` with the step's number.
+    as evidence. If that line is not among the run's events any more, the evidence is `text` with
+    the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:

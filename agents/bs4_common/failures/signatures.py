@@ -129,7 +129,9 @@ class Condition:
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
-        """Return True if the group in `match` is a number for which the comparison is true."""
+        """Return True if what the condition's named group has matched in `match` is a number for
+        which the comparison is true.
+        """
         try:
             return self.compare(float(match.group(self.group)), self.number)
         except (TypeError, ValueError):
@@ -222,8 +224,9 @@ class Signature:
         return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
-        """Return True if a line, taken by itself, matches the pattern and the conditions on its
-        level, its logger and its groups. Conditions on other lines are not checked.
+        """Return True if a line, taken by itself, matches the signature's pattern and its
+        conditions on the line's level, its logger and the numbers in it. Conditions on other lines
+        are not checked.
         """
         if self.levels and level not in self.levels:
             return False

@@ -96,9 +96,9 @@ class SideLog:
     """A step far from the last one, with which no second line has agreed yet."""
 
     def believes(self, step: int) -> bool:
-        """Return True if `step` is a believable number for the next step: it is near the last step,
-        or near the number that the previous call has doubted. A number far from both is doubted,
-        because any program can print a line that looks like a step's.
+        """Return True if `step` is a believable number for the next step: it differs by at most
+        1,000 from the last step, or from the number that the previous call has doubted. Any other
+        number is doubted, because any program can print a line that looks like a step's.
 
         The call changes the state. A doubted number is remembered, and if the next number is near
         it, the old last step is forgotten.
@@ -123,7 +123,7 @@ class RunLog:
     records of the stream steps/<run>, and `history` has the numbers of more steps.
     `last_activity_m` is the second of the monotonic clock at which the logs last brought lines, or
     None. `skipped` maps the name of a log to the number of its bytes that were not parsed because
-    too many were waiting.
+    more than 64 MiB (8 MiB for most logs) were waiting.
     """
 
     run: str
@@ -229,8 +229,8 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event. If it is of kind "step", the progress of its side is updated too. A
-        progress bar that counts steps does that as well while no line of a step has been read.
+        """Add an event. If it is of kind "step", the progress of its side is updated too. An event
+        of a progress bar that counts steps does so as well, as long as no line of a step was read.
 
         Of consecutive heartbeats with the same values, only the first and the newest are kept,
         because these two show for how long nothing has changed.

@@ -86,8 +86,9 @@ class Queries:
     def run(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> StatAnswer | QueryAnswer:
-        """Answer query `op` and return the answer. Setting `stop` cancels it.
-        Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
+        """Answer the query with the name `op` and return the answer. Another thread can cancel it
+        by setting `stop`. Raises BadRequest if the query is unknown or its arguments are wrong, and
+        BadCursor if the stream has no such place.
 
         * `stat`: the answer is that of the stream's `stat`.
         * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The

@@ -252,7 +252,8 @@ def regex(
     `budget` is the time that the search may take.
 
     Only the first 16 KiB of a line are searched, but a pattern without special characters is found
-    anywhere in a line. Raises BadRequest if the pattern is invalid or takes too long.
+    anywhere in a line. Raises BadRequest if the pattern is invalid, or takes more than about a
+    second on one line.
     """
     request: ScanRequest = {
         "op": "search",
@@ -280,8 +281,8 @@ def scan(
     and `reached`; see the top of regexscan.py), and the place from which another search can
     continue, or None if everything was searched. `budget` is the time that the search may take.
 
-    If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid or
-    takes too long.
+    If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid, or
+    takes more than about a second on one line.
     """
     wanted = list(_ranges(pieces, start, backwards=backwards))
     ranges, fds = [], []

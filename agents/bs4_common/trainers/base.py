@@ -60,7 +60,7 @@ class LaunchSpec:
 
     @property
     def config_path(self) -> Path:
-        """Return the path of the config, absolute if `cwd` is."""
+        """Return the path of the config, joined to `cwd` if the config is relative."""
         return self.cwd / self.config
 
 
@@ -254,8 +254,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConfigClasses:
-    """The classes with which a trainer itself reads its configs. `reader` is the module and the
-    function that read a command line, and `classes` the module and class of each component.
+    """The classes with which a trainer itself reads its configs, for a check of a config before a
+    launch. `reader` is the module and the function that read a command line, and `classes` maps
+    each component to the module and the name of its class.
     """
 
     reader: tuple[str, str]
@@ -268,7 +269,9 @@ class ConfigClasses:
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """The keys of two settings: which GPUs of a machine train, and which serve."""
+    """The keys of two settings of a trainer: those that say which GPUs of a machine train (`train`)
+    and which serve the model (`infer`).
+    """
 
     train: str
     infer: str
@@ -280,8 +283,8 @@ class GpuSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What one trainer does in another way than others, in every run. Code outside this package
-    asks these, and never which trainer it is.
+    """The properties in which a trainer differs from others, in every run. Code outside this
+    package asks for a property and never for the name of the trainer.
     """
 
     sides: Sequence[str]
@@ -357,7 +360,7 @@ class Trainer(Protocol):
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return the command that starts `spec`, as a list of words. It switches the saving of
         checkpoints on. Raises BadConfig if the config or its options are wrong or contradict the
-        spec, and NotApplicable for what this trainer cannot start.
+        spec, and NotApplicable if this trainer cannot start what the spec describes.
         """
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:

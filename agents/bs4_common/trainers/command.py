@@ -56,12 +56,14 @@ class PrimeRlTrainer(Trainer):
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return the environment variables that give this start one id at W&B: none."""
+        """Return an empty mapping, because no environment variable gives this start an id at
+        W&B.
+        """
         return {}
 
     def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return the options in `words` as pairs of the key and the text to type, without the ids
-        at W&B.
+        """Return the options in `words`, which follow the config on a command line, as pairs of the
+        key and the text that a person would type. Ids at W&B are left out.
         """
         found = []
         for key, value in settings.parse_arguments(words).options:
@@ -116,8 +118,8 @@ class PrimeRlTrainer(Trainer):
         )
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if both the orchestrator's and the trainer's final lines are among the
-        events.
+        """Return True if both the orchestrator's and the trainer's final lines, which they write
+        when training is complete, are among the events.
         """
         return {"orchestrator", "trainer"} <= finished_sides(events)
 
@@ -134,7 +136,7 @@ def client_url(address: Any) -> str:
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:
     """Return the words to put on the command line so that the trainer reads the config of `spec`:
-    `@` and the file, as two words, because neither prime-rl generation understands `@FILE`. The
+    `@` and the file, as two words, because neither version of prime-rl understands `@FILE`. The
     list is empty if `current`, the settings that the spec's own options give, names the config
     already.
     """
@@ -169,8 +171,8 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
     `uv run torchrun ... -m MODULE` if it has several ranks. `scripts` and `modules` have the script
     and the module of each component.
 
-    Raises NotApplicable if this generation has no such component, or if the component starts its
-    ranks itself.
+    Raises NotApplicable if this version of prime-rl has no such component, or if the component
+    starts its ranks itself.
     """
     if spec.component not in scripts:
         raise NotApplicable(

@@ -80,9 +80,9 @@ _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d
 
 
 def unwrapped(text: str) -> str:
-    """Return `text` without the prefix that a container engine, the journal or a scheduler (Docker,
-    containerd, journald, docker compose, srun) puts before every line. Text without such a prefix
-    is returned unchanged.
+    """Return `text` without the prefix that another program puts before every line: a container
+    engine (Docker, containerd, docker compose), systemd's journal or a scheduler (srun). Text
+    without such a prefix is returned unchanged.
 
     The prefix's time is dropped too, because it is not the line's own.
     """
@@ -94,7 +94,7 @@ def unwrapped(text: str) -> str:
 
 def kernel(text: str) -> LogLine:
     """Return the parts of a line of a kernel log, without its prefixes. It may be from dmesg,
-    /dev/kmsg, syslog, the journal, pstore or the log of NVIDIA's fabric manager.
+    /dev/kmsg, syslog, systemd's journal, pstore or the log of NVIDIA's fabric manager.
 
     `level` is always "", because priorities say little about what a line means. `timestamp` is a
     Unix time in seconds, or in seconds since the boot if the line has no date.

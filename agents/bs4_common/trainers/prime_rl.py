@@ -86,7 +86,7 @@ _CLASSES = ConfigClasses(
 
 
 def wrote(directory: Path) -> bool:
-    """Return True if the directory looks like that of a run of this generation: it has the logs of
+    """Return True if the directory looks like that of a run of current prime-rl: it has the logs of
     an attempt.
     """
     logs = directory / "logs"
@@ -94,7 +94,7 @@ def wrote(directory: Path) -> bool:
 
 
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
-    """Return the logs in the directory of a run by the number of their attempt."""
+    """Return the logs in `directory`, the directory of a run, by the number of their attempt."""
     found = {}
     for number, path in attempts_in(directory / "logs").items():
         found[number] = sources_in(path)
@@ -102,8 +102,8 @@ def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
 
 
 class PrimeRl(PrimeRlTrainer):
-    """The current generation of prime-rl, after its version of January 2026. Its steps count from
-    1, its policy versions from 0.
+    """The trainer prime-rl in its current version, which came after that of January 2026. Its steps
+    count from 1, its policy versions from 0.
     """
 
     id = launcher.CURRENT
@@ -143,7 +143,7 @@ class PrimeRl(PrimeRlTrainer):
 
         Raises BadConfig for a resume at step 0 (steps count from 1), for a config or options that
         resume although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm
-        and for a component that this generation does not have.
+        and for a component that current prime-rl does not have.
         """
         if spec.argv:
             return list(spec.argv)
@@ -252,7 +252,7 @@ class PrimeRl(PrimeRlTrainer):
         return super().event(source, line)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of a process `rl @ cfg ...` of this generation whose options or config
+        """Return the spec of a process `rl @ cfg ...` of current prime-rl whose options or config
         name the run. Return None for any other process.
 
         A launcher hides its command line behind a title within seconds, and a run without a name in
@@ -297,8 +297,9 @@ class PrimeRl(PrimeRlTrainer):
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return PRL_RUN_ID, from which trainer and orchestrator take the run's id at W&B. Empty
-        for a component that tracks nothing.
+        """Return the environment variable PRL_RUN_ID, from which trainer and orchestrator take the
+        run's id at W&B: the one in `before`, or else `identity`. Empty for a component that is not
+        tracked at W&B.
         """
         if spec.component not in ("rl", "sft"):
             return {}

@@ -34,7 +34,7 @@ class BadConfig(AgentError):
 
 @dataclass(frozen=True)
 class Arguments:
-    """The words after `rl` on the command line of either prime-rl generation, taken apart.
+    """The words after `rl` on a command line of prime-rl (either of its two versions), taken apart.
 
     `config` is the file after a bare `@`, or None. `nested` are the (key, file) pairs of `--trainer
     @ file`. `options` are the other options in their order, as (key, value); keys are dotted and
@@ -64,8 +64,8 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Take apart the words after `rl` on a command line of either prime-rl generation. Words that
-    belong to no option are ignored, as prime-rl does.
+    """Take apart the words after `rl` on a command line of prime-rl (either of its two versions).
+    Words that belong to no option are ignored, as prime-rl does.
     """
     config: str | None = None
     nested: list[tuple[str, str]] = []
@@ -134,7 +134,7 @@ class Settings:
 
     def get(self, dotted: str) -> Any:
         """Return the value at a dotted key such as `a.b.c`. Return None if it is not set or is the
-        word "None", with which both prime-rl generations write null.
+        word "None", with which both versions of prime-rl write null.
         """
         node: Any = self.data
         for key in dotted.split("."):

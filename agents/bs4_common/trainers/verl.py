@@ -72,7 +72,9 @@ def wrote(directory: Path) -> bool:
 
 
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
-    """Return the metrics files in the directory of a run by the number of their attempt."""
+    """Return the metrics files in `directory`, the directory of a run, by the number of their
+    attempt.
+    """
     found = {}
     for number, path in numbered(directory).items():
         found[number] = [LogSource("metrics", path)]
@@ -181,7 +183,8 @@ class Verl:
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
         """Return the environment variables, by name, that the config file sets for the run, and
-        PYTHONPATH if verl is a submodule of the project. Raises BadConfig.
+        PYTHONPATH if verl is a submodule of the project. Raises BadConfig if the config file cannot
+        be used.
         """
         return verl_settings.variables(spec)
 
@@ -304,11 +307,11 @@ class Verl:
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec with which a process was started that is verl's driver, or torchrun under
-        SFT. Return None for any other process.
+        """Return the spec with which a process was started, if that process is verl's driver, or
+        torchrun under SFT. Return None for any other process.
 
-        Its config is not known; the words of its command line are the spec's overrides. Its
-        directories are those that the words name, relative to `cwd`.
+        The config of the returned spec is not known; the words of the process's command line are
+        its overrides. Its directories are those that these words name, relative to `cwd`.
         """
         start = verl_processes.start_words(cmdline)
         if start is None:
@@ -379,22 +382,26 @@ class Verl:
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return W&B's own variables, which verl's one logger reads. Empty if the run does not use
-        it.
+        """Return the variables WANDB_RUN_ID and WANDB_RESUME, which give the run its id at W&B: the
+        one in `before`, or else `identity`. Empty if the run does not use W&B.
         """
         if not self.needs(spec).get("wandb"):
             return {}
         return {"WANDB_RUN_ID": before.get("WANDB_RUN_ID") or identity, "WANDB_RESUME": "allow"}
 
     def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return Hydra's overrides in `words` as pairs of the key and the word to type."""
+        """Return Hydra's overrides (such as `key=value`) in `words`, the words of a command line,
+        as pairs of the key and the word to type.
+        """
         found = []
         for key, value in verl_settings.overrides(words).items():
             found.append((key, verl_settings.word(key, value)))
         return found
 
     def model(self, spec: LaunchSpec, current: Settings) -> object:
-        """Return the path or the hub's name of the model, or "" if nothing names it."""
+        """Return the path or the hub's name of the model that is trained, or "" if nothing names
+        it. `current` is not used.
+        """
         return verl_settings.model(verl_settings.flat(spec))
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:

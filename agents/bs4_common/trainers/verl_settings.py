@@ -39,10 +39,10 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
 def overrides(words: Sequence[str], before: FlatSettings | None = None) -> FlatSettings:
-    """Return the settings `before` (None is none), changed by those of `words`, the words of a
-    command line, that are overrides. The result is one table with dotted keys and plain values. A
-    word `key=value` sets a key and `~key` removes it; all other words are ignored. `before` itself
-    is not changed.
+    """Return the settings `before` (None is none), changed by the overrides among `words`, the
+    words of a command line: `key=value` sets a key and `~key` removes it; all other words are
+    ignored. The result is one table with dotted keys and plain values. `before` itself is not
+    changed.
     """
     found = dict(before or FlatSettings())
     for word in words:

@@ -52,7 +52,9 @@ _SEVERITIES = ("info", "warning", "critical")
 
 
 class EvidenceRow(TypedDict):
-    """One piece of the evidence of a finding."""
+    """One line of a log, or one file, that shows a failure: part of a finding in the JSON of the
+    command `diagnose`.
+    """
 
     source: str
     file: str
@@ -64,7 +66,7 @@ class EvidenceRow(TypedDict):
 
 
 class FindingRow(TypedDict):
-    """A finding in the JSON of `diagnose`."""
+    """One failure that was found in files, in the JSON of the command `diagnose`."""
 
     id: str
     """The id of the failure's playbook."""
@@ -83,7 +85,7 @@ class FindingRow(TypedDict):
 
 
 class Diagnosis(TypedDict):
-    """What is wrong in some files."""
+    """The result of the function `diagnose`: the failures that logs or run directories show."""
 
     findings: list[FindingRow]
     """Causes first."""
@@ -92,7 +94,9 @@ class Diagnosis(TypedDict):
 
 
 class AssumedDiagnosis(Diagnosis):
-    """A diagnosis with what was assumed for it."""
+    """The result of the function `assuming`: a diagnosis, and for each log whose program was not
+    clear, the program that was assumed to have written it.
+    """
 
     assumed: dict[str, str]
     """By path of a log: the source that was assumed for it."""
@@ -105,12 +109,16 @@ class UnclearSource(UsageError):
 def assuming(
     paths: Sequence[Path], source: str | None = None, trainer: str | None = None
 ) -> AssumedDiagnosis:
-    """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
-    of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
-    the first with the gravest finding is taken. A log in which no source has a finding is named in
-    the coverage, and so is one without a finding that `source` does not seem to have written.
-    Raises UsageError as `diagnose` does, and UnclearSource if there is a file that is no text and
-    no finding in any other path, because nothing would be known of it.
+    """Return what `diagnose` returns for `paths`, but also for logs of which it is not clear which
+    program wrote them. Such a log is read as if it came from each program in turn, and the program
+    whose reading shows the gravest finding is assumed. `assumed` in the result is {path: program}.
+    `trainer` is the id of the trainer whose programs are meant; None means that it is found out
+    from the files.
+
+    The coverage names each log in which no program's reading shows a finding. It also names a log
+    without a finding that `source`, the program that the caller stated, does not seem to have
+    written. Raises UsageError if a path cannot be read. Raises UnclearSource if a file is not text
+    and no other path has a finding, because nothing would be known of that file.
     """
     whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
     unclear: UnclearSource | None = None

@@ -30,8 +30,8 @@ class NoticeRow(TypedDict):
 class Notice:
     """One message about a change of a pod's level. `level` is the level now and `was` the level in
     the message before this one (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `text` has the reasons,
-    and `t` is the Unix time in seconds at which the level changed. `pod` is "" for a message that
-    concerns no pod.
+    `incidents` are the pod's failures, and `t` is the Unix time in seconds at which the level
+    changed. `pod` is "" for a message that concerns no pod.
     """
 
     pod: str
@@ -75,9 +75,10 @@ class _Told:
 
 
 class Transitions:
-    """Decides which verdicts become messages, and remembers what was sent for each pod. One bad
-    verdict is often a short network problem, so a bad level is sent only after two verdicts in a
-    row are at least that bad. A recovery is sent at once. No change is sent twice.
+    """Decides which verdicts on pods become messages, and remembers what was sent for each pod. One
+    bad verdict is often a short network problem, so a bad level is sent only after two verdicts in
+    a row are at least that bad. A recovery is sent at once. A new failure of a pod that is CRITICAL
+    already is sent too, once two verdicts in a row have it. No change is sent twice.
     """
 
     def __init__(self) -> None:
@@ -85,8 +86,9 @@ class Transitions:
 
     @property
     def level(self) -> int:
-        """Return the worst of the levels that were last sent for the pods, or UNKNOWN if no verdict
-        was taken yet. A pod for which nothing was sent counts as OK.
+        """Return the worst of the levels (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN) that were last
+        sent for the pods, or UNKNOWN if there was no verdict yet. A pod for which nothing was sent
+        counts as OK. UNKNOWN is worse than WARNING and less bad than CRITICAL.
         """
         return max((told.level for told in self._pods.values()), key=rank, default=UNKNOWN)
 

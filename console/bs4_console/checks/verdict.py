@@ -25,9 +25,9 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Reason(NamedTuple):
-    """One thing that was checked and its level (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `subject`
-    names the thing ("run demo", "GPU 0", "disk /data", "telemetry"), and `text` says in what state
-    it is.
+    """One thing that was checked, and its level. `level` is 0 OK, 1 WARNING, 2 CRITICAL or 3
+    UNKNOWN. `subject` names the thing ("run demo", "GPU 0", "disk /data", "telemetry"), and `text`
+    says in what state it is.
     """
 
     level: int
@@ -61,8 +61,8 @@ class VerdictRow(TypedDict):
 
 
 class Sample(NamedTuple):
-    """One number with its name and labels, for monitoring such as Prometheus. The unit is in the
-    name (seconds, bytes, ratio), by Prometheus' conventions.
+    """One number (`value`) with its `name` and `labels`, for monitoring such as Prometheus. The
+    unit is in the name (seconds, bytes, ratio), by Prometheus' conventions.
     """
 
     name: str
@@ -137,8 +137,8 @@ def worse(level: int, than: int) -> bool:
 
 
 def rank(level: int) -> int:
-    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL as a number that
-    is greater for a worse level, for use as a sort key.
+    """Return a number for sorting verdicts by `level` (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). A
+    worse level gives a greater number; the order is OK < WARNING < UNKNOWN < CRITICAL.
     """
     return _RANK[level]
 
@@ -350,13 +350,13 @@ def _disks(pod: PodState) -> list[Reason]:
 
 
 def devices(pod: PodState) -> Sequence[Device]:
-    """Return the GPUs of the newest telemetry, empty if there are none."""
+    """Return the GPUs in the pod's newest telemetry record, or an empty list if it has none."""
     return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
 def measured_disks(pod: PodState) -> list[DiskUsage]:
-    """Return the disks of the newest telemetry whose size is known. An agent writes null where a
-    filesystem does not answer.
+    """Return the disks in the pod's newest telemetry record whose size is known. The agent writes
+    null for a filesystem that does not answer; such a disk is left out.
     """
     measured = []
     for disk in (pod.latest.get("host") or {}).get("disks") or ():

@@ -259,7 +259,10 @@ def _time(text: object) -> float | None:
 
 
 class Tracked(TypedDict, total=False):
-    """Where W&B shows one side of a run, as the journal has it."""
+    """Where W&B shows one program of a run, as the pod's journal (the agent's log of actions and
+    incidents) records it. `side` is the program, such as "trainer" or "orchestrator". `id` is its
+    run id at W&B, in the `project` of the `entity` on the `server`, a URL.
+    """
 
     side: str
     id: str
@@ -269,7 +272,10 @@ class Tracked(TypedDict, total=False):
 
 
 class WandbRow(TypedDict, total=False):
-    """What W&B knows of one side of a run, as the detectors read it."""
+    """What W&B says of one program of a run (`side`, such as "trainer"), in the form in which the
+    detectors of failures read it. `found` is False if W&B does not know it or does not show it;
+    then the other facts are missing.
+    """
 
     run: str
     side: str | None
@@ -285,9 +291,10 @@ class WandbRow(TypedDict, total=False):
 
 
 class WandbWitness:
-    """The external observer (see ExternalObserver) that queries W&B about one run. `tracked` says
-    where W&B shows each side of the run, such as the trainer and the orchestrator (server, entity,
-    project and id), as the pod's journal records it (see `RunView.tracked`).
+    """Queries W&B about one run; it is an external observer (see ExternalObserver). `tracked` says
+    where W&B shows each program of the run, such as the trainer and the orchestrator (server,
+    entity, project and id), as the pod's journal (the agent's log of actions and incidents) records
+    it (see `RunView.tracked`).
     """
 
     name = "wandb"
@@ -298,9 +305,10 @@ class WandbWitness:
         """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def observe(self) -> Observation:
-        """Query W&B once about all sides of the run, and return one observation that combines the
-        answers. Its state is "unknown", with the reason in `coverage`, if W&B could not be queried,
-        does not show the run, or cannot tell whether the run goes on.
+        """Query W&B once about all programs of the run that report to it (its sides, such as
+        trainer and orchestrator), and return one observation that combines the answers. Its state
+        is "unknown", with the reason in `coverage`, if W&B could not be queried, does not show the
+        run, or cannot tell whether the run goes on.
         """
         here = []
         for entry in self._tracked:

@@ -100,8 +100,8 @@ def gib(size: float | None) -> str:
 
 
 def plan_text(view: PlanView) -> str:
-    """Return a plan as text that a person reads before confirming it: each step with its exact
-    command and what the step would touch, and the plan's hash.
+    """Return the plan `plan` as text that a person reads before confirming it: each step with its
+    exact command and what the step would touch, and `plan_hash`, by which the plan is confirmed.
     """
     plan = plan_of(view)
     lines = [

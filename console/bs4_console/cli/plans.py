@@ -14,8 +14,9 @@ from bs4_console.pods.state import ActionView, PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add to the parser of a command that carries out a plan the options --plan (show the plan, or
-    with a hash confirm it) and --yes (confirm it without a question).
+    """Add two options to the parser of a command that carries out a plan. --plan alone only shows
+    the plan, and --plan HASH confirms the plan with this hash. --yes confirms it without a
+    question.
     """
     parser.add_argument(
         "--plan",
@@ -57,9 +58,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Print on standard error that the action `going` is under way already, and that the command
-    watches it and starts no second one. Return the key of `going`. `what` is a word for the kind of
-    action, such as "merge".
+    """Print on standard error that the action `going` is under way already, and that this command
+    follows it instead of starting a second one. Return the key of `going`. `what` is a word for the
+    kind of action, such as "merge".
     """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "

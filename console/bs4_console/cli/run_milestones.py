@@ -65,9 +65,10 @@ def _at(text: str) -> tuple[int, int | None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the milestones of a run and evaluate the one that is due. Returns 0 if none is due or
-    the evaluation has begun well, 1 if one is due and nothing was begun or it failed, and 4 if a
-    check forbids it.
+    """Print at which training steps (milestones) a run is to be evaluated and which of these
+    evaluations are done. With --config and --server, start the one that is due. Return 0 if none is
+    due or it was started, 1 if one is due and was not started or it failed, and 4 if a preflight
+    check forbids it. Raises UsageError if only one of the two options is given.
     """
     if bool(options.config) != bool(options.server):
         raise UsageError(

@@ -16,9 +16,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two configs. `key` is the dotted key of the value. `before` is its
-    value in the first config, or None if only the second has it. `after` is its value in the second
-    config, or None if only the first has it.
+    """One difference between two configs. `kind` is "added", "removed" or "changed", and `key` the
+    dotted key of the value. `before` is its value in the first config, or None if only the second
+    has it. `after` is its value in the second config, or None if only the first has it.
     """
 
     kind: Literal["added", "removed", "changed"]

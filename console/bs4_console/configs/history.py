@@ -58,7 +58,9 @@ class Version:
 
 
 class History:
-    """The recorded versions of configs. They lie together in one JSON file, the registry."""
+    """The recorded versions of all configs of a project. They are kept together in one JSON file,
+    which is called the registry.
+    """
 
     def __init__(self, file: File, data: Registry) -> None:
         self.file = file
@@ -87,8 +89,8 @@ class History:
 
     @staticmethod
     def digest(data: object) -> str:
-        """Return a hash of a config's values, as 16 hexadecimal digits. It does not depend on the
-        order of the keys.
+        """Return a hash of the values of a config, as 16 hexadecimal digits. It does not depend on
+        the order of the keys.
         """
         text = json.dumps(data, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -141,8 +143,8 @@ class History:
         return found
 
     def has(self, parent: str, name: str) -> bool:
-        """Return True if the registry (the file of recorded versions) has the version `parent`. It
-        is written NAME:vN, or vN for a version of the config `name`.
+        """Return True if the registry (the file of recorded versions) has the version `parent`.
+        `parent` is written NAME:vN, or vN for a version of the config `name`.
         """
         config, _, version = parent.rpartition(":")
         for known in self._named(config, File(config).name) if config else [name]:

@@ -49,11 +49,11 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return what is wrong with a prime-rl config that was read already, as findings sorted by
-    line. The list is empty if nothing is. `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is
-    what is known besides the file, such as the launch command (None: nothing). `component` says for
-    which program the config is, such as "rl" for the whole training. Raises UsageError if there is
-    no such component.
+    """Return what is wrong with `document`, a prime-rl config that was read already, as findings
+    sorted by line. The list is empty if nothing is. `trainer` is "prime-rl-2026-01" or "prime-rl".
+    `given` is what is known besides the file, such as the launch command (None: nothing).
+    `component` says for which program the config is, such as "rl" for the whole training. Raises
+    UsageError if there is no such component.
 
     If the config's text is not TOML, the list has only the finding that says so (with the id
     `toml`) and findings about launch commands in its comments.

@@ -28,8 +28,8 @@ from bs4_console.errors import NotApplicableError
 @dataclass(frozen=True)
 class Left:
     """One line in the report of a migration of a config to another version of prime-rl. It is about
-    a key of the old config that the new config does not have or has in another form, or that a
-    person should check. `reason` says which of these, and why.
+    `key`, a key of the old config that the new config does not have or has in another form, or that
+    a person should check. `reason` says which of these, and why.
 
     `line` is the key's 1-based line in the old config. `refuses` is True if, because of this key,
     the new config means something else than the old one and so must not be used.
@@ -57,7 +57,9 @@ class Migrated:
 
     @property
     def left_out(self) -> list[tuple[str, str]]:
-        """Return (key, reason) for each key in `left`."""
+        """Return (key, reason) for each key of the old config that the new one lacks or has in
+        another form, or that a person should check.
+        """
         return [(item.key, item.reason) for item in self.left]
 
     @property

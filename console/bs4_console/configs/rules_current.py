@@ -126,10 +126,10 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
-    """Yield findings about GPUs and nodes. They are about more GPUs than the node or the pod has,
-    about inference GPUs that cannot be divided into groups of tensor_parallel_size, and about an
-    inference server over several nodes. For a deployment over several nodes, they are about values
-    that it needs and the config does not have.
+    """Yield findings about GPUs and nodes: for more GPUs than the node or the pod has, for
+    inference GPUs that cannot be divided into groups of tensor_parallel_size, and for the nodes and
+    the router of the inference server (see `inference_nodes`). For a deployment over several nodes,
+    yield one for each value that it needs and the config does not have.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -472,10 +472,11 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield a finding for each table [resume] that is wrong in itself. Also yield one if trainer
-    and orchestrator resume differently, and one if the latest step is to be resumed although
-    checkpoints are saved in another directory. Yield one if dry_run is set together with clean or
-    resume, because then files are deleted before the dry run ends.
+    """Yield a finding for each table [resume] that sets both step and dir, or whose dir is not the
+    directory of a checkpoint's step. Also yield one if trainer and orchestrator resume differently,
+    and one if the latest step is to be resumed although checkpoints are saved in another directory.
+    Yield one if dry_run is set together with clean or resume, because then files are deleted before
+    the dry run ends.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")

@@ -53,8 +53,8 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout."
 
 @dataclass(frozen=True)
 class Part:
-    """One use of GPU memory, such as the weights of the model: its size in GiB, and a text that
-    says how that size was computed.
+    """One use of GPU memory: its `name`, such as the weights of the model, its size `gib` in GiB,
+    and in `arithmetic` a text that says how that size was computed.
     """
 
     name: str
@@ -67,8 +67,8 @@ class Side:
     """The memory that one program (the trainer, the inference server, or both on one GPU), or one
     phase of verl, needs on each of its GPUs.
 
-    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them,
-    and `parts` are the uses of that memory.
+    `name` names the program or phase, and `gpus` is the number of its GPUs. `limit` is the memory
+    in GiB that it may use on one of them, and `parts` are the uses of that memory.
     """
 
     name: str
@@ -183,10 +183,10 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return an estimate of the GPU memory that the training with a config needs that was read
-    already. `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's
-    parameters in 10^9; None means that it is read from the model's name. Raises UsageError if the
-    size is not known or `gpu_gib` is not above 0.
+    """Return an estimate of the GPU memory that the training with the config `view` needs.
+    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's parameters in
+    10^9; None means that it is read from the model's name. Raises UsageError if the size is not
+    known or `gpu_gib` is not above 0.
     """
     parameters = _parameters(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
     trainers, servers, shared = _gpus(view)
@@ -438,8 +438,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
-    """A new config: its text, sentences with the reasons for its numbers, and the findings that
-    `config lint` has about it.
+    """A new config: `text` is its TOML, `reasons` are sentences that explain its numbers, and
+    `findings` are what `config lint` has to say about it.
     """
 
     text: str
@@ -448,8 +448,8 @@ class Made:
 
 
 def new(wish: Wish) -> Made:
-    """Return a new config that, according to the estimate of its GPU memory, fits on the GPUs, with
-    the reasons for its numbers. No file is written.
+    """Return a new config for `wish` that, according to the estimate of its GPU memory, fits on the
+    GPUs, with the reasons for its numbers. No file is written.
 
     Raises NotApplicableError if no config fits, or if a single GPU is wanted for the current
     prime-rl, which needs more. Raises UsageError if the size of the model is not known.

@@ -133,7 +133,9 @@ class View:
         return self.at(path_of(self.first(*places, places[0])))
 
     def line_or(self, place: str, otherwise: int) -> int:
-        """Return the 1-based line of a dotted key, or `otherwise` if the config does not set it."""
+        """Return the 1-based line of the dotted key `place`, or `otherwise` if the config does not
+        set it.
+        """
         if self.has(place):
             return self.line(place)
         return otherwise

@@ -27,9 +27,9 @@ class Range(TypedDict, total=False):
 
 
 def ranges() -> dict[str, Range]:
-    """Return the thresholds of the detectors as tables by name, read from the shipped file
-    health.toml. Raises UsageError if the file cannot be read, because a detector without its
-    threshold would detect nothing.
+    """Return the numbers from which a training counts as unhealthy, as tables by name, read from
+    the shipped file health.toml. The detectors of failures compare with them. Raises UsageError if
+    the file cannot be read.
     """
     path = find("configs") / FILE
     try:
@@ -59,8 +59,8 @@ def with_ranges(detect: DetectFile) -> DetectFile:
 
 
 def bands() -> dict[str, tuple[float, float]]:
-    """Return the healthy range (least, greatest) of each metric that has one, by the metric's name,
-    for the charts of the screen.
+    """Return {name of a metric: (least, greatest)} with the healthy range of each metric that has
+    one, such as "entropy". The charts of the screen show these ranges.
     """
     found = {}
     for name, t in ranges().items():

@@ -21,8 +21,9 @@ from bs4_console.trainers import registry
 async def resolved(
     live: PodSession, asked: LaunchRequest, *, setup: bool = False, otherwise: str = ""
 ) -> LaunchRequest:
-    """Return the launch request with its trainer, component (rl or sft) and working directory
-    filled in, as the config that the request names on the pod shows them.
+    """Return a copy of the launch request `asked` in which the trainer, the component (the program
+    to start: rl or sft) and the working directory are filled in, as the config that the request
+    names on the pod shows them.
 
     With `setup`, a request that names its trainer is accepted without reading a config, which need
     not exist yet. `otherwise` is the trainer to use if the config can be read and does not show

@@ -98,11 +98,11 @@ class Environment(TypedDict, total=False):
 class LaunchRequest:
     """A person's request to launch the run `run` on a pod. `trainer` is "prime-rl-2026-01",
     "prime-rl" or "verl", and `config` its config file. `resume` is the training step to resume
-    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved to the
-    run's trash. `component` is what to start: the whole training (rl), one part of it (inference,
-    orchestrator, trainer), or sft or eval. `overrides` are further command-line arguments, and
-    `env` are environment variables. `container` is the container on the pod in which the run
-    starts, or "". All paths are on the pod.
+    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved aside, to
+    the run's trash directory. `component` is what to start: the whole training (rl), one part of it
+    (inference, orchestrator, trainer), or sft or eval. `overrides` are further command-line
+    arguments, and `env` are environment variables. `container` is the container on the pod in which
+    the run starts, or "". All paths are on the pod.
     """
 
     run: str
@@ -120,7 +120,7 @@ class LaunchRequest:
 
     def body(self) -> LaunchBody:
         """Return the request as the dictionary that is sent to the agent. Secrets among its
-        arguments are known from then on, so that nothing shows them.
+        arguments are remembered from then on, so that this process never shows them.
         """
         know_words(self.overrides)
         return {
@@ -140,8 +140,9 @@ class LaunchRequest:
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """Return the key of the action that launches this plan of this run. The key depends only on the
-    plan and the run, so that a plan that is confirmed twice, from any console, starts the run once.
+    """Return the key (id) of the action that launches the run `run` by the plan with the hash
+    `plan_hash`. The key depends on these two alone, so that a plan that is confirmed twice, from
+    any console, starts the run once.
     """
     value = int.from_bytes(
         hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
@@ -150,8 +151,8 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the newest launch action of `run` that has not ended, or None if there is none. The
-    caller follows that action instead of starting a second launch.
+    """Return the newest action on the pod that launches `run` and has not ended, or None if there
+    is none. The caller follows that action instead of starting a second launch.
     """
     found = [action for action in launches(state, run) if not action.ended]
     return max(found, key=attrgetter("accepted_t"), default=None)
@@ -169,8 +170,9 @@ def launches(state: PodState, run: str) -> list[ActionView]:
 
 
 def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
-    """Return the run that was requested if it is already running with the same trainer and config,
-    so that there is nothing to start. Return None if it is not, or if the request is `fresh`.
+    """Return the run that `asked` requests if it is already running with the same trainer and
+    config, so that there is nothing to start. Return None if it is not, or if the request is
+    `fresh`.
     """
     run = state.runs.get(asked.run)
     attempt = None if run is None else run.view.attempt
@@ -183,7 +185,9 @@ def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
 
 @dataclass(frozen=True)
 class Looked:
-    """The result of the preflight checks before a launch."""
+    """The result of the preflight checks before a launch. `preflight` has all of it; the properties
+    select from it what the launch shows or stores.
+    """
 
     preflight: Preflight
 
@@ -218,7 +222,8 @@ class Looked:
     @property
     def told(self) -> list[Check]:
         """Return the preflight checks that a person should read: those that forbid the launch
-        first, then warnings, then those without a result. Checks that passed are left out.
+        first, then warnings, then those that could not be made ("unknown"). Checks that passed are
+        left out.
         """
         order = ("blocking", "warning", "unknown")
         return sorted(
@@ -234,8 +239,8 @@ def sentence(check: Check) -> str:
 
 
 async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
-    """Run the preflight checks for a launch request on the pod: the pod itself, the config and the
-    model. Return their result. Nothing is started or planned.
+    """Run the preflight checks for the launch request `asked` on the pod: of the pod itself, the
+    config and the model. Return their result. Nothing is started or planned.
     """
     wanted = Wanted(
         trainer=asked.trainer,
@@ -254,10 +259,10 @@ async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Await `ask()` and return its answer. If the link to the pod is lost meanwhile, wait up to 60
-    seconds for a new link and call `ask` again, at most three times in all. `ask` must not change
-    anything on the pod. Raises ChannelLost if the link is lost during the third call too, and
-    Unreachable if no new link comes.
+    """Await `ask()`, which sends a query to the pod, and return its answer. If the connection to
+    the pod is lost meanwhile, wait up to 60 seconds for a new one and call `ask` again, at most
+    three times in all. `ask` must not change anything on the pod. Raises ChannelLost if the
+    connection is lost during the third call too, and Unreachable if no new one comes.
     """
     for _ in range(LINKS - 1):
         try:
@@ -301,11 +306,11 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit the launch of a plan that a person has confirmed, and return the key of the action.
-    `confirmed` is True if the person typed the run's name, which some plans need (those
-    for which `must_type` returns True).
-    The text of the config is kept on this machine; if that is not possible, a note of the pod's
-    state says so, and the run is started all the same.
+    """Submit the launch of a plan that a person has confirmed, and return the key of the action, by
+    which it can be followed. `confirmed` is True if the person typed the run's name, which some
+    plans need (those for which `must_type` returns True). The text of the config is saved on this
+    machine; if that is not possible, a note of the pod's state says so, and the run is started all
+    the same.
     """
     await keep_planned(live, launched(view.plan))
     key = key_of(view.plan_hash, view.run)
@@ -337,8 +342,8 @@ def _is_to_come(step: StepView) -> bool:
 
 
 def must_type(view: PlanView) -> bool:
-    """Return True if a person has to type the run's name to confirm this plan, instead of only
-    saying yes.
+    """Return True if the plan `view` demands that a person types the run's name to confirm it.
+    Return False if a yes is enough.
     """
     return bool(view.plan.get("typed_name"))
 
@@ -385,8 +390,9 @@ def _cost(body: PlanBody, run: RunState | None, price: float | None) -> str:
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """Return lines for a person that say how the launch `action` ended on the pod of `state`, and
-    which commands to use next.
+    """Return lines for a person that say how the launch `action`, which has ended, came out on the
+    pod of `state`: whether the run trains, was started, or failed to start and why. They also name
+    the commands to use next.
     """
     run, pod = action.run, state.name
     known = state.runs.get(run)

@@ -50,16 +50,16 @@ def subject(live: PodSession, run: RunState) -> StopSubject:
 
 
 def processes(run: RunState) -> list[Process]:
-    """Return the run's living processes from the newest telemetry. The list is empty if the run
-    is not alive.
+    """Return the run's living processes as the pod's newest telemetry record lists them. The list
+    is empty if the run is not alive.
     """
     return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """Return the actions on the run `run` (launch, playbook, restore) that are still under way on
-    the pod. A stop of the run ends these actions before it ends the run's processes. The list is
-    empty if no such action is under way.
+    """Return the actions on the run `run` (launch, playbook, which repairs a failure, or restore)
+    that are still under way on the pod. A stop of the run first ends these actions, and then the
+    run's processes. The list is empty if no action is under way.
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()
@@ -73,7 +73,7 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
 def steps(run: RunState) -> list[StopStep]:
     """Return what a stop of the run would do, in order: the signals that the agent would send to
     the run's processes, by the rules of the run's trainer. A process that is still alive after the
-    last signal is not ended but only reported. The list is empty if no process is alive.
+    last signal is not killed but only reported. The list is empty if no process is alive.
     """
     living = processes(run)
     if not living:

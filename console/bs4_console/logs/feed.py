@@ -110,9 +110,9 @@ class LogFeed:
 
     @property
     def reached(self) -> str:
-        """Return how far back the filter has searched the log for earlier lines, such as "at 12
-        MB", in MB from the log's start. With several logs it is the place in the first of them that
-        was not yet searched to its start. Return "" if all were.
+        """Return how far back the search for earlier lines that pass the filter has come, such as
+        "at 12 MB", counted from the log's start. With several logs it is the place in the first of
+        them that was not yet searched to its start. Return "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -292,9 +292,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """Fetch one page of lines that were written before those in the LogStore, and put them at
-        its start. Return True if that was possible. Return False if there are no earlier lines, if
-        the LogStore is full, or if a page is already being fetched.
+        """Fetch one page of the lines just before those in the LogStore, and put them at its start.
+        Return True if that was possible. Return False if there are no earlier lines, if the
+        LogStore is full, or if a page is already being fetched.
         """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False

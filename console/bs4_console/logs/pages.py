@@ -45,9 +45,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """The place of an earlier line in a log, as the agent has found it. `cut` is True if the place
-    is not as far back as requested, because there are too many bytes up to there. `within` is True
-    if the place is in the middle of a line.
+    """The place of an earlier line in a log (`cursor`), as the agent has found it. `cut` is True if
+    the place is not as far back as requested, because there are more bytes between than one query
+    may cover. `within` is True if the place is in the middle of a line.
     """
 
     cursor: str
@@ -104,8 +104,9 @@ class LogPages:
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
         """Return two things: about `lines` lines of the log `stream` before `cursor`, and the
-        cursor at which the first of them begins. A line longer than ROOM_BYTES comes in parts, one
-        for each call; before a part that begins inside the line stands an extra line that says so.
+        cursor at which the first of them begins. `source` is the number of the log, which is put
+        into each line. A line longer than 2 MiB (ROOM_BYTES) comes in parts, one for each call. A
+        part that begins inside the line has an extra line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -115,8 +116,8 @@ class LogPages:
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
         """Find the place in the log `stream` where the last `lines` lines before `cursor` (None:
-        before the end of the log) begin, and return it. If these lines have more than ROOM_BYTES
-        bytes, the returned place is closer to `cursor`.
+        before the end of the log) begin, and return it. If these lines have more than 2 MiB
+        (ROOM_BYTES), the returned place is closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
@@ -124,7 +125,8 @@ class LogPages:
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
         """Return the lines of the log `stream` between the cursors `begin` and `end`, as rows that
-        a LogStore takes. The two cursors may be in different files of the log.
+        a LogStore takes. `source` is the number of the log, which is put into each row. The two
+        cursors may be in different files of the log.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -155,7 +157,8 @@ class LogPages:
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
         """Return three things: about one page of whole lines of the log `stream` from `cursor` on,
-        the cursor at which the page ends, and True if the log has no further lines now.
+        the cursor at which the page ends, and True if the log has no further lines now. `source` is
+        the number of the log, which is put into each line.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -167,10 +170,11 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Let the pod filter a log by `wanted`, from `cursor` on or, with `backwards`, from there
-        back. Return what one answer of the pod has: the lines that pass, in the order of the log;
-        the cursor up to which the pod has filtered; and True if that is the end (with `backwards`:
-        the start) of the log.
+        """Let the pod filter a part of a log by `wanted`: from `cursor` on or, with `backwards`,
+        from `cursor` back. Return what one answer of the pod has: the lines that pass, in the order
+        of the log; the cursor up to which the pod has filtered; and True if that is the end (with
+        `backwards`: the start) of the log. `source` is the number of the log, which is put into
+        each line.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -205,9 +209,11 @@ class LogPages:
         """Send a query about `stream`, a name such as "log/RUN/trainer", to the agent and return
         the answer. `op` is the kind of the query, such as "search", and `parameters` are its
         fields. The query is sent again while the connection is down or the agent is busy. If the
-        agent answers that it has not found a place yet and another query must continue, that one is
-        sent too, and the last answer is returned. Raises RemoteError if the agent refuses the
-        query, and EndlessAnswer if it wants another one again and again.
+        agent answers only with the next query to send, because it has not found the place yet, that
+        one is sent too, and the last answer is returned.
+
+        Raises RemoteError if the agent refuses the query, and EndlessAnswer if it answers with a
+        next query 1,000 times (ceilings.PAGES).
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):

@@ -66,8 +66,8 @@ class LogSearch:
 
     async def count(self, changed: Callable[[], None]) -> None:
         """Let the pod count the matches in all streams, and write the number into `total`.
-        Afterwards count those in new lines too, every AGAIN_S seconds, until this task is
-        cancelled. The function `changed` is called after each answer of the pod.
+        Afterwards look for new lines every AGAIN_S (2) seconds and count their matches too, until
+        this task is cancelled. The function `changed` is called after each answer of the pod.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:

@@ -91,12 +91,13 @@ _AGENT = records.Shape({}, {"restart": records.texts})
 
 @dataclass(frozen=True)
 class Seen:
-    """What a probe of one pod found about boot hooks, which start the agent again after a reboot.
+    """What `probe` has found out about one pod and its boot hooks, which start the agent again
+    after a reboot.
 
     `home` is the agent's home directory on the pod and `python` the interpreter that runs the
-    agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are the probe's
-    answers by name, such as boot_id, crontab or linger. `last` is the pod's record of the last
-    start by a hook, or None if no hook has started the agent yet.
+    agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are further
+    answers of the pod by name, such as boot_id, crontab or linger. `last` is the pod's record of
+    the last start by a hook, or None if no hook has started the agent yet.
     """
 
     home: str
@@ -147,7 +148,7 @@ async def probe(link: Transport, pod: str) -> Seen:
 def text(platform: str, seen: Seen) -> str:
     """Return the text of the boot hook for `platform` (vast, runpod, cron or systemd), ready for a
     person to paste: an on-start line, a container start command, a crontab line or a systemd unit.
-    `seen` is the pod's probe, from which the paths on the pod are taken.
+    `seen` is what `probe` has found out about the pod; the paths in the text are taken from it.
     """
     return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
 
@@ -178,8 +179,8 @@ def where(platform: str) -> str:
 
 
 def cron_line(seen: Seen) -> str:
-    """Return the crontab line that starts the agent when the pod boots. `seen` is the pod's probe,
-    from which the paths on the pod are taken.
+    """Return the crontab line that starts the agent when the pod boots. `seen` is what `probe` has
+    found out about the pod; the paths in the line are taken from it.
     """
     return (
         f"@reboot {_home(seen)}{seen.command} --via cron "
@@ -189,7 +190,7 @@ def cron_line(seen: Seen) -> str:
 
 def unit(seen: Seen) -> str:
     """Return the text of a systemd user unit that starts the agent when the pod boots. `seen` is
-    the pod's probe, from which the paths on the pod are taken.
+    what `probe` has found out about the pod; the paths in the text are taken from it.
 
     The unit has KillMode=process and no main process, so stopping the unit does not end the
     processes of runs. KillMode=none would do the same, but is deprecated.
@@ -230,9 +231,9 @@ def _home(seen: Seen) -> str:
 
 async def install(link: Transport, platform: str, seen: Seen) -> None:
     """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. `link` is
-    the connection to the pod, and `seen` its probe, which gives the command to start. An earlier
-    hook of the same platform is replaced. Raises RefusedError with the pod's own message if the
-    command that installs the hook fails on the pod.
+    the connection to the pod, and `seen` is what `probe` has found out about it, from which the
+    hook's command is made. An earlier hook of the same platform is replaced. Raises RefusedError
+    with the pod's own message if the command that installs the hook fails on the pod.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])

@@ -91,9 +91,10 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """Return the standing orders of a run with one more at their start: to sync the checkpoints to
-    the object store `store`, an address like b2://BUCKET/PREFIX. If `orders` contain a sync
-    already, even one that was taken back, they are returned unchanged.
+    """Return the standing orders of a run (what a person wants done for it until further notice)
+    with one more at their start: to copy its checkpoints to the object store `store`, an address
+    like b2://BUCKET/PREFIX. If `orders` contain an order of the kind "sync" already, even one that
+    was taken back, they are returned unchanged.
     """
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
@@ -101,10 +102,11 @@ def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
-    """Give a run on the pod of `live` the standing orders that it had on another pod. `orders` are
-    the result of `orders_of` there. Launch arguments, orders that were taken back, and orders that
-    are in force on this pod already are left out. Return the orders that the pod refused, as a
-    dictionary from their kind (sync, keep or mode) to the pod's reason; it is empty if none was.
+    """Give a run on the pod of `live` the standing orders (what a person wants done for it until
+    further notice) that it had on another pod. `orders` are the result of `orders_of` there. Launch
+    arguments, orders that were taken back, and orders that are in force on this pod already are
+    left out. Return the orders that the pod refused, as a dictionary from their kind (sync, keep or
+    mode) to the pod's reason; it is empty if none was.
     """
     refused: dict[str, str] = {}
     for order in orders:

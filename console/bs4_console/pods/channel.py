@@ -92,11 +92,13 @@ class Channel:
         """Greet the agent over the pipe `duplex` and return the open channel.
 
         `who` is the person, `client` the program with its version, and `pod` the pod's name for
-        errors. `said` is our greeting if it was sent already. The first call that asks one of its
-        questions gets that answer, without another round trip, unless a ping was answered before:
-        then the answer is too old and the pod is asked anew. Raises ProtocolMismatch if the two
-        sides share no protocol version or if something other than an agent answers, and ChannelLost
-        if the link ends or the greeting takes more than 20 seconds (HELLO_S).
+        errors. `said` is our greeting if it was sent already, with some questions to the agent. The
+        first call that asks one of these questions gets the answer that has come, without another
+        round trip. But once a ping was answered, that answer is too old, and the pod is asked anew.
+
+        Raises ProtocolMismatch if the two sides share no protocol version or if something other
+        than an agent answers, and ChannelLost if the link ends or the greeting takes more than 20
+        seconds (HELLO_S).
         """
         channel = cls(duplex, pod)
         try:

@@ -184,7 +184,8 @@ class Mirror:
         """Save `data`, which was read from `stream` (such as "telemetry") at the cursor `start`,
         without changing where the next read begins. This is for older telemetry and for pieces of a
         log. Nothing is saved if the mirror (the copy of the pod's data on this machine) does not
-        keep this stream or the disk is nearly full.
+        save this stream, or if the disk has less than 1 GiB free (128 MiB for the journal and the
+        training steps).
         """
         directory = self.directory(stream)
         if (
@@ -211,9 +212,9 @@ class Mirror:
             self._stop(error)
 
     def note_gap(self, stream: str, gap: Gap) -> None:
-        """Append `gap` to the mirror's list of gaps in `stream`. A gap describes bytes that the pod
-        deleted before the console could read them. Nothing is written if the mirror (the copy of
-        the pod's data on this machine) does not save data.
+        """Record that a part of `stream` is missing: `gap` describes bytes that the pod deleted
+        before the console could read them. It is appended to a list in the mirror (the copy of the
+        pod's data on this machine). Nothing is written if the mirror does not save data.
         """
         directory = self.directory(stream)
         if directory is None or not self.keeps:
@@ -297,15 +298,15 @@ class Mirror:
                     yield record
 
     def close(self) -> None:
-        """Do nothing, because the mirror holds no file open. The method exists so that callers can
-        treat a mirror like a session.
+        """Do nothing, because the mirror (the copy of the pod's data on this machine) holds no file
+        open. The method exists so that callers can treat a mirror like a session.
         """
 
     def directory(self, stream: str) -> Path | None:
-        """Return the directory on this machine in which the mirror saves `stream`, such as
-        "journal". Return None if the mirror saves nothing, does not know the id of the agent's home
-        yet, or if the stream's name could lead out of the mirror's directory. The directory need
-        not exist.
+        """Return the directory on this machine in which the mirror (the copy of the pod's data on
+        this machine) saves `stream`, such as "journal". Return None if the mirror saves nothing,
+        does not know the id of the agent's home yet, or if the stream's name could lead out of the
+        mirror's directory. The directory need not exist.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

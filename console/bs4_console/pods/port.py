@@ -36,8 +36,9 @@ class Asks(Protocol):
 
 @dataclass(frozen=True)
 class Completed:
-    """The result of a command that has ended on the pod. `exit_status` is None if a signal, or the
-    end of the connection, ended the command; that never means that the command succeeded.
+    """The result of a command that has ended on the pod, with what it wrote to `stdout` and
+    `stderr`, as bytes. `exit_status` is None if a signal, or the end of the connection, ended the
+    command; that never means that the command succeeded.
     """
 
     exit_status: int | None
@@ -60,8 +61,8 @@ class Transport(Protocol):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod, send `stdin` to it, wait for its end and return its result.
-        Raises Unreachable if it takes more than `timeout` seconds.
+        """Run the command `argv`, a list of words, on the pod, send `stdin` to it, wait for its end
+        and return its result. Raises Unreachable if it takes more than `timeout` seconds.
         """
 
     async def close(self) -> None:

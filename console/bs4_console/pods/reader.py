@@ -57,8 +57,8 @@ def _shared(stream: str) -> bool:
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:
     """Yield the data of `chunk`, which has whole lines, in smaller chunks of whole lines. Each has
-    at most about PIECE_BYTES bytes, or is one longer line. The last one ends where `chunk` ends,
-    which may be in a later file of the stream. A chunk without data is yielded as it is.
+    at most about PIECE_BYTES (8192) bytes, or is one longer line. The last one ends where `chunk`
+    ends, which may be in a later file of the stream. A chunk without data is yielded as it is.
     """
     generation, offset = position(chunk.start)
     data, at = chunk.data, 0
@@ -73,9 +73,10 @@ def pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 class PodReader:
-    """Reads the record streams of one pod (the journal, the telemetry, and the training steps of
-    each run) into its PodState and its mirror. After a reconnect or a restart it continues where
-    the mirror ends, so that only the missing bytes are read.
+    """Reads the record streams of one pod (the journal, which is the agent's log of actions and
+    incidents, the telemetry, and the training steps of each run) into its PodState and into the
+    mirror, the copy of the pod's data on this machine. After a reconnect or a restart it continues
+    where the mirror ends, so that only the missing bytes are read.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
@@ -127,9 +128,9 @@ class PodReader:
 
     def questions(self) -> list[Call]:
         """Return the requests that are sent to the pod first on each connection, together with the
-        greeting: a read of the journal from the place where the mirror (the copy of the pod's data
-        on this machine) ends, a read of the newest telemetry, and the query for the list of
-        streams.
+        greeting. They are a read of the journal (the agent's log of actions and incidents) from the
+        place where the mirror (the copy of the pod's data on this machine) ends, a read of the
+        newest telemetry, and the query for the list of streams.
         """
         journal = read_call("journal", self.mirror.cursor("journal") or "start", READ_BYTES)
         telemetry = query_call("telemetry", "seek-line", line=-FIRST_SAMPLES)
@@ -137,9 +138,9 @@ class PodReader:
         return [journal, telemetry, names, names]
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
-        """Start tasks in the group `loops` that follow the pod's journal, its telemetry and the
-        training steps of its runs over `channel`. Each task runs until it fails, for example
-        because the channel is lost.
+        """Start tasks in the group `loops` that follow the pod's journal (the agent's log of
+        actions and incidents), its telemetry and the training steps of its runs over `channel`.
+        Each task runs until it fails, for example because the channel is lost.
         """
         loops.start(self.release(channel))
         loops.start(self._follow(channel, "journal", self._apply_journal))
@@ -268,9 +269,10 @@ class PodReader:
             self._look.set()
 
     async def release(self, channel: Channel) -> None:
-        """Tell the agent up to which cursor this machine's mirror holds the journal, so that the
+        """Tell the agent, over `channel`, up to which cursor the mirror (the copy of the pod's data
+        on this machine) holds the journal (the agent's log of actions and incidents), so that the
         agent may delete the oldest part of a journal that is full (64 MB). Do nothing if the mirror
-        (the copy of the pod's data on this machine) saves nothing or the pod is read-only.
+        saves nothing or the pod is read-only.
         """
         cursor = self.mirror.secure("journal")
         self._note_mirror()

@@ -54,9 +54,10 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. `stream` is the name under which it is
-    read there, `t` the time at which it was written as a Unix time in seconds, and `bytes` its
-    size. `missing` are phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. It is about the `attempt` of the run
+    `run`. `stream` is the name of the stream under which it is read from the pod, `t` the time at
+    which it was written as a Unix time in seconds, `bytes` its size, and `sha256` its hash.
+    `missing` are phrases that say what the report could not include.
     """
 
     stream: str
@@ -255,7 +256,7 @@ def incidents(report: Report) -> list[IncidentView]:
 
 def not_seen(report: Report) -> list[str]:
     """Return phrases that say what the crash report does not contain and what the agent could not
-    observe. The list is empty if there is nothing to say.
+    observe when it wrote the report. The list is empty if nothing is missing.
     """
     phrases = list(report.head.get("missing") or ())
     for incident in incidents(report):

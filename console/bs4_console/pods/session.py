@@ -55,9 +55,9 @@ LOOK_S = 0.05
 
 class PodSession:
     """The console's session with one pod: it connects, keeps a PodState up to date, and sends
-    queries and actions. What is read is also saved on this machine, in the mirror. Reading
-    continues where the mirror ends, so that a reconnect or a restarted console reads only the
-    missing bytes.
+    queries and actions. What is read is also saved on this machine, in a copy that is called the
+    mirror. Reading continues where the mirror ends, so that a reconnect or a restarted console
+    reads only the missing bytes.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class PodSession:
         """Connect to the pod, follow its streams and reconnect after a loss, until cancelled.
         Commands use this to wait for something on the pod.
 
-        Raises the link's ConsoleError if the link was never up, if a retry cannot fix it, or if the
-        link has been down for `patience` seconds.
+        Raises the ConsoleError that says why the link is down: at once if the link was never up or
+        a retry cannot help, else when the link has been down for `patience` seconds.
         """
         self.replay()
         while True:
@@ -139,8 +139,9 @@ class PodSession:
         self._wake.set()
 
     def replay(self) -> None:
-        """Fill the pod's state from the mirror on this machine, with what was known when a console
-        last read from the pod. Every fact keeps its age. No link is needed.
+        """Fill the pod's state from the mirror (the copy of the pod's data on this machine), with
+        what was known when a console last read from the pod. Every fact keeps its age. No link is
+        needed.
         """
         self._reader.replay()
 
@@ -247,9 +248,10 @@ class PodSession:
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
-        """Return the open channel to the agent, waiting up to `timeout` seconds for it. Raises
-        Unreachable, with the reason why the link is down, if there is none by then, and ChannelLost
-        if the link was just lost and is being made again.
+        """Return the open channel to the agent. If the pod is not connected, wait up to `timeout`
+        seconds until it is. Raises Unreachable, with the reason, if it is not connected by then, or
+        at once if the last error is one that a retry cannot fix. Raises ChannelLost if the
+        connection ends in the very moment of this call.
         """
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
@@ -272,7 +274,7 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until the state holds everything that the pod's journal (the agent's log of actions
+        """Wait until the pod's state holds everything that its journal (the agent's log of actions
         and incidents) and its records of training steps contain now, and at least one new telemetry
         record.
 
@@ -353,10 +355,10 @@ class PodSession:
         ahead: bool = False,
     ) -> Chunk:
         """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
-        the mirror on this machine. If nothing has been written after `cursor`, wait up to `wait`
-        seconds for new bytes. An unfinished last line is returned too, but saved only when it is
-        complete. `seen` is the number of bytes of that line which the caller already has; it is
-        sent again only if it has grown.
+        the mirror (the copy of the pod's data on this machine). If nothing has been written after
+        `cursor`, wait up to `wait` seconds for new bytes. An unfinished last line is returned too,
+        but saved only when it is complete. `seen` is the number of bytes of that line which the
+        caller already has; it is sent again only if it has grown.
 
         `ahead` is for a consumer who reads on and on at `Chunk.next`: several reads of READ_BYTES
         are then kept under way, so that a long log comes as fast as the link allows.
@@ -389,9 +391,9 @@ class PodSession:
 
     async def seek_line(self, stream: str, line: int) -> str:
         """Return the cursor at which line number `line` of the log `stream` begins. A negative
-        number counts from the end. The agent may need several queries for a long log; they are
-        repeated until the line is found. Raises EndlessAnswer if the agent always wants another
-        query.
+        number counts from the end. The agent may need several queries for a long log; they are sent
+        until the line is found. Raises EndlessAnswer if the agent asks for another query 1,000
+        times (ceilings.PAGES).
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):
@@ -403,8 +405,8 @@ class PodSession:
 
     @property
     def home(self) -> str:
-        """Return the id of the home directory of the agent that is shown now, or "" if no agent
-        ever answered.
+        """Return the id of the home directory of the agent that answered last, which tells one
+        machine from another. Return "" if no agent ever answered.
         """
         return str(self.state.hello.get("home") or self.mirror.home)
 
@@ -412,14 +414,15 @@ class PodSession:
         """Submit an action to the pod and return its key. `kind` is the action's kind (launch,
         stop, plan, ...) and `body` holds its fields. After a lost link the action is submitted
         again under the same key, so that it never runs twice; its progress is in
-        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal.
+        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal (log of
+        actions and incidents).
 
-        The action names the agent's home that it is for, so that another machine which answers at
-        the pod's address by then refuses it: the plan's home, or `body["home"]`, or the present
-        one.
+        The action says for which agent it is, by the id of that agent's home: `body["home"]`, else
+        that of the agent that made the plan, else that of the agent that answered last. If another
+        machine answers at the pod's address by then, it refuses the action.
 
-        Raises LooksOnly if the pod lets the key of this login only look, and RefusedError if the
-        inventory makes the pod read-only and `kind` is not "plan".
+        Raises LooksOnly if the SSH key of this login may only read on the pod, and RefusedError if
+        the pod is read-only for this console and `kind` is not "plan".
         """
         if self.state.looks_only:
             raise LooksOnly(self.state.name)
@@ -495,7 +498,7 @@ class PodSession:
                 )
 
     async def close(self) -> None:
-        """Close the session's mirror. The connection itself is closed when `run` or `run_once` is
-        cancelled.
+        """Close the mirror, the copy of the pod's data on this machine. The connection to the pod
+        is closed not here but when `run` or `run_once` is cancelled.
         """
         self.mirror.close()

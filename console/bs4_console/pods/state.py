@@ -59,7 +59,7 @@ TELEMETRY_HISTORY = 600
 
 @dataclass(kw_only=True)
 class Link:
-    """The state of the console's connection to one pod, which shows nothing about the runs there.
+    """The state of the console's connection to one pod. (It says nothing about the runs there.)
     Times are seconds of this machine's monotonic clock.
     """
 
@@ -87,9 +87,10 @@ class Link:
         return self.state == "up"
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
-        """Change the state of the link, and update the time since which the link has been up or
-        down. `state` is "up" or the word for why the link is not up. `detail` says what is wrong
-        and `next_step` what to do, each as a sentence for a person or "".
+        """Change the state of the link. If it comes up or goes down, also set `since`, the time
+        since which it has been up or down. `state` is "up" or the word for why the link is not up.
+        `detail` says what is wrong and `next_step` what to do, each as a sentence for a person or
+        "".
         """
         if "up" in (state, self.state) and state != self.state:
             # A link that was lost and is now unreachable has been down since it was lost.
@@ -114,10 +115,11 @@ def disk_percent(disk: DiskUsage) -> float | None:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
-    its training steps, evaluations and processes. Of a pod with very many steps, some of the older
-    ones are left out here; the mirror on this machine's disk has them all. `step_seen` is the time
-    at which the pod recorded the newest step, in seconds of the console's monotonic clock.
+    """One run on one pod. `view` has what the pod's journal (the agent's log of actions and
+    incidents) says of the run, `trainer_steps` and `orchestrator_steps` the records of its training
+    steps, and `components` its processes. Of a pod with very many steps, some of the older ones are
+    left out here; the copy of the pod's data on this machine's disk has them all. `step_seen` is
+    the time at which the pod recorded the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView
@@ -171,8 +173,8 @@ class RunState:
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
-        """Return the median duration of the last 20 trainer steps in seconds, or None if no step
-        has a duration yet.
+        """Return the median of the durations of the last 20 training steps of the trainer, in
+        seconds. Return None if no step has a duration yet.
         """
         times = [row.get("time_s") for row in list(self.trainer_steps)[-20:]]
         recent = sorted(time_s for time_s in times if isinstance(time_s, (int, float)))
@@ -291,10 +293,10 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: JournalRecord) -> None:
-        """Apply one journal record, already checked by pods/gate/records.py, to the state. Raises
-        RecordRefused if the record names a new run or incident and the pod has too many already
-        (1,000 runs, 5,000 incidents), or if the pod's journal takes too much memory
-        (ceilings.JOURNAL_MEMORY).
+        """Apply one record of the pod's journal (the agent's log of actions and incidents), already
+        checked by pods/gate/records.py, to the state. Raises RecordRefused if the record names a
+        new run or incident and the pod has 1,000 runs or 5,000 incidents already, or if what the
+        journal tells takes more than ceilings.JOURNAL_MEMORY (12 MiB) of memory.
         """
         self._within_limits(record)
         self._journal.admit(record, self.ledger)
@@ -331,7 +333,7 @@ class PodState:
     def apply_telemetry(self, record: Telemetry, *, kept: bool = False) -> None:
         """Apply one telemetry record, which was checked before, to the state. `kept` is True if the
         record was read from what is saved on this machine; its age is then computed from the time
-        in the record. Otherwise its age counts from now, when it arrived.
+        in the record. If `kept` is False, the record has just arrived, and its age counts from now.
         """
         self.links.fill(record)
         self.telemetry.append(record)
@@ -371,9 +373,9 @@ class PodState:
         )
 
     def worst(self) -> tuple[int, str]:
-        """Return the most serious problem of this pod as (rank, phrase). A higher rank is more
-        serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4 a critical
-        incident. The phrase is for a person, and "" for rank 0.
+        """Return the most serious problem of this pod and its runs as (severity, phrase). A higher
+        number is more serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4
+        a critical incident. The phrase is for a person, and "" if there is no problem.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

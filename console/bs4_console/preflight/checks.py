@@ -57,13 +57,15 @@ class Wanted:
 
     @property
     def of(self) -> registry.Trainer:
-        """Return the record of the trainer, or of the current prime-rl if none is given."""
+        """Return the console's record of the trainer, or that of the current prime-rl if no trainer
+        is given.
+        """
         return registry.of(self.trainer)
 
     @property
     def for_machine(self) -> bool:
-        """Return True if no config is given for a trainer that is not installed from here (verl),
-        so that a machine is judged for it and no start.
+        """Return True if only a machine is judged, and no start: no config is given, and the
+        trainer is one that comes in an image (verl), so that `pods setup` does not install it.
         """
         return not self.of.installed and not self.complete
 
@@ -73,7 +75,7 @@ class Wanted:
 
     def setup(self, more: str = "") -> str:
         """Return the console's command that sets up this pod for the trainer, with backticks around
-        it. `more` is added to the end of the command; it has further arguments.
+        it. `more` has further arguments, which are added to the end of the command.
         """
         return (
             f"`bs4-console pods setup {self.pod} --trainer "

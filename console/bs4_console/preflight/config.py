@@ -44,9 +44,9 @@ def judge(
     and one check is "ok" if no finding is an error.
 
     `files` has (path on the pod, text) of each config file, the main one first. If it is empty,
-    there is one check, with the state "unknown". `pod` and `run` are the parts of the agent's
-    answer about the pod and about the start (None: missing). `own` is its answer about what the
-    trainer's own config classes say.
+    there is one check, with the state "unknown". `pod`, `run` and `own` are parts of the agent's
+    answer (None: missing): about the pod, about the start, and about what the trainer's own config
+    classes say of the config.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]

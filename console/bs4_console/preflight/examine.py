@@ -60,14 +60,16 @@ class Preflight:
         return tuple(self.of("blocking"))
 
     def of(self, state: State) -> Sequence[Check]:
-        """Return the checks with the state `state`, in order."""
+        """Return the checks with the state `state`, in the order in which a person should read
+        them.
+        """
         return [check for check in self.checks if check.state == state]
 
     @property
     def level(self) -> int:
         """Return the level of the worst check, which is also the exit code: 0 OK, 1 WARNING, 2
         CRITICAL (a check blocks the start), 3 UNKNOWN. UNKNOWN is worse than WARNING and less bad
-        than CRITICAL.
+        than CRITICAL. Without any check the level is 3.
         """
         order = (OK, WARNING, UNKNOWN, CRITICAL)
         return max(

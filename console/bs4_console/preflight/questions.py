@@ -57,7 +57,7 @@ async def sliced(asks: Asks, op: str, question: StartBody | SchemaBody, timeout:
 
 
 def name_of(asks: Asks) -> str:
-    """Return the name of the pod to which a session belongs. Return "" for a Channel, which does
-    not know it.
+    """Return the name of the pod if `asks` is a session with it. Return "" if it is a Channel,
+    which does not know the name.
     """
     return str(getattr(getattr(asks, "state", None), "name", ""))

@@ -31,9 +31,9 @@ _PREFLIGHT_S = 20.0
 
 @dataclass(frozen=True)
 class Received:
-    """The files of a trainer's source that a pod has sent. `root` is the directory on the pod in
-    which they are, or the one that was asked for if none of the files is there. It has no
-    characters that a terminal acts on.
+    """The files of a trainer's source that a pod has sent, as `code`. `root` is the directory on
+    the pod in which they are, or the directory that was asked for if none of the files exists.
+    `root` has no characters that a terminal acts on.
     """
 
     root: str
@@ -43,9 +43,10 @@ class Received:
 async def received(
     asks: Asks, files: Sequence[str], *, cwd: str, container: str, env: Mapping[str, str]
 ) -> Received:
-    """Ask a pod's agent for these files of the source of the trainer that is used in the directory
-    `cwd`, and return them. If it is no checkout, they are those of the installed package. `env` has
-    variables that a launch gets, and `container` is the container in which it is made, or "".
+    """Ask a pod's agent for the files `files` of the source of the trainer that a launch in the
+    directory `cwd` would use, and return them. If `cwd` is not a checkout of the trainer, they are
+    those of the installed package. `env` has the variables that the launch gets, and `container` is
+    the container in which it would run, or "".
 
     Raises NotApplicableError if the agent is too old to be asked, RemoteError if it refuses, and a
     LinkError if the link is lost.
@@ -105,9 +106,9 @@ def _contents(data: str, most: int) -> bytes | str:
 
 
 async def understood(asks: Asks, wanted: Wanted) -> list[Check]:
-    """Return one check, which says how much of what is believed of the trainer holds in the source
-    on the pod. It never blocks the start. It is "unknown" if the source cannot be seen, and there
-    is no check if no trainer is named.
+    """Return one check, which says how much of what this program expects in the trainer's source
+    code is true of the source on the pod. It never blocks the start. Its state is "unknown" if the
+    source cannot be read. Return an empty list if no trainer is named.
     """
     if not wanted.trainer:
         return []

@@ -12,8 +12,9 @@ from bs4_console.providers.shapes import Row, rows, table
 
 
 class Adapter:
-    """The base of the adapters, each of which is one account at one provider and a Provider (see
-    base.py). A subclass sets `name` and `_api`, and implements `_read`, which reads one machine.
+    """The base class of the adapters, each of which makes one provider's API usable in the same way
+    (it is a Provider, see base.py) for one account there. A subclass sets `name` and `_api`, and
+    implements `_read`, which makes a Machine from the provider's record of it.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Adapter:
         return ()
 
     async def balance(self) -> Balance:
-        """Return a balance without credit, because this provider's API has none."""
+        """Return a Balance without a credit, because this provider's API does not tell one."""
         return Balance(credit=None, why="its API has no balance")
 
     def _credit(self, *amounts: object, currency: object = None) -> float:

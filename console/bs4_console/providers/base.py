@@ -88,16 +88,17 @@ class Want:
         return (self.region or "").lower() in region.lower()
 
     def as_dict(self) -> WantRow:
-        """Return the fields as a dictionary, in the form that the journal of rents and JSON output
-        use.
+        """Return the fields as a dictionary, in the form that the journal of rented machines and
+        JSON output use.
         """
         return dict(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One machine that a provider offers for rent now, with its GPUs, disk, place and price.
-    `count` is the number of GPUs.
+    """One machine that a provider offers for rent now, with its GPUs, disk, place and price. `gpu`
+    is the name of its GPU as in gpus.py, and `count` the number of GPUs. `interruptible` is True if
+    the provider may take the machine back.
     """
 
     provider: str
@@ -127,8 +128,8 @@ class Offer:
         return self.provider, self.id
 
     def as_dict(self) -> OfferRow:
-        """Return the fields without `detail` as a dictionary, for the journal (the agent's log of
-        actions and incidents) and JSON output.
+        """Return the fields without `detail` as a dictionary, in the form that the journal of
+        rented machines and JSON output use.
         """
         shown = vars(self) | {"notes": list(self.notes)}
         del shown["detail"]
@@ -138,9 +139,10 @@ class Offer:
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """One machine in an account, as its provider describes it now. `id` is the provider's id, and
-    `label` the name that was given when it was rented, or None. `host`, `port` and `user` are its
-    SSH address. `price` is in US dollars an hour, and `created_t` is a Unix time in seconds. A
-    value that the provider has not given (yet) is None.
+    `label` the name that was given when it was rented, or None. `state` is "starting", "running",
+    "stopped", "ended" or "unknown". `host`, `port` and `user` are its SSH address. `price` is in US
+    dollars an hour, and `created_t` is a Unix time in seconds. A value that the provider has not
+    given (yet) is None.
     """
 
     provider: str
@@ -171,8 +173,8 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Balance:
-    """What an account at a provider can still spend. `credit` is in US dollars. It is None if the
-    provider does not tell it, and `why` then says why. `prepaid` is False if the provider sends
+    """What an account at a provider can still spend. `credit` is in US dollars. `credit` is None if
+    the provider does not tell it, and `why` then says why. `prepaid` is False if the provider sends
     invoices, so that its machines go on when the credit is used up.
     """
 

@@ -110,8 +110,8 @@ class Lambda(Adapter):
                 )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember its name,
-        because a launch names exactly one registered key.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the name under which it is registered, because a launch names exactly one registered key.
         """
         row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
         if row is None:
@@ -120,8 +120,9 @@ class Lambda(Adapter):
         self._key_name = row.text("name")
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Launch one instance with one request and return its id. Raises InDoubt if the answer does
-        not name exactly one instance, so that the result is unknown.
+        """Launch one instance of `offer` with one request, under the name `label`, and return its
+        id. Raises InDoubt if the answer does not name exactly one instance, so that the result is
+        unknown.
         """
         body: dict[str, Any] = {
             **offer.detail,

@@ -125,8 +125,8 @@ class Prime(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember the id
-        that `create` has to send.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the id that the provider has given the key, because `create` has to send it.
         """
         known = await self._rows("/ssh_keys/", "data", {"offset": 0, "limit": 100})
         row = with_key(known, "publicKey", public_key)
@@ -137,8 +137,8 @@ class Prime(Adapter):
         self._key_id = identity(self.name, row.get("id"))
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod, so that the result is unknown.
+        """Rent one pod of `offer` with one request, under the name `label`, and return its id.
+        Raises InDoubt if the answer names no pod, so that the result is unknown.
         """
         row = offer.detail
         images = row.get("images") or []

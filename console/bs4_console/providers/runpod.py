@@ -119,8 +119,8 @@ class RunPod(Adapter):
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod, so that the result is unknown.
+        """Rent one pod of `offer` with one request, under the name `label`, and return its id.
+        Raises InDoubt if the answer names no pod, so that the result is unknown.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:

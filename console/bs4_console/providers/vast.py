@@ -147,8 +147,8 @@ class Vast(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there. Vast puts all keys of
-        the account on each new machine.
+        """Register this SSH public key with the account unless it is registered already. Vast puts
+        all keys of the account on each new machine.
         """
         answer = await self._api.get("/api/v0/ssh/")
         known = answer.get("ssh_keys") if isinstance(answer, dict) else answer

@@ -155,8 +155,8 @@ class Verda(Adapter):
         return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember the id
-        that `create` has to send.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the id that the provider has given the key, because `create` has to send it.
         """
         row = with_key(await self._rows("/sshkeys"), "key", public_key)
         if row is not None:
@@ -168,8 +168,8 @@ class Verda(Adapter):
         self._key_id = identity(self.name, known)
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one instance with one request and return its id. Raises InDoubt if the answer is not
-        an id, so that the result is unknown.
+        """Rent one instance of `offer` with one request, with `label` as its description, and
+        return its id. Raises InDoubt if the answer is not an id, so that the result is unknown.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {
@@ -219,7 +219,7 @@ class Verda(Adapter):
         await self._end("PUT", path, body)
 
     async def balance(self) -> Balance:
-        """Return the balance of the project."""
+        """Return the balance of the project to which the API key belongs."""
         row = await self._table("/balance", params={"currency": "usd"})
         return Balance(credit=self._credit(row.get("amount"), currency=row.get("currency")))
 

@@ -62,11 +62,11 @@ class BookRecord(TypedDict, total=False):
 
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt of this console to rent one machine. It is written to the journal before the
-    request is sent. `state` is "open" (nothing is known yet), "doubt" (the machine may exist),
-    "made", "absent" (it was never made) or "gone" (it no longer exists). `machine` is the
-    provider's id for the machine, and `pod` its name in the inventory, the console's list of pods;
-    each is None if there is none. Times are Unix times in seconds.
+    """One attempt of this console to rent one machine. It is written to the journal of rented
+    machines (see Book) before the request is sent. `state` is "open" (nothing is known yet),
+    "doubt" (the machine may exist), "made", "absent" (it was never made) or "gone" (it no longer
+    exists). `machine` is the provider's id for the machine, and `pod` its name in the inventory,
+    the console's list of pods; each is None if there is none. Times are Unix times in seconds.
     """
 
     ulid: str
@@ -107,9 +107,9 @@ class Book:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from writing to the journal for the length of the `with` block, so
-        that a caller can read the attempts to rent a machine and add one without another process in
-        between.
+        """Keep other processes from writing to the journal of rented machines for the length of the
+        `with` block, so that a caller can read the attempts to rent a machine and add one without
+        another process in between.
         """
         with files.exclusive(self.path):
             yield
@@ -120,8 +120,8 @@ class Book:
         it for the length of the `with` block. Yield False, without waiting, if another process is
         renting for it.
 
-        If True is yielded, an attempt to rent for the run that is still open in the journal was
-        left by a process that has died.
+        If True is yielded, an attempt to rent for the run whose result the journal of rented
+        machines does not have was begun by a process that has died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -170,10 +170,10 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Append an event of `intent`, an attempt to rent a machine, to the journal, and update
-        `intent` to match. `event` is doubt (the machine may exist), made, adopted (a machine with
-        its label was found), refused, absent, pod (the machine got a name in the inventory of
-        pods), terminating or gone. `fields` are stored with the event.
+        """Append an event of `intent`, an attempt to rent a machine, to the journal of rented
+        machines, and update `intent` to match. `event` is doubt (the machine may exist), made,
+        adopted (a machine with its label was found), refused, absent, pod (the machine got a name
+        in the inventory of pods), terminating or gone. `fields` are stored with the event.
         """
         record: BookRecord = {"t": time.time(), "event": event, "intent": intent.ulid}
         record.update(cast(BookRecord, fields))
@@ -182,8 +182,8 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record in the journal that a machine no longer exists, if it was rented by an attempt in
-        this journal. Do nothing otherwise. It does not matter who has ended the machine.
+        """Record in the journal that a machine no longer exists, whoever has ended it. If no
+        attempt in this journal has rented the machine, do nothing.
         """
         for intent in self.intents():
             if (
@@ -195,7 +195,7 @@ class Book:
 
     def intents(self) -> list[Intent]:
         """Return every attempt to rent a machine, with its present state, oldest first. Raises
-        UsageError, which names the line, if the journal is damaged.
+        UsageError, which names the line, if the journal of rented machines is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -228,7 +228,9 @@ class Book:
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
-        """Return the attempt to rent a machine with this label, or None if the journal has none."""
+        """Return the attempt to rent a machine with this label, or None if the journal of rented
+        machines has none.
+        """
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
@@ -244,10 +246,10 @@ class Book:
     def spent(
         self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
     ) -> float:
-        """Return the US dollars that the machines in this journal have cost between `since_t` and
-        `now_t`: those of `run`, or of all runs if `run` is None. A machine of which it is unclear
-        whether it was made counts as if it was. Both times are Unix times in seconds; None for
-        `now_t` means now.
+        """Return the US dollars that the machines in this journal of rented machines have cost
+        between `since_t` and `now_t`: those of `run`, or of all runs if `run` is None. A machine of
+        which it is unclear whether it was made counts as if it was. Both times are Unix times in
+        seconds; None for `now_t` means now.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

@@ -99,8 +99,8 @@ class Controller:
 
     async def poll(self) -> Outcome:
         """Look once at the run and its machine, do the next part of a recovery if one is needed,
-        and return the outcome. Raises StoreFailed if the object store does not answer; nothing more
-        is done then.
+        and return the outcome. Raises StoreFailed if the object store does not answer; then nothing
+        more is done at this poll.
         """
         try:
             state = await self._load()
@@ -122,9 +122,9 @@ class Controller:
 
     async def verdict(self, where: Where) -> Verdict:
         """Poll the machine `where`, on which the run is, and return a verdict that says what has
-        become of it, such as "lost". If the verdict is "unknown" or "network-only" and an answer of
-        the provider is part of its evidence, poll again at intervals, up to `rules.samples` polls
-        in all.
+        become of it, such as "hung" or "reclaimed" (taken back by the provider). If the verdict is
+        "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
+        again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)

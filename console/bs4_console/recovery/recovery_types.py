@@ -16,10 +16,11 @@ from bs4_console.recovery.state import Where
 
 @dataclass(frozen=True)
 class Limits:
-    """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
-    `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
-    the run has made no new training step, a person has to start the next one. A recovery may take
-    `ready_s` seconds from renting its machine to the first new training step.
+    """What the recovery controller may spend on one run. Prices and budgets are in US dollars:
+    `max_price` is per hour for the whole machine, and `per_day` and `per_run` are for a day and for
+    the whole run. `recoveries` is how many recoveries in a row may go by without a new training
+    step of the run; after that a person has to start the next one. A recovery may take `ready_s`
+    seconds from renting its machine to the first new training step.
     """
 
     max_price: float
@@ -32,7 +33,7 @@ class Limits:
 @dataclass(frozen=True)
 class Saved:
     """The newest training step of a run whose checkpoint in the object store is complete and
-    verified. `bytes` is the size of that checkpoint.
+    verified (`step`). `bytes` is the size of that checkpoint.
     """
 
     step: int
@@ -154,8 +155,9 @@ class Hands(Protocol):
 
     async def signs(self, where: Where) -> Sequence[Sign]:
         """Poll the machine `where` once through every source (its connection, the provider and
-        others), and return the signs from which it is judged if the machine is lost. Their times
-        are in seconds of the controller's monotonic clock.
+        others), and return what they showed as signs (who saw it, when, and in which state), from
+        which it is judged if the machine is lost. Their times are in seconds of the controller's
+        monotonic clock.
         """
 
     async def report(self, where: Where) -> Report | None:
@@ -188,30 +190,30 @@ class Hands(Protocol):
         """
 
     async def set_up(self, where: Where) -> Where | None:
-        """Do the next part of the preparation of a new machine, so that a run can be restored on
-        it. Return the machine with its address once it is ready, or None while the work is not
-        done. Raises Failed if it cannot succeed.
+        """Do the next part of the preparation of the new machine `where`, so that a run can be
+        restored on it. Return the machine with its address once it is ready, or None while there is
+        more to do. Raises Failed if it cannot succeed.
         """
 
     async def restore(self, where: Where, step: int) -> bool:
         """Do the next part of fetching the checkpoint of the training step `step` from the object
-        store to the machine. Return True once it is complete there, and False while the work is not
-        done. Raises Failed if it cannot succeed.
+        store to the machine `where`. Return True once the checkpoint is complete on the machine,
+        and False while there is more to do. Raises Failed if it cannot succeed.
         """
 
     async def launch(self, where: Where, step: int, orders: Sequence[Order]) -> bool:
-        """Resume the run on the machine from the restored training step `step`, in the same W&B
-        runs and with the same arguments. `orders` are the run's standing orders, which may have
-        further arguments. Return True once its processes run, and False while they do not yet.
-        Raises Failed if it cannot succeed.
+        """Resume the run on the machine `where` from the restored training step `step`, in the same
+        W&B runs and with the same arguments. `orders` are the run's standing orders (what a person
+        wants done for it until further notice), which may have further arguments. Return True once
+        its processes run, and False while they do not yet. Raises Failed if it cannot succeed.
         """
 
     async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders `orders`: what a person wants done
-        for it until further notice, as it was on the machine before. The order to copy checkpoints
-        to the object store is among them in any case. Return a sentence for each order that the pod
-        has refused, or an empty sequence if it has refused none. Raises Failed if it has refused to
-        copy checkpoints.
+        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
+        done for it until further notice, as it was on the machine before. The order to copy
+        checkpoints to the object store is among them in any case. Return a sentence for each order
+        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
+        has refused to copy checkpoints.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:

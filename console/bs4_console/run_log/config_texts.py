@@ -64,10 +64,10 @@ class ConfigTexts:
         return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
-        """Save the text of a config, with its secrets replaced, and return True, if its values have
-        the digest `digest`. Return False and save nothing if they have another digest, if the text
-        is no TOML, if it has a secret that cannot be replaced, or if there is no room (see
-        docs/ceilings.md). Raises OSError if it cannot be written.
+        """Save the text of a config, with its secrets replaced, and return True, provided that its
+        values have the digest `digest`. Return False and save nothing if they have another digest,
+        if the text is not TOML, if it has a secret that cannot be replaced, or if the limit on
+        saved configs (see docs/ceilings.md) is reached. Raises OSError if it cannot be written.
         """
         path = _path(self.directory, digest)
         try:
@@ -96,8 +96,8 @@ def _path(directory: Path, digest: str) -> Path | None:
 
 
 def digest_of(text: str) -> str:
-    """Return the digest (a hash) of the values in the text of a config, as a launch records it.
-    Return "" if the text is no TOML.
+    """Return the digest (a hash) of the values in the text of a config, in the form in which a
+    launch records it. Return "" if the text is not TOML.
     """
     data = parsed(text)
     if data is None:
@@ -152,9 +152,10 @@ def _names_secret(names: tuple[str, ...], value: str) -> bool:
 
 
 async def keep_of(live: PodSession) -> None:
-    """Keep the config of the newest launch of each run on a pod that is connected, where it is not
-    kept yet. A config that cannot be read there any more, or not be written here, is left out and
-    a note of the pod's state says so. Raises LinkError if the link is lost.
+    """Save on this machine the config of the newest launch of each run on the connected pod `live`,
+    unless it is saved already. A config that cannot be read on the pod any more, or cannot be
+    written here, is left out, and a note of the pod's state says so. Raises LinkError if the link
+    is lost.
     """
     kept = ConfigTexts(live.state.name)
     wanted = []

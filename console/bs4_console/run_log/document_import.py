@@ -71,8 +71,9 @@ def _step_time(heads: Sequence[str], cells: Sequence[str]) -> StepTime:
 
 
 def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
-    """Return the lessons of a whole document: those in the sections of runs, and those below a
-    heading of level 1 or 2 about lessons, each with its own heading as the topic.
+    """Return the lessons of a whole document, whose chunks are `parts`: those in the sections of
+    runs, and those below a heading of level 1 or 2 about lessons, each with its own heading as the
+    topic.
     """
     found: list[Lesson] = []
     inside = False

@@ -114,9 +114,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
 
 
 def wandb_links(tracked: Iterable[TrackedRow]) -> list[str]:
-    """Return the address of the page of each W&B run that the pod's journal (the agent's log of
-    actions and incidents) names, without repeats. An entry without an entity, a project or an id
-    has no page. Where the journal does not name the server, it is W&B's own.
+    """Return the address of the page of each W&B run in `tracked`, the entries of a pod's journal
+    (the agent's log of actions and incidents) about W&B, without repeats. An entry without an
+    entity, a project or an id has no page. If an entry does not name the server, it is W&B's own.
     """
     found = []
     for entry in tracked:

@@ -11,8 +11,9 @@ from bs4_console.run_log import eta, record_fold
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
-    """The time of a run on one pod, from its first attempt to its end, pauses included. Times are
-    Unix times in seconds. `price` is in US dollars an hour, or None if it is not known.
+    """The time of the run `run` on the pod `pod`, from its first attempt (`began_t`) to its end
+    (`until_t`), pauses included. Times are Unix times in seconds. `price` is in US dollars an hour,
+    or None if it is not known.
     """
 
     run: str
@@ -34,9 +35,9 @@ def stays(
     to prices in US dollars an hour that a person noted; they replace the price that was recorded at
     the launch.
 
-    For a run without a recorded end, the stay lasts until `now` (Unix time in seconds) if its pod
-    is among `present`, the names in the inventory. Otherwise it lasts until the newest training
-    step that was read.
+    A run without a recorded end is taken to last until `now` (Unix time in seconds) if its pod is
+    among `present`, the names in the inventory. If its pod is not in the inventory any more, it is
+    taken to have lasted until the newest training step that was read.
     """
     found = []
     for pod in pods:

@@ -77,8 +77,9 @@ def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
 def add_to_report(
     curves: Iterable[Validation], report: CheckpointReport | None, why: str = ""
 ) -> None:
-    """Fill in the checkpoint fields of each curve in `curves`, in place; the report is only read.
-    `report` is the pod's list of the run's checkpoints, as `checkpoints.listing.of_pod` returns it.
+    """Fill in, for each curve in `curves`, in place, the fields that say whether the checkpoints of
+    its best steps exist. `report` is the pod's list of the run's checkpoints, as
+    `checkpoints.listing.of_pod` returns it.
 
     If `report` is None, because the pod could not be asked, each curve gets the checkpoint state
     "unknown", and `why` (a sentence by the caller) becomes its `checkpoint_why`.

@@ -52,8 +52,9 @@ class Machine(Protocol):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod to its end, with `stdin` as its input, and return its exit
-        status and output. Raises a LinkError after `timeout` seconds or if the connection fails.
+        """Run the command `argv` on the pod to its end, with `stdin` as its input, and return its
+        exit status and output. Raises a LinkError after `timeout` seconds or if the connection
+        fails.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
@@ -108,7 +109,9 @@ class SyncPlan:
 
     @property
     def empty(self) -> bool:
-        """Return True if there is nothing to do: no file to send and none to move to the trash."""
+        """Return True if there is nothing to do: no file to send and none to move to the trash (the
+        directory for removed files).
+        """
         return not self.send and not (self.delete and self.gone)
 
     @property
@@ -125,7 +128,8 @@ class SyncPlan:
 
     def lines(self) -> list[str]:
         """Return the plan as lines for a person. Of the paths to send, of those to move to the
-        trash and of those that are skipped, at most 20 each are listed.
+        trash (the directory for removed files) and of those that are skipped, at most 20 each are
+        listed.
         """
         text = [
             f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
@@ -149,9 +153,9 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of sending a directory of code: how many files and bytes were sent, and how many
-    files were moved to the trash on the pod. `how` is "rsync" or "sftp". `why` is the reason why
-    rsync was not used, or "" if it was.
+    """The result of sending a directory of code: how many `files` and `bytes` were sent, and how
+    many files were moved to the trash on the pod (`moved`). `how` is "rsync" or "sftp". `why` is
+    the reason why rsync was not used, or "" if it was.
     """
 
     how: str
@@ -232,10 +236,10 @@ class Sync:
     async def carry_out(
         self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
     ) -> Sent:
-        """Send the files of the plan to the pod, move files to the trash there if the plan says so,
-        compare again, and return how much was sent and moved. The function `progress` is called
-        with short phrases for a person. Raises SyncFailed if a file on the pod still differs from
-        the source.
+        """Send the files of the plan to the pod, move files to the trash on the pod (the directory
+        for removed files) if the plan says so, compare again, and return how much was sent and
+        moved. The function `progress` is called with short phrases for a person. Raises SyncFailed
+        if a file on the pod still differs from the source.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")

@@ -111,8 +111,9 @@ class Recipe:
 
     def body(self, credentials: Credentials) -> RecipeBody:
         """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
-        only the names, because the pod's journal keeps it. Raises UsageError if configs/stacks.toml
-        has no entry for the trainer, or if `uv` names no hash.
+        only the names, because the pod's journal (the agent's log of actions and incidents) keeps
+        the dictionary. Raises UsageError if configs/stacks.toml has no entry for the trainer, or if
+        `uv` names no hash.
         """
         if self.trainer == CREDENTIALS:
             return {

@@ -53,10 +53,11 @@ class VerdictRow(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of checking one belief (a statement about a trainer's source). It has the place in
-    the checkout at which the belief was found ("" if nowhere), a note on what differs, and the
-    feature of this program that works worse because of that ("" if none). `lines` are the numbers
-    of the first and last line of what was found in `file`.
+    """The result of checking one belief (a statement about a trainer's source). `state` is "holds",
+    "moved", "gone" or "unknown". `file` says where in the checkout the `belief` was found ("" if
+    nowhere), and `lines` has the numbers of the first and last line of each place in it. `note`
+    says what differs, and `weaker` names the feature of this program that works worse because of
+    that ("" if none).
     """
 
     belief: Belief
@@ -68,8 +69,8 @@ class Verdict:
 
     @property
     def where(self) -> str:
-        """Return the place at which the belief was found, as "FILE:LINE", or as "FILE" if no line
-        is known. Return "" if it was found nowhere.
+        """Return the place at which the belief (a statement about a trainer's source) was found, as
+        "FILE:LINE", or as "FILE" if no line is known. Return "" if it was found nowhere.
         """
         if not self.lines:
             return self.file

@@ -202,14 +202,15 @@ class Merge(PlannedKind[MergePlan]):
         self._merging = merging
 
     def hold(self, run: str) -> str:
-        """Return what a merge or a backup of `run` holds, so that there is one of each at a time.
-        It is not the run itself, which may train meanwhile. No run can have this name.
+        """Return the name that a merge (or backup) of `run` reserves, so that only one merge (or
+        backup) of a run is carried out at a time. It is not the run's own name, because the run may
+        train meanwhile; and no run can have this name.
         """
         return f"the {self.name} of {run}"
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run in the request under this kind's name in the body, and a function that
-        makes the plan. Raises BadRequest if the request is malformed.
+        """Return the run that the request in the body's field "merge" (or "backup") names, and a
+        function that makes the plan. Raises BadRequest if the request is malformed.
         """
         request = MergeRequest.read(cast("MergeBody", asked.table(self.name)))
         return request.run, lambda key: make(self._merging, request)
@@ -219,8 +220,8 @@ class Merge(PlannedKind[MergePlan]):
         return MergePlan.from_dict(data)
 
     def again(self, key: str, confirmed: MergePlan) -> MergePlan:
-        """Return a new plan of the request of the plan `confirmed`, for the present state of the
-        pod. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
+        """Make the plan `confirmed` again for the present state of the pod, and return the new
+        plan. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
         not possible any more.
         """
         return make(self._merging, confirmed.prepared.asked)
@@ -243,6 +244,8 @@ class Merge(PlannedKind[MergePlan]):
 
 
 class Backup(Merge):
-    """Backups of a checkpoint; see `actions.kind.Kind` for the methods."""
+    """The kind of action that copies a checkpoint to a directory of its own; see
+    `actions.kind.Kind` for the methods.
+    """
 
     name, planner = "backup", "checkpoints backup --plan"

@@ -100,8 +100,8 @@ class MergeRequest:
 
     @classmethod
     def read(cls, body: MergeBody) -> MergeRequest:
-        """Return the request that the body of an action has. Raises BadRequest if the body is no
-        valid request.
+        """Return the request in `body`, the body of an action that a console submitted. Raises
+        BadRequest if it is no valid request.
         """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
@@ -140,9 +140,10 @@ class Prepared:
     `commands` (argv lists) are run one after the other in `cwd`. `inside` is True if the merger
     writes into the directory that it reads. `files` maps the name of each file that is read to
     [bytes, mtime in ns]. `bytes` is the size of the ranks' files, which is the most that the model
-    can have (a merge writes bfloat16), or that of the base. `needed` is the number of bytes of disk
-    space that the merge needs. `notes` are sentences for the person who reads the plan. `kind` is
-    the kind of the action; a "backup" copies `files` and runs no command (backup.py).
+    can have (a merge writes bfloat16), or that of the model into which an adapter is merged.
+    `needed` is the number of bytes of disk space that the merge needs. `notes` are sentences for
+    the person who reads the plan. `kind` is the kind of the action; a "backup" copies `files` and
+    runs no command (backup.py).
     """
 
     kind: Literal["merge", "backup"] = "merge"
@@ -160,14 +161,16 @@ class Prepared:
 
     @property
     def what(self) -> str:
-        """Return what is merged, as text for a person."""
+        """Return what is merged or copied as text for a person: "step 40", or "the adapter
+        PATH".
+        """
         if self.asked.adapter:
             return f"the adapter {self.source}"
         return f"step {self.step}"
 
     @property
     def verb(self) -> str:
-        """Return what is done, as the first word of a title."""
+        """Return the first word of a title for a person: "Merge" or "Back up"."""
         return "Back up" if self.kind == "backup" else "Merge"
 
     @property

@@ -67,7 +67,9 @@ class WorkerOutput:
         self._done, self._total, self._began, self._said = 0, 0, time.monotonic(), 0.0
 
     def __call__(self, event: str, /, **fields: Any) -> None:
-        """Write one event with its fields. The event "sending" starts a new count of bytes."""
+        """Write one event of the upload with its fields, as a line of JSON. The event "sending"
+        starts the count of transferred bytes anew.
+        """
         if event == "sending":
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
@@ -113,7 +115,9 @@ def main() -> int:
 
 
 class UploadJob(TypedDict, total=False):
-    """What the agent orders in one job; the top of this module has the form."""
+    """One job of the upload process: which checkpoints of which run it uploads to which place in an
+    object store, and how. The docstring of this module shows the keys.
+    """
 
     run: str
     to: str

@@ -175,7 +175,9 @@ class Prepared:
 
     @property
     def skipped_rows(self) -> list[list[Any]]:
-        """Return `skipped` as lists [step, reason], for a plan in JSON."""
+        """Return the steps that were not chosen as lists [step number, reason], for a plan in
+        JSON.
+        """
         return [list(one) for one in self.skipped]
 
     @property
@@ -389,10 +391,12 @@ class Restoring:
 
     def put(self, prepared: Prepared, key: str) -> str:
         """Move the fetched files to their final place, register the run, and return a sentence
-        about the result. Do nothing more if the step is complete there already.
+        about the result. If the restored step is complete in its final place already, only register
+        the run.
 
-        Raises Refused if the run is running, PlanChanged if the fetched files have changed or a
-        complete step is there by now, and StepFailed if the step is not complete afterwards.
+        Raises Refused if the run is running, PlanChanged if the fetched files have changed or
+        another complete copy of the step is in the way, and StepFailed if the step is not complete
+        afterwards.
         """
         where, spec, step = prepared.where, prepared.spec, prepared.found.step
         trainer = self._runs.trainer(spec)
@@ -440,8 +444,8 @@ class Restoring:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the agent knows the run already as `enrol` would register it, with the
-        same trainer, directories and W&B ids, or if the run has attempts on this pod.
+        """Return True if the run is registered with the agent as `enrol` would do it, with the same
+        trainer, directories and W&B ids, or if the run has attempts on this pod.
         """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)

@@ -154,7 +154,7 @@ class RemoteCopy:
     pointed: int | None = None
 
     def as_dict(self) -> RemoteCopyFields:
-        """Return the result as a dictionary of JSON values, from which `from_dict`
+        """Return the result of the search as a dictionary of JSON values, from which `from_dict`
         makes it again.
         """
         return {
@@ -165,7 +165,7 @@ class RemoteCopy:
 
     @classmethod
     def from_dict(cls, data: RemoteCopyFields) -> RemoteCopy:
-        """Return the result in a dictionary that `as_dict` has written."""
+        """Return the result of a search in a dictionary that `as_dict` has written."""
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
             [(int(step), str(why)) for step, why in data["skipped"]],
@@ -189,8 +189,9 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Remot
     A step is complete if its manifest can be read (if the pointer names this step, the manifest
     must have the hash in the pointer), and the store lists every file of it with the size and SHA-1
     in the manifest. A step above the step that the pointer (latest.json) names is skipped unless it
-    is requested: it was never verified there, or the run was set back since. Raises StoreAuth,
-    StoreUnreachable, StoreThrottled or NotThere (no such bucket).
+    is requested: it was never verified there, or the run was set back since. Raises StoreAuth if
+    the store refuses the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too
+    busy, and NotThere if there is no such bucket.
     """
     layout = Layout(place.prefix, run)
     left = scan(store, layout)

@@ -44,9 +44,9 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One line of the report of a migration of a config: the path of a key in the old config (a
-    tuple of keys and list indices), and a sentence about it for a person. `refuses` is True if,
-    because of this key, the new config must not be used.
+    """One line of the report of a migration of a config. `path` is the path of a key in the old
+    config (a tuple of keys and list indices), and `why` a sentence about it for a person. `refuses`
+    is True if, because of this key, the new config must not be used.
     """
 
     path: Path
@@ -64,10 +64,10 @@ def are_same(one: Any, other: Any) -> bool:
 
 
 class Account:
-    """One migration of a config between two versions of prime-rl: the old config (`source`, which
-    never changes), the new config (`out`, which is filled step by step), and for each value of the
-    old one what became of it. `new` is the version for which `out` is, "prime-rl-2026-01" or
-    "prime-rl".
+    """One migration of a config between two versions of prime-rl. `source` is the old config, which
+    never changes, and `out` the new one, which is filled value by value. For each old value it is
+    recorded whether it was taken over (written to the new config, perhaps under another key) or
+    dropped. `new` is the version for which `out` is, "prime-rl-2026-01" or "prime-rl".
     """
 
     def __init__(self, source: Document, new: str, component: str = "rl") -> None:
@@ -86,8 +86,8 @@ class Account:
         self.notes: list[Named] = []
 
     def get(self, path: Path) -> Any:
-        """Return the value of the old config at a path, even if it was taken over or dropped
-        already. Return None if the old config does not have it.
+        """Return the value of the old config at `path`, no matter whether the migration has already
+        taken it over or dropped it. Return None if the old config does not have it.
         """
         return below(self.source, path)
 
@@ -113,12 +113,12 @@ class Account:
         return value if fits else None
 
     def read(self, path: Path, kind: str) -> Any:
-        """Return a value of the old config that is to be converted, as `kind` ("boolean", "number",
-        "table", ...). Return None if there is no such value, or if it was taken over or dropped
-        before.
+        """Return the value of the old config at `path`, converted to `kind` ("boolean", "number",
+        "table", ...), for a caller that writes it to the new config in another form. Return None if
+        there is no such value, or if it was taken over or dropped before.
 
-        A value of another kind is dropped, None is returned, and the new config is marked as not
-        usable.
+        If the value is not of that kind, it is dropped, None is returned, and the new config is
+        marked as not usable.
         """
         if not self.open(path):
             return None
@@ -158,8 +158,8 @@ class Account:
 
     def keep_default(self, table: Path, key: str, default: float) -> None:
         """Write `default`, the default value of a key in the old version of prime-rl, into the new
-        config, because the new version has another default. This is done only if the old config has
-        the table `table` and does not set `key` in it.
+        config, because the new version has another default. Do nothing if the old config lacks the
+        table `table` or sets `key` in it.
         """
         if self.peek(table, "table") is not None and self.get((*table, key)) is None:
             self.put((*table, key), default)
@@ -186,9 +186,9 @@ class Account:
         return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
-        """Write `value`, which was made from the old values at and below `path`, into the new
-        config at `to`. If another value has that place already, the old values are dropped, and the
-        new config is marked as not usable.
+        """Record that the old values at and below `path` are taken over as `value`, which was made
+        from them, and write `value` into the new config at `to`. If another value has that place
+        already, the old values are dropped, and the new config is marked as not usable.
         """
         if self.put(to, value):
             self._end(path, Fate(to, same=False))
@@ -208,8 +208,9 @@ class Account:
                 self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
 
     def drop(self, path: Path, why: str, refuses: bool = False) -> None:
-        """Leave the old values at and below a path out of the new config. `why` is the reason,
-        which the migration's report names. With `refuses`, the new config is marked as not usable.
+        """Leave the old values at and below `path` out of the new config. `why` is the reason,
+        which the migration's report names. With `refuses`, the new config is marked as one that
+        must not be used.
         """
         self._end(path, Fate(None, why=why, refuses=refuses))
 
@@ -230,14 +231,14 @@ class Account:
         return known
 
     def atoms(self) -> list[Path]:
-        """Return the paths of all values of the old config about which nothing is decided yet: they
-        were neither taken over nor dropped. A list of tables counts as one value.
+        """Return the paths of all values of the old config that were neither taken over nor dropped
+        yet. A list of tables counts as one value.
         """
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
         """Write an empty table into the new config at `to`, if the old config has a table at `path`
-        and a table at `to` switches a feature on merely by being there. Do nothing otherwise.
+        and a table at `to` switches a feature on merely by being there. If not, do nothing.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})

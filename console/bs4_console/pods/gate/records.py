@@ -39,8 +39,9 @@ _WANTED: dict[Rule, str] = {}
 
 
 def rule(wanted: str) -> Callable[[Rule], Rule]:
-    """Return a decorator that makes a function a rule for the values of a field. `wanted` completes
-    the sentence "FIELD is not ...", with which a value that does not pass is refused.
+    """Return a decorator for functions that check one value of a record from a pod and return True
+    if it is right. `wanted` says in words what the value should be, such as "a finite number"; it
+    completes the sentence "FIELD is not ..." with which a wrong value is refused.
     """
 
     def register(passes: Rule) -> Rule:
@@ -64,7 +65,9 @@ def number(value: Any) -> bool:
 
 @rule("a time in wall seconds")
 def wall(value: Any) -> bool:
-    """Return True if `value` is a Unix time in seconds that an agent can have written."""
+    """Return True if `value` is a Unix time in seconds that an agent can have written: a number
+    from 0 to TIME_MOST.
+    """
     return number(value) and 0 <= value <= TIME_MOST
 
 
@@ -84,7 +87,7 @@ def step(value: Any) -> bool:
 
 @rule("the number of an attempt")
 def attempt(value: Any) -> bool:
-    """Return True if `value` is the number of a run's attempt."""
+    """Return True if `value` is the number of a run's attempt: an integer from 0 to 1,000,000."""
     return whole(value) and 0 <= value <= ATTEMPT_MOST
 
 
@@ -102,7 +105,9 @@ def flag(value: Any) -> bool:
 
 @rule("a text")
 def text(value: Any) -> bool:
-    """Return True if `value` is a text of at most TEXT_LENGTH characters that UTF-8 can express."""
+    """Return True if `value` is a text of at most TEXT_LENGTH (65,536) characters that UTF-8 can
+    express.
+    """
     return isinstance(value, str) and len(value) <= TEXT_LENGTH and _encodable(value)
 
 
@@ -117,8 +122,8 @@ def _encodable(value: str) -> bool:
 
 @rule("a name of printable characters, which is not empty")
 def name(value: Any) -> bool:
-    """Return True if `value` is a text of 1 to NAME_BYTES bytes, in one line and without anything
-    that a terminal would act on.
+    """Return True if `value` is a text of 1 to NAME_BYTES (200) bytes, in one line and without
+    anything that a terminal would act on.
     """
     if not isinstance(value, str) or not _encodable(value) or one_line(value) != value:
         return False
@@ -127,15 +132,17 @@ def name(value: Any) -> bool:
 
 @rule("an object")
 def mapping(value: Any) -> bool:
-    """Return True if `value` is a dictionary with at most ENTRIES members. The members are not
-    checked.
+    """Return True if `value` is a dictionary with at most ENTRIES (10,000) members. The members are
+    not checked.
     """
     return isinstance(value, dict) and len(value) <= ENTRIES
 
 
 @rule("a list of texts")
 def texts(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES texts, each of which passes `text`."""
+    """Return True if `value` is a list of at most ENTRIES (10,000) texts, each of which passes
+    `text`.
+    """
     return isinstance(value, list) and len(value) <= ENTRIES and all(text(entry) for entry in value)
 
 
@@ -147,8 +154,8 @@ def phrases(value: Any) -> bool:
 
 @rule("a list of objects")
 def objects(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES dictionaries. Their members are not
-    checked.
+    """Return True if `value` is a list of at most ENTRIES (10,000) dictionaries. Their members are
+    not checked.
     """
     return (
         isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
@@ -157,14 +164,14 @@ def objects(value: Any) -> bool:
 
 @rule("a list of steps of training")
 def steps(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES numbers of training steps."""
+    """Return True if `value` is a list of at most ENTRIES (10,000) numbers of training steps."""
     return isinstance(value, list) and len(value) <= ENTRIES and all(step(entry) for entry in value)
 
 
 @rule("a list of an action's steps, each with a title")
 def tasks(value: Any) -> bool:
-    """Return True if `value` is a list of at most ACTION_STEP_MOST dictionaries, each with a text
-    under the key `title`.
+    """Return True if `value` is a list of the steps of an action: at most ACTION_STEP_MOST (1,000)
+    dictionaries, each with a text under the key `title`.
     """
     return (
         objects(value)
@@ -175,8 +182,8 @@ def tasks(value: Any) -> bool:
 
 @rule("a list of objects that each name a step of training")
 def torn(value: Any) -> bool:
-    """Return True if `value` is a list of dictionaries, each with the number of a training step
-    under the key `step`. They describe incomplete checkpoints.
+    """Return True if `value` is a list that describes incomplete checkpoints: dictionaries, each
+    with the number of a training step under the key `step`.
     """
     return objects(value) and all(step(entry.get("step")) for entry in value)
 
@@ -572,13 +579,19 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def telemetry(record: Any) -> Telemetry:
-    """Check a record of the telemetry stream as `check` does, and return it."""
+    """Check a record of a pod's telemetry stream, and return it with each text on one line and
+    without characters that a terminal acts on. Raises RecordRefused if an agent would not write
+    such a record there.
+    """
     checked: Telemetry = check("telemetry", record)
     return checked
 
 
 def training_step(record: Any) -> StepRecord:
-    """Check a record of the training steps of a run as `check` does, and return it."""
+    """Check a record of one training step of a run, and return it with each text on one line and
+    without characters that a terminal acts on. Raises RecordRefused if an agent would not write
+    such a record.
+    """
     checked: StepRecord = check("steps", record)
     return checked
 

@@ -49,17 +49,17 @@ def cursor(value: Any) -> bool:
 
 @rule("an object of arguments")
 def again(value: Any) -> bool:
-    """Return True if `value` is a dictionary of arguments with which a console may repeat its
-    request to the agent. It must have at most _ARGUMENTS entries, and none with the name of a field
-    that says what is asked or which stream is meant.
+    """Return True if `value` is a dictionary of parameters with which the console may repeat its
+    query, as an agent's answer proposes them. It must have at most 100 entries. None may have a
+    name that would change what is asked or about which stream, such as `op` or `stream`.
     """
     return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
 
 
 @rule("a list")
 def entries(value: Any) -> bool:
-    """Return True if `value` is a list, of any length. Its entries are not checked here: the code
-    that reads them leaves out those that are wrong.
+    """Return True if `value` is a list, of any length. Its entries are not checked here; whoever
+    reads them must leave out those that are wrong.
     """
     return isinstance(value, list)
 

@@ -63,10 +63,9 @@ class Greeting:
 
 def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
     """Return the greeting of the person `who`, who uses the program `client`, together with the
-    first `questions` to the agent. Questions after the fourth are left out, and those with which
-    the greeting would be longer than the command may carry. Raises ValueError if a question is
-    neither a read nor a query: until the agent has answered the greeting, it may be asked something
-    but must not be ordered to do anything.
+    first `questions` to the agent. Only the first four questions are sent along, and only as many
+    as fit into the command that connects. Raises ValueError if a question is neither a read nor a
+    query: before the agent has answered the greeting, it must not be ordered to do anything.
     """
     data = encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
     asked: dict[int, Call] = {}
@@ -82,13 +81,17 @@ def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
 
 
 def read_call(stream: str, cursor: str, limit: int, wait: float = 0.0, seen: int = 0) -> Call:
-    """Return the request that reads `stream`; see Channel.read for what the fields mean."""
+    """Return the request, not yet sent, that reads `stream`. The parameters are those of
+    Channel.read.
+    """
     place = {"cursor": cursor, "limit": limit, "wait": wait, "seen": seen}
     return Call(call="read", stream=stream, fields=place)
 
 
 def query_call(stream: str, op: str, **parameters: Any) -> Call:
-    """Return the request that asks the question `op` about `stream`; see Channel.query."""
+    """Return the request, not yet sent, that asks the question `op` about `stream`. The parameters
+    are those of Channel.query.
+    """
     return Call(call="query", stream=stream, op=op, fields=parameters)
 
 

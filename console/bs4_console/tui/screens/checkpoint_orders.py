@@ -25,9 +25,10 @@ _HOW_TO_KEEP = (
 
 
 class OrderScreen(Confirmation):
-    """The dialog that asks before an order about checkpoints is given: `title` is the question, and
-    `told` are sentences about what follows from it. With `typed` the person types the name of the
-    run, `wanted`.
+    """The dialog that asks for a confirmation before the pod gets an order about checkpoints
+    (delete old ones, copy them to a store). `title` is the question, and `told` are sentences about
+    what follows from the order. With `typed`, the person confirms by typing the name of the run,
+    `wanted`.
     """
 
     def __init__(self, title: str, told: Sequence[str], wanted: str, *, typed: bool) -> None:
@@ -45,10 +46,10 @@ class OrderScreen(Confirmation):
 def keep(
     app: ConsoleApp, session: PodSession, run: str, args: str, done: Callable[[], None]
 ) -> None:
-    """Ask for confirmation, and then give the pod the retention order in `args`, which says which
-    checkpoints of the run stay on the disk. "N" or "N M" keeps the N newest complete checkpoints
-    and every Mth step, and "off" takes the order back. If `args` is something else, a message says
-    how an order is written. `done` is called when the order was given.
+    """Ask for confirmation, and then order the pod to delete old checkpoints of the run. `args`
+    says which stay: "N" or "N M" keeps the N newest complete checkpoints and every Mth step, and
+    "off" takes the order back. If `args` is something else, a message says how an order is written.
+    `done` is called when the order was given.
     """
     words = args.split()
     if words == ["off"]:
@@ -94,9 +95,9 @@ async def _keep(
 def sync(
     app: ConsoleApp, session: PodSession, run: str, args: str, done: Callable[[], None]
 ) -> None:
-    """Ask for confirmation, and then order that each newest checkpoint of the run is copied to the
+    """Ask for confirmation, and then order the pod to copy each new checkpoint of the run to the
     place in `args`, an address like b2://BUCKET/PREFIX. "off" takes the order back. `done` is
-    called when the order was given. If `args` is no place, a message says how one is written.
+    called when the order was given. If `args` is not a place, a message says how one is written.
     """
     app.spawn(f"sync {run}", _sync(app, session, run, args.strip(), done))
 

@@ -39,8 +39,9 @@ def heading(
     action: ActionView | None = None,
 ) -> list[Line]:
     """Return the incident's title in lines of at most `width` cells, and below it one line with its
-    severity, role, failure, run, start and state. `action` is its repair, or None: an incident that
-    was gone before the repair was verified has not cleared by itself.
+    severity, role, failure, run, start and state. `action` is the action that repairs it, or None.
+    If the incident has cleared and that action has recovered the run, the state is shown as
+    "resolved" and not as cleared by itself.
     """
     state: str = incident.state
     if state == "cleared" and action is not None and action.result.get("recovered"):
@@ -74,7 +75,8 @@ def heading(
 def evidence(incident: IncidentView, width: int, action: ActionView | None = None) -> list[Line]:
     """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
     line number and text of each entry; and what could not be observed on the pod. `action` is the
-    repair that the page shows above, or None: what was seen before it is headed so.
+    repair that the page shows above, or None. If the incident is open and was last seen before that
+    repair began, the heading says that the evidence is from before it.
     """
     lines: list[Line] = [[("EVIDENCE", "head")]]
     if incident.state == "open" and action is not None and incident.updated_t < action.accepted_t:
@@ -93,9 +95,9 @@ def evidence(incident: IncidentView, width: int, action: ActionView | None = Non
 def later(
     incidents: Sequence[IncidentView], pod: PodState, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """Return the open incidents that came after the page's own, in lines of at most `width` cells:
-    title, time, summary and the newest line of evidence of each, and the key that goes there.
-    `keys` maps the ids of commands to their keys.
+    """Return the open incidents that were opened after the one that the page is about, in lines of
+    at most `width` cells: title, time, summary and the newest line of evidence of each, and the key
+    that opens its page. `keys` maps the ids of commands to their keys.
     """
     offset = pod.link.clock_offset or 0.0
     lines: list[Line] = [

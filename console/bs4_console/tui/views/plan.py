@@ -325,8 +325,8 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Return, in lines of at most `width` cells, whether the action has repaired the run, and the
-    reason. While the action is under way, return what it is waiting for.
+    """Return lines of at most `width` cells that say whether the action has repaired the run, and
+    the reason. While the action is under way, the lines say what it is waiting for.
     """
     waits: Line = [("… ", "accent bold")]
     if action.state == "verifying":
@@ -344,8 +344,9 @@ def verdict(action: ActionView, width: int) -> list[Line]:
 
 
 def earlier(action: ActionView, pod: PodState, width: int) -> list[Line]:
-    """Return an ended action in one line of at most `width` cells, for an incident that was opened
-    after it: what was tried, by whom and when, and its verdict.
+    """Return an action that ended before an incident was opened, in one line of at most `width`
+    cells, for the page of that incident: what was tried, by whom and when, and whether it repaired
+    the run.
     """
     at = formatting.of_day(action.accepted_t - (pod.link.clock_offset or 0.0))
     word = text_of(verdict(action, width)[0])
