@@ -35,7 +35,9 @@ TABLES = {
 
 def found(failure: str, side: str, key: str, values: list[Any], **more: Any) -> list[Finding]:
     """With the parameters that the compiled playbook has."""
-    history = [{"side": side, "step": n, key: value} for n, value in enumerate(values)]
+    # What is low from the first step of a run on has not collapsed.
+    start = 2 if failure == "entropy-collapse" else 0
+    history = [{"side": side, "step": n, key: value} for n, value in enumerate(values, start)]
     run = healthy("prime-rl", history=history, **more)
     return list(DETECTORS[failure](facts(run), run, library().get(failure).parameters))
 
