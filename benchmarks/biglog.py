@@ -80,7 +80,7 @@ class BenchSession:
         self._channel: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
         stamp = {"t": time.time(), "m": time.monotonic(), "b": boot_id()}
         for seq, event in enumerate(("registered", "attempt-started"), 1):
-            record = {
+            record: Any = {
                 **stamp,
                 "seq": seq,
                 "prev": "0" * 64,
@@ -88,17 +88,13 @@ class BenchSession:
                 "event": event,
                 "run": "bench",
                 "attempt": 1,
+                "trainer": "prime-rl",
+                "output_dir": "/tmp",
+                "cwd": "/tmp",
+                "argv": [],
+                "config": "",
             }
-            self.state.apply_journal(
-                {
-                    **record,
-                    "trainer": "prime-rl",
-                    "output_dir": "/tmp",
-                    "cwd": "/tmp",
-                    "argv": [],
-                    "config": "",
-                }
-            )
+            self.state.apply_journal(record)
         self.state.streams = ["log/bench/trainer"]
 
     async def run(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bs4_common.journal import Journal
-from bs4_common.ledger import NOT_FOLDED, Ledger
+from bs4_common.ledger import NOT_FOLDED, JournalRecord, Ledger
 
 #: Characters of a sentence about a record that was left out.
 _SENTENCE = 200
@@ -23,12 +23,12 @@ class Book:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._lock = threading.RLock()
-        self._listeners: list[Callable[[dict[str, Any]], None]] = []
+        self._listeners: list[Callable[[JournalRecord], None]] = []
         self.ledger = Ledger()
         for record in journal.whole_records():
             self._fold_again(record)
 
-    def _fold_again(self, record: dict[str, Any]) -> None:
+    def _fold_again(self, record: JournalRecord) -> None:
         """Update the ledger by a record of an earlier life of the agent. A record that the fold
         cannot take is left out and named in the agent's log: it was not written by an agent, and
         must not keep this one from starting. `audit verify` shows it too.
@@ -39,7 +39,7 @@ class Book:
             sentence = f"a record of the journal was left out ({type(error).__name__}: {error})"
             print(f"bs4-agent: {sentence[:_SENTENCE]}", file=sys.stderr)  # noqa: T201
 
-    def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
+    def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> JournalRecord:
         """Write one record of the type `type_` to the journal, update the attribute `ledger` by it,
         and return the record. docs/wire.md lists the types. With `sync`, the record is on disk
         before the call returns. Raises SpoolFull if it cannot be written.
@@ -64,13 +64,13 @@ class Book:
             self.append("action", sync=True, action=action, run=known.run, **fields)
             return True
 
-    def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
+    def listen(self, listener: Callable[[JournalRecord], None]) -> None:
         """Register `listener`: it is called with each record that is written from now on, on the
         thread that wrote it. So it must be quick.
         """
         self._listeners.append(listener)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[JournalRecord]:
         """Yield every record that the journal (the agent's log of actions and incidents) still has,
         oldest first, without secrets.
         """

@@ -46,6 +46,7 @@ from bs4_common.errors import AgentError, Busy, SpoolFull
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.engine import Engine
 from bs4_common.journal import Journal
+from bs4_common.ledger import JournalRecord
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.telemetry import Telemetry
@@ -53,6 +54,7 @@ from bs4_common.wire import PROTOCOLS
 from bs4_common.withheld import Withheld
 
 if TYPE_CHECKING:
+    from bs4_agent.channel.connection import Greeting
     from bs4_agent.checkpoints.retention import Retention
     from bs4_agent.checkpoints.sync import Syncs
     from bs4_agent.preflight.queries import Preflights
@@ -132,7 +134,7 @@ class Daemon:
         self._preflights: Preflights | None = None
         self.streams.answer("preflight", self._preflight)
 
-    def hello(self) -> dict[str, Any]:
+    def hello(self) -> Greeting:
         """Return what the agent tells a console in the handshake: its versions, bundle, home's id,
         pid, host, boot id and the present times.
         """
@@ -156,7 +158,7 @@ class Daemon:
         """Answer a query about files for a person who types a path."""
         from bs4_agent.streams.listing import Listing  # only for a person who types a path
 
-        return Listing(self.home).ask(op, arguments, stop)
+        return dict(Listing(self.home).ask(op, arguments, stop))
 
     def _preflight(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
@@ -281,11 +283,12 @@ class Daemon:
         self.pod.stores = self._syncs.told
         self._thread("sync", self._syncs.run)
 
-    def _record_crashes(self, record: Mapping[str, Any]) -> None:
+    def _record_crashes(self, record: JournalRecord) -> None:
         """Write crash reports from the first crash on. Before that, nothing of the recorder is
         loaded.
         """
-        kind, event, run, attempt = (record.get(key) for key in ("type", "event", "run", "attempt"))
+        kind, event = record.get("type"), record.get("event")
+        run, attempt = record.get("run"), record.get("attempt")
         if (
             kind == "run"
             and event == "attempt-ended"
@@ -400,9 +403,9 @@ class Daemon:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the agent of the home in BS4_HOME until it is stopped, and return the exit code 0. If
-    another agent of this home is still alive after some seconds, print that and return 0 too,
-    because two agents would do everything twice. If `--wait` is in `arguments`, wait about a minute
-    for that other agent, which may end after its present step.
+    another agent of this home is alive and stays so for 5 seconds, print that and return 0 too,
+    because two agents would do everything twice. With `--wait` in `arguments`, wait up to 70
+    seconds for that other agent, which may end after its present step.
     """
     home = Home.from_environment()
     home.create()

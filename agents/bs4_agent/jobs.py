@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bs4_agent.launch.start import start_shim
 from bs4_agent.paths import Home
@@ -22,6 +22,9 @@ from bs4_common.errors import Busy, NotApplicable, StepFailed
 from bs4_common.files import read_json, read_passing, write_json
 from bs4_common.identity import Identity
 from bs4_common.streams.logs import LogStream
+
+if TYPE_CHECKING:
+    from bs4_agent.runs.records import EndFields
 
 _LOOK_S = 0.1
 #: Seconds between two progress messages of a command; each is a record of the journal.
@@ -118,7 +121,8 @@ class Jobs:
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
         """Return the directory of the command that the action `key` has started with this argv,
         whether it still runs or has ended. Return None if the command must be started: it never
-        was, or its shim was killed before the command ended.
+        was, or its shim (the small process that starts it and records its end) was killed before
+        the command ended.
         """
         for directory in reversed(self._commands()):
             spec = read_json(directory / "spec.json") or {}
@@ -170,7 +174,7 @@ class Jobs:
             found.append(self._home.setup / str(number))
         return found
 
-    def _wait(self, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    def _wait(self, directory: Path, say: Callable[[str], None]) -> EndFields:
         """Wait until the command has ended and return its end record. If the shim was killed, the
         record says signal 9.
         """
@@ -178,7 +182,7 @@ class Jobs:
         while True:
             held = shim_holds(directory)
             if (end := read_json(directory / "end.json")) is not None:
-                return end
+                return cast("EndFields", end)
             if not held:
                 return {"code": None, "signal": 9}
             looks += 1

@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 from bs4_agent.book import Book
@@ -50,7 +50,7 @@ from bs4_common.telemetry import Device
 from bs4_common.trainers.base import LaunchSpec
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.restoring.restore import Restoring
+    from bs4_agent.checkpoints.restoring.restore import Restorable, RestoreBody, Restoring
 
 #: Seconds. The watch uses the sampler's passes over all processes (every 3 s) instead of making its
 #: own.
@@ -71,6 +71,21 @@ _PARTS = (
     "router",
     "env-server",
 )
+
+
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class AdoptedRow(TypedDict, total=False):
+        """A run that was started by hand."""
+
+        pid: int
+        trainer: str
+        command: str
+        run: str
+        adopted: bool
+        why: str
+        """Why it cannot be adopted. Absent if it can."""
 
 
 class Pod:
@@ -195,8 +210,8 @@ class Pod:
                     )
 
     def run_members(self) -> list[RunMembers]:
-        """Return the processes of each run, living and ended, that telemetry measures. Only the
-        newest attempt's ended processes are included.
+        """Return, for each run that was started, the processes that telemetry measures: the living
+        processes of all its attempts, and the ended processes of its newest attempt.
         """
         found = []
         for run, attempt in self._started():
@@ -382,8 +397,9 @@ class Pod:
         return self.runs.leftovers(run)
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
-        """End these processes, each identified by pid and start time, and return a sentence about
-        the result. Raises StepFailed if one survives SIGKILL.
+        """End the processes `targets`, each identified by pid and start time, with SIGTERM and then
+        SIGKILL, and return a sentence about the result. `say` receives progress messages. Raises
+        StepFailed if one survives SIGKILL.
         """
         _, left = ending.end(targets, say=say)
         if left:
@@ -400,16 +416,17 @@ class Pod:
         return archive.archive_logs(self.runs, run).sentence
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
-        """Move `path` with one rename into the run's trash directory, under the action's key, and
-        return its new path. `everything` permits the newest complete checkpoint too. Raises Refused
-        if a rule forbids the move, and StepFailed if the file system reports an error.
+        """Move `path` with one rename into the run's trash (a directory in which removed files are
+        kept), under the action's key `key`, and return its new path. `everything` permits the
+        newest complete checkpoint too. Raises Refused if a rule that `runs.trash.trash` describes
+        forbids the move, and StepFailed if the file system reports an error.
         """
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt under the action key `key` and return its number. If this key has
-        started an attempt before, return the number of that attempt and start nothing. Raises
-        RunExists, BadConfig, BadRequest or LaunchFailed.
+        """Start an attempt for the action with the key `key` and return its number. If this action
+        has started an attempt before, return the number of that attempt and start nothing. Raises
+        RunExists, BadConfig, BadRequest or LaunchFailed, as `launch.start.launch` describes.
         """
         # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
@@ -431,8 +448,8 @@ class Pod:
         return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Return True if an attempt of the run was prepared under the action key `key`, whether or
-        not it was started then.
+        """Return True if the action with the key `key` has prepared an attempt of the run (made its
+        directory), whether or not the attempt was started then.
         """
         for number in attempt_numbers(self.runs.home.run(run)):
             spec = read_json(self.runs.attempt_directory(run, number) / "spec.json")
@@ -551,7 +568,9 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order a soft limit of open files for later attempts of the run."""
+        """Save `limit` as the soft limit of open files with which every later attempt of the run
+        starts.
+        """
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
@@ -592,7 +611,7 @@ class Pod:
             trash.trash(self.runs, spec.run, path, stamp_as=key, everything=True)
         return f"moved {words.directories(len(paths))} to the trash of {spec.run}"
 
-    def remote_step(self, run: str) -> Mapping[str, Any] | None:
+    def remote_step(self, run: str) -> Restorable | None:
         """Return the newest checkpoint of the run in its object store that can be restored, as a
         dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
         the run is known. Raises NotApplicable if the store has no complete checkpoint, and
@@ -601,7 +620,7 @@ class Pod:
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
             return None
-        asked = {
+        asked: RestoreBody = {
             "run": run,
             "from": synced.place,
             "step": None,
@@ -708,14 +727,13 @@ class Pod:
             self._searched = seen
             self.adopt()
 
-    def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
+    def adopt(self, pid: object = None, name: str = "") -> list[AdoptedRow]:
         """Adopt runs that were started by hand, which takes them under the agent's watch. With
         `pid`, only the run with that launcher is adopted, under `name` if one is given.
 
-        Return one dictionary for each such process that was found: `pid`, `trainer`, `command`,
-        `run` (its name), `adopted` (True if it was adopted) and, if it cannot be adopted, `why`.
+        Return one row for each such process that was found.
         """
-        found = []
+        found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
             # a container's own log names the launcher by its inner pid
             asked = pid is not None and pid in (
@@ -729,16 +747,16 @@ class Pod:
             run = None
             if asked or (pid is None and not candidate.problem):
                 run = adopt.adopt(self.runs, candidate, name)
-            found.append(
-                {
-                    "pid": candidate.root.pid,
-                    "trainer": candidate.spec.trainer,
-                    "command": shown_command(candidate.cmdline, 300),
-                    "run": run.name if run else candidate.spec.run,
-                    "adopted": run is not None,
-                    **({"why": candidate.problem} if candidate.problem else {}),
-                }
-            )
+            row: AdoptedRow = {
+                "pid": candidate.root.pid,
+                "trainer": candidate.spec.trainer,
+                "command": shown_command(candidate.cmdline, 300),
+                "run": run.name if run else candidate.spec.run,
+                "adopted": run is not None,
+            }
+            if candidate.problem:
+                row["why"] = candidate.problem
+            found.append(row)
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:

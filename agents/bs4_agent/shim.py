@@ -29,7 +29,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypedDict
 
 from bs4_common.clock import stamp
 from bs4_common.files import write_json
@@ -46,10 +46,28 @@ ALREADY_STARTED = 3
 CANNOT_EXECUTE = 127
 
 
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class ShimSpec(TypedDict, total=False):
+        """What spec.json of an attempt has for the shim."""
+
+        argv: Sequence[str]
+        cwd: str
+        env: Mapping[str, str]
+        """Additions to the agent's environment."""
+        run: str
+        attempt: int
+        agent_restart: Sequence[str] | None
+        home: str
+        agent_check_s: float
+        """Seconds between two looks if the agent lives."""
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Start the attempt whose directory in the agent's home follows `--attempt` in `arguments`, and
-    stay until the attempt's last process has ended. Return an exit code only if the attempt was
-    started already or could not be started.
+    """Start the attempt (one start of a run) whose directory in the agent's home follows
+    `--attempt` in `arguments`, and stay until its last process has ended. Return an exit code only
+    if the attempt was started already or could not be started.
     """
     import argparse  # the daemon imports this module too, and never parses a command line
 
@@ -60,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
     lock = _claim(directory)
     if lock is None or (directory / "shim.json").exists():
         return ALREADY_STARTED
-    spec = json.loads((directory / "spec.json").read_text())
+    spec: ShimSpec = json.loads((directory / "spec.json").read_text())
     _become_subreaper()
     _point_own_output_to(directory / "shim.log")
     # Blocked, not ignored: the reaper collects the signals one by one (SIGCHLD must not be lost
@@ -130,7 +148,7 @@ def _point_own_output_to(path: Path) -> None:
     os.close(own)
 
 
-def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
+def _start(directory: Path, spec: ShimSpec) -> Identity | None:
     """Fork the launcher, record its identity, and only then let it run, so that no launcher ever
     runs that is not recorded.
 
@@ -180,7 +198,7 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     return launcher
 
 
-def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -> NoReturn:
+def _launch(directory: Path, spec: ShimSpec, gate: int, failure: int) -> NoReturn:
     """Become the launcher, in the child. The gate closes without a byte if the shim died; then
     nothing is started.
     """
@@ -221,9 +239,7 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 
-def _become_reaper(
-    directory: Path, launcher: Identity, lock: int, spec: Mapping[str, Any]
-) -> NoReturn:
+def _become_reaper(directory: Path, launcher: Identity, lock: int, spec: ShimSpec) -> NoReturn:
     """Replace this program with the reaper. Exec keeps the pid, the children, the pending signals
     and the subreaper flag (prctl(2)), and releases this program's memory.
     """

@@ -36,9 +36,9 @@ def open_directory(
 
     `ours` is `path` or a directory above it (None: nothing is checked). That directory and
     everything on the way from there to `path` must not belong to another user or be writable by
-    one. With `make`, directories that do not exist are made with these permissions. Raises Refused
-    if another user owns such a directory or may write to it, NotADirectoryError if a part of the
-    path is a link or no directory, and other OSErrors.
+    another user. With `make`, directories that do not exist are made with these permissions. Raises
+    Refused if another user owns such a directory or may write to it, NotADirectoryError if a part
+    of the path is a link or no directory, and other OSErrors.
     """
     if not path.is_absolute() or ".." in path.parts:
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -178,9 +178,9 @@ class Branch:
     @contextmanager
     def into(self, name: str) -> Iterator[Branch]:
         """Open the directory `name` in this one, and yield it as a branch, which is closed after
-        the `with` block. Raises Refused if that directory belongs to another user or can be written
-        by one, or lies too deep in the tree, and OSError if it is no directory or is on another
-        filesystem.
+        the `with` block. Raises Refused if that directory belongs to another user or is writable by
+        another user, or lies more than 100 levels below the top of the tree, and OSError if it is
+        no directory or is on another filesystem.
         """
         path = self.path / name
         found = os.open(name, _READ, dir_fd=self.descriptor)

@@ -143,5 +143,7 @@ def disk_usage(path: Path) -> DiskUsage:
 
 
 def unknown_disk(path: str) -> DiskUsage:
-    """Return what `disk_usage` returns for a filesystem that reports an error."""
+    """Return what `disk_usage` returns for a filesystem that reports an error: `path`, and None for
+    every other value.
+    """
     return {"path": path, "used": None, "total": None, "free": None, "read_only": None}

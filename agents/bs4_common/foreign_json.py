@@ -27,15 +27,16 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class ForeignJsonError(ValueError):
-    """Raised if a text is not JSON or is nested too deeply. It is a ValueError, as json's own error
-    is.
+    """Raised if a text is not JSON or is nested more than 64 levels deep. It is a ValueError, as
+    json's own error is.
     """
 
 
 def loads(raw: bytes | str) -> Any:
     """Return the value of a JSON text that another program wrote. Bytes that are not UTF-8, and
     halves of surrogate pairs (which UTF-8 cannot represent), are replaced by a placeholder
-    character. Raises ForeignJsonError if the text is not JSON or is nested too deeply.
+    character. Raises ForeignJsonError if the text is not JSON or is nested more than 64 levels
+    deep.
     """
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)

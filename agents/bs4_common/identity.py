@@ -16,7 +16,7 @@ from bs4_common.clock import boot_id
 
 
 class IdentityFields(TypedDict):
-    """An `Identity` as records have it."""
+    """The fields of an `Identity` (which process it is) as a dictionary, as records have it."""
 
     pid: int
     start_ticks: int

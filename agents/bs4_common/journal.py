@@ -8,13 +8,16 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bs4_common.clock import stamp
 from bs4_common.digest import sha256
 from bs4_common.errors import AgentError, SpoolFull
 from bs4_common.streams.segments import SegmentStream, parse
 from bs4_common.withheld import Withheld
+
+if TYPE_CHECKING:
+    from bs4_common.ledger import JournalRecord
 
 #: `prev` of the first record.
 GENESIS = "0" * 64
@@ -44,20 +47,22 @@ class Journal:
         self._prev, self._seq = GENESIS, 0
         if last is not None:
             self._prev = digest(last)
-            self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
+            self._seq = _seq(_parsed(last)) or max(map(_seq, self.records()), default=0)
 
-    def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record of the type `type_` with the given fields and return it with the
+    def append(self, type_: str, *, sync: bool = False, **fields: Any) -> JournalRecord:
+        """Write one record of the type `type_` with the given fields, and return it with the
         journal's own fields. With `sync`, the record is on disk before the call returns, as the
         record of every intent must be. Raises SpoolFull if the record cannot be written.
 
-        What is returned still has the secrets that were left out of what was written.
+        The returned record has all secrets, also those that are left out of the record on disk.
         """
         with self._lock:
-            record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
+            stamped = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
+            record = cast("JournalRecord", stamped)
             line = _line(record)
             if self._withheld is not None:
-                whole, line = line, _line({**record, **self._withheld.shown(fields)})
+                shown = self._withheld.shown(cast("JournalRecord", fields))
+                whole, line = line, _line({**record, **shown})
                 if line != whole:
                     self._keep(self._withheld, line, record)
             try:
@@ -81,7 +86,7 @@ class Journal:
             return
         # The record that led here is on disk, so its caller must not get an error any more.
         with contextlib.suppress(OSError):
-            first = next((parse(line) for _, line in self.stream.lines()), None)
+            first = next((_parsed(line) for _, line in self.stream.lines()), None)
             if first is None:
                 return
             for name in self._withheld.names():
@@ -90,7 +95,7 @@ class Journal:
                     self._withheld.forget(name)
 
     @staticmethod
-    def _keep(withheld: Withheld, line: bytes, record: dict[str, Any]) -> None:
+    def _keep(withheld: Withheld, line: bytes, record: JournalRecord) -> None:
         """Keep the record whole. Raises SpoolFull if that is not possible."""
         try:
             withheld.keep(digest(line), record)
@@ -100,22 +105,22 @@ class Journal:
                 "free space, then repeat."
             ) from error
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[JournalRecord]:
         """Yield every record that is still on the disk, oldest first, as it was written."""
-        return self.stream.records()
+        return cast("Iterator[JournalRecord]", self.stream.records())
 
-    def whole_records(self) -> Iterator[dict[str, Any]]:
+    def whole_records(self) -> Iterator[JournalRecord]:
         """Yield every record that is still on the disk, oldest first, with the secrets that an
-        action may need again. These secrets are kept apart from the journal; those of lines that
-        are gone from it are deleted after the last record. So nothing may be appended in the
-        meantime.
+        action may need again. These secrets are kept in files apart from the journal. After the
+        last record, the secrets of lines that the journal does not have any more are deleted.
+        Nothing may be appended before that.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:
             yield from self.records()
             return
         for _, line in self.stream.lines():
-            record = parse(line)
+            record = _parsed(line)
             if record is None:
                 continue
             name = digest(line)
@@ -135,7 +140,7 @@ class Journal:
         prev: str | None = None
         seq: int | None = None
         for cursor, line in self.stream.lines():
-            record = parse(line)
+            record = _parsed(line)
             if record is None:
                 problems.append(f"The line at {cursor} is no record.")
                 seq = None
@@ -155,7 +160,7 @@ class Journal:
         return problems
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def _line(record: JournalRecord) -> bytes:
     """Return the line of a record without its newline."""
     return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
 
@@ -165,7 +170,12 @@ def digest(line: bytes) -> str:
     return sha256(line).hexdigest()
 
 
-def _seq(record: dict[str, Any] | None) -> int:
+def _parsed(line: bytes) -> JournalRecord | None:
+    """Return the record in a line, or None if there is none."""
+    return cast("JournalRecord | None", parse(line))
+
+
+def _seq(record: JournalRecord | None) -> int:
     """Return the record's number, or 0 if it has none."""
-    seq = (record or {}).get("seq")
+    seq: object = record.get("seq") if record else None
     return seq if isinstance(seq, int) else 0

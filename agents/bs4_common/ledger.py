@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from bs4_common.checkpoints.sync_view import SyncRecord, SyncView
+from bs4_common.failures.evidence import Evidence
 from bs4_common.states import ActionState, IncidentState, Role, RunState, Severity, StepState, Where
 
 #: Types of records that are folded; each has a method of its own.
@@ -53,7 +54,9 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 
 
 class TrackedRow(TypedDict, total=False):
-    """Where W&B shows one side of a run."""
+    """Where W&B shows one side of a run (trainer or orchestrator): the W&B run's id, project,
+    entity and server.
+    """
 
     side: str
     id: str
@@ -63,7 +66,9 @@ class TrackedRow(TypedDict, total=False):
 
 
 class StepRow(TypedDict, total=False):
-    """One step of an action, as it is accepted."""
+    """One step of an action as the record of its acceptance shows it to a person: title and
+    command.
+    """
 
     title: str
     command: str
@@ -78,6 +83,7 @@ class JournalRecord(SyncRecord, total=False):
     """Seconds of the monotonic clock of the boot `b`."""
     b: str
     seq: int
+    prev: str
     type: str
     # Runs and their attempts.
     trainer: str
@@ -111,7 +117,7 @@ class JournalRecord(SyncRecord, total=False):
     playbook: Any
     """A text. An incident has None if no playbook repairs it."""
     where: Where
-    evidence: list[dict[str, Any]]
+    evidence: list[Evidence]
     coverage: list[str]
     # Plans and actions.
     action: str
@@ -222,7 +228,7 @@ class IncidentView:
     opened_t: float
     updated_t: float
     state: IncidentState = "open"
-    evidence: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
     coverage: list[str] = field(default_factory=list)
     playbook: str | None = None
     where: Where = "pod"
@@ -314,7 +320,7 @@ class Ledger:
     order; then read the attributes, for example `runs` or `incidents`.
     """
 
-    def __init__(self, records: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, records: Iterable[JournalRecord] = ()) -> None:
         self.runs: dict[str, RunView] = {}
         self.incidents: dict[str, IncidentView] = {}
         self._incident_records = 0
@@ -344,8 +350,8 @@ class Ledger:
 
     def apply(self, raw: Mapping[str, Any]) -> None:
         """Update the state by the journal record `raw`. A record of an unknown type is ignored, so
-        that an older console can read the journal of a newer agent. Raises one of NOT_FOLDED for a
-        record that no agent writes.
+        that an older console can read the journal of a newer agent. Raises one of the errors in
+        NOT_FOLDED if `raw` is malformed, as no agent writes it.
         """
         record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)

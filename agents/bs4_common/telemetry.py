@@ -12,7 +12,7 @@ from bs4_common.states import GpuState
 
 
 class Pcie(TypedDict, total=False):
-    """The PCIe link of a GPU."""
+    """The state of a GPU's PCIe link in a telemetry record: generation, lanes, and KB/s."""
 
     gen: int | None
     gen_max: int | None
@@ -26,7 +26,7 @@ class Pcie(TypedDict, total=False):
 
 
 class Nvlink(TypedDict, total=False):
-    """The NVLinks of a GPU."""
+    """The state of a GPU's NVLinks in a telemetry record: links that are up, all links, errors."""
 
     active: int
     """Links that are up."""
@@ -37,7 +37,7 @@ class Nvlink(TypedDict, total=False):
 
 
 class GpuProcess(TypedDict, total=False):
-    """A process that holds memory of a GPU."""
+    """A process that holds memory of a GPU, in a telemetry record."""
 
     pid: int
     mem: int | None
@@ -50,7 +50,7 @@ class GpuProcess(TypedDict, total=False):
 
 
 class Device(TypedDict, total=False):
-    """One GPU."""
+    """What a telemetry record says of one GPU. A value is None if it is not known."""
 
     index: int
     minor: int | None
@@ -92,7 +92,7 @@ class Device(TypedDict, total=False):
 
 
 class Xid(TypedDict, total=False):
-    """A GPU fault that the driver has reported."""
+    """An Xid event, which is a GPU fault that the NVIDIA driver has reported."""
 
     index: int | None
     """The GPU's index, or None if the report names no known GPU."""
@@ -103,7 +103,7 @@ class Xid(TypedDict, total=False):
 
 
 class Gpus(TypedDict, total=False):
-    """All GPUs of a pod."""
+    """What a telemetry record says of all GPUs of a pod."""
 
     state: GpuState
     detail: str
@@ -118,7 +118,7 @@ class Gpus(TypedDict, total=False):
 
 
 class DiskUsage(TypedDict):
-    """How full a filesystem is, in bytes."""
+    """How full a filesystem is: used, total and free space in bytes, None if it is not known."""
 
     path: str
     used: int | None
@@ -129,14 +129,18 @@ class DiskUsage(TypedDict):
 
 
 class Net(TypedDict, total=False):
-    """Bytes per second of all network interfaces but loopback."""
+    """The bytes per second that all network interfaces but loopback receive (`rx`) and send
+    (`tx`).
+    """
 
     rx: int | None
     tx: int | None
 
 
 class Host(TypedDict, total=False):
-    """The machine, or the container, in which the pod is."""
+    """What a telemetry record says of the machine or container of the pod: CPU, memory, disks,
+    network.
+    """
 
     cpu: float | None
     """Percent of all cores."""
@@ -155,7 +159,7 @@ class Host(TypedDict, total=False):
 
 
 class Process(TypedDict, total=False):
-    """A process of a run."""
+    """What a telemetry record says of one process of a run."""
 
     component: str | None
     pid: int
@@ -170,7 +174,7 @@ class Process(TypedDict, total=False):
 
 
 class WatchedRun(TypedDict, total=False):
-    """A run with the processes of its newest attempt."""
+    """What a telemetry record says of one run: the processes of its newest attempt."""
 
     run: str
     attempt: int
@@ -179,7 +183,7 @@ class WatchedRun(TypedDict, total=False):
 
 
 class Telemetry(TypedDict, total=False):
-    """One record of the telemetry stream."""
+    """One record of the telemetry stream, which says how busy a pod is at one moment."""
 
     t: float
     """Wall seconds since 1970."""
@@ -194,20 +198,25 @@ class Telemetry(TypedDict, total=False):
 
 
 class StepPlace(TypedDict, total=False):
-    """The log line that reported a step."""
+    """The place of the log line that reported a step."""
 
     stream: str
     cursor: str
 
 
 class StepRecord(TypedDict, total=False):
-    """A record of the stream steps/RUN: one step of one side. The step's numbers, such as
-    `reward`, stand beside these, also under other names than those that are known here; a number
-    is a text if it is not finite.
+    """A record of the stream steps/RUN: one training step of one side (such as trainer). The step's
+    numbers, such as `reward`, stand beside these fields, also under other names than those that are
+    known here. A number is a text ("nan", "inf", "-inf") if it is not finite.
     """
 
     t: float
     """Wall seconds since 1970 at which it was recorded."""
+    m: float
+    """Seconds of the monotonic clock of the boot `b`: when it was recorded, or, in a history, when
+    the step ended.
+    """
+    b: str
     side: str
     """ "trainer", "orchestrator", or the name of an evaluation."""
     step: int
@@ -234,3 +243,17 @@ class StepRecord(TypedDict, total=False):
     """Tokens of a sample."""
     async_level: float | str
     off_policy: float | str
+    """Steps, as `async_level`."""
+    trainable: float | str
+    """Percent, as `truncation` and `error`."""
+    truncation: float | str
+    error: float | str
+    wait_s: float | str
+    """Seconds, a part of `time_s` as those that follow."""
+    compute_s: float | str
+    broadcast_s: float | str
+    save_s: float | str
+    policy_wait_s: float | str
+    tool_calls: float | str
+    not_finite: str
+    """The name of a metric that is NaN."""

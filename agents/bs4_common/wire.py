@@ -40,8 +40,8 @@ class Frame:
 
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
-    """Return one message as the bytes to send. Raises ProtocolError if it is larger than the other
-    side accepts, or if the header cannot be written as JSON.
+    """Return one message as the bytes to send. Raises ProtocolError if its header is larger than 64
+    KiB or its payload larger than 256 KiB, or if the header cannot be written as JSON.
     """
     return encode_head(header, len(payload)) + payload
 
@@ -49,8 +49,8 @@ def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
 def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
     """Return the bytes of a message that come before its payload: the lengths and the JSON header.
     `payload_length` is the number of bytes of the payload, which can then be sent separately
-    without another copy. Raises ProtocolError if the message would be larger than the other side
-    accepts, or if the header cannot be written as JSON.
+    without another copy. Raises ProtocolError if the header is larger than 64 KiB or the payload
+    larger than 256 KiB, or if the header cannot be written as JSON.
     """
     try:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -64,7 +64,8 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
 
 def first_frame(data: bytes) -> tuple[Frame, bytes] | None:
     """Return the first message of `data` and the bytes behind it, or None if it is not complete
-    yet. Raises ProtocolError if it is too large or its header is not a JSON object.
+    yet. Raises ProtocolError if its header is larger than 64 KiB or not a JSON object, or if its
+    payload is larger than 256 KiB.
     """
     if len(data) < _LENGTHS.size:
         return None
@@ -96,7 +97,8 @@ class Decoder:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Add `data` and return the messages that are complete now; empty if none is. Raises
-        ProtocolError if a message is too large or its header is not a JSON object.
+        ProtocolError if a header is larger than 64 KiB or not a JSON object, or if a payload is
+        larger than 256 KiB.
         """
         if self._broken:
             raise self._broken

@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bs4_common.credentials.redaction import holds_marker
 from bs4_common.errors import Refused
 from bs4_common.files import read_passing, write_json
+
+if TYPE_CHECKING:
+    from bs4_common.ledger import JournalRecord
 
 #: The fields from which an action is carried out.
 _NEEDED = ("body", "plan", "to")
@@ -25,9 +28,9 @@ _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "inci
 
 def refuse_lost(value: Any) -> None:
     """Raise Refused if a text in `value`, a value of a JSON record, is the mark that is stored
-    instead of a secret. That is so if the file with the whole record is gone, and only the copy in
-    the journal is left. To act on that copy would be to act on other words than those that a person
-    gave. Do nothing otherwise.
+    instead of a secret. A record has this mark if the file with the whole record is gone and only
+    the copy in the journal is left. To act on that copy would be to act on other words than those
+    that a person gave. Do nothing otherwise.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -44,25 +47,22 @@ def refuse_lost(value: Any) -> None:
 
 
 class Withheld:
-    """Keeps records whole in files of mode 0600 in the directory `directory`. Each file is named by
-    the hash of the line that the journal has in its place. `redacted` returns a copy of a JSON
-    value without the secrets that are left out there.
+    """Keeps records with their secrets in files of mode 0600 in the directory `directory`. Each
+    file is named by the hash of the line that the journal has in its place. The function `redacted`
+    returns a copy of a JSON value without its secrets, as the journal may have it.
     """
 
     def __init__(self, directory: Path, redacted: Callable[[Any], Any]) -> None:
         self._directory, self._redacted = directory, redacted
 
-    def shown(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def shown(self, fields: JournalRecord) -> JournalRecord:
         """Return the fields of a record in the form in which the journal (the agent's log of
         actions and incidents) may have them: each secret is replaced by a mark.
         """
-        found: dict[str, Any] = self._redacted(fields)
-        for name in _IDENTIFIERS:
-            if name in fields:
-                found[name] = fields[name]
-        return found
+        kept = {name: value for name, value in fields.items() if name in _IDENTIFIERS}
+        return cast("JournalRecord", {**self._redacted(fields), **kept})
 
-    def keep(self, line_hash: str, record: Mapping[str, Any]) -> None:
+    def keep(self, line_hash: str, record: JournalRecord) -> None:
         """Save the whole record in a file, if an action may need its secrets again. `line_hash` is
         the hash of the line that the journal has in its place. The file is on disk when this
         returns. Raises OSError if it cannot be written.
@@ -77,13 +77,14 @@ class Withheld:
             return set()
         return {path.stem for path in self._directory.glob("*.json")}
 
-    def whole(self, line_hash: str) -> dict[str, Any] | None:
+    def whole(self, line_hash: str) -> JournalRecord | None:
         """Return the whole record, secrets included, whose line in the journal has the hash
         `line_hash`. Return None if it is not kept here or its file is damaged; what the journal has
         instead is then not enough to launch a run.
         """
         try:
-            return read_passing(self._directory / f"{line_hash}.json")
+            kept = read_passing(self._directory / f"{line_hash}.json")
+            return cast("JournalRecord | None", kept)
         except OSError:
             return None
 

@@ -91,8 +91,8 @@ class RefusedError(ConsoleError):
 
 
 class LooksOnly(RefusedError):
-    """Raised when the pod lets the key of this login only look (`pods key --observe`), and
-    something else was asked for. Nothing was done.
+    """Raised when the SSH key of this login may only read on the pod (`pods key --observe` has made
+    it so), and an action on the pod was requested. Nothing was done.
     """
 
     def __init__(self, label: str) -> None:
@@ -125,7 +125,7 @@ class ConnectionRefused(Unreachable):
 
 
 class ChannelLost(Unreachable):
-    """Raised when the connection ended while it was in use."""
+    """Raised when the connection to the pod ended while it was in use."""
 
     link_state = "lost"
 
@@ -145,7 +145,9 @@ class SessionFailed(Unreachable):
 
 
 class SessionRefused(LinkError):
-    """Raised when there is an SSH connection, but its server opens no further session on it."""
+    """Raised when the pod's SSH server accepts the connection but opens no session on it, for
+    example because too many are open.
+    """
 
     link_state = "no session"
 
@@ -228,8 +230,8 @@ class ProtocolMismatch(LinkError):
 
 
 class EndlessAnswer(ProtocolMismatch):
-    """Raised when the agent answers a query only with the next query to send, again and again, so
-    that no result ever comes.
+    """Raised when the agent answers a query only with the next query to send, 1,000 times in a row,
+    so that no result ever comes.
     """
 
     def __init__(self, stream: str, op: str, answers: int) -> None:

@@ -21,8 +21,9 @@ _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_component(name: str) -> bool:
-    """Return True if a name that came from a pod can safely be used as a file or directory name on
-    this machine: it has no separator, no leading dot, and is not too long.
+    """Return True if `name`, which came from a pod, can safely be used as the name of a file or
+    directory on this machine: it has no separator and no leading dot, and at most 200 characters
+    (ceilings.NAME_BYTES).
     """
     return len(name) <= ceilings.NAME_BYTES and _COMPONENT.fullmatch(name) is not None
 
@@ -49,9 +50,9 @@ def replace(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Keep other consoles on this machine from changing the file `path` for the length of a `with`
-    block, waiting until they are done. The lock is a file beside `path`. It is released when the
-    block or the process ends.
+    """Hold a lock for the length of a `with` block, so that no other console on this machine
+    changes the file `path` meanwhile. Wait, without a limit, until the consoles that hold it are
+    done. The lock is a file beside `path`. It is released when the block or the process ends.
     """
     private(path.resolve().parent)
     lock = path.resolve().with_name(f".{path.name}.lock")

@@ -11,7 +11,7 @@ import re
 import tomllib
 import urllib.parse
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
@@ -35,8 +35,9 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fact about a model comes from. `text` names the publication, so that a person can
-    look it up, and `date` says when it was published or read.
+    """Where a fact about a model comes from. `name` is its key in configs/models.toml, `text` says
+    which publication it is, so that a person can look it up, and `date` says when it was published
+    or read.
     """
 
     name: str
@@ -57,8 +58,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Price:
-    """A model's price in US dollars for a million tokens of input and of output. `output` is None
-    if the source gives only one number.
+    """A model's price in US dollars for a million tokens of `input` and of `output`. `output` is
+    None if the `source` gives only one number.
     """
 
     input: float
@@ -68,15 +69,18 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What configs/models.toml says of one model. A value that is not known is None or "" and is
+    """What configs/models.toml says of one model. A value that is not known is None or empty and is
     never guessed.
 
     `hub` is the model's id on Hugging Face. `params_b` counts all parameters and `active_b` the
-    active ones, in billions. `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native"
-    if the trainer has its own implementation of the model, and "hf" if it uses that of
-    transformers. `max_tokens` is a sensible range of the completion budget. `trained` says what is
-    known of training it. `blocked` is empty if nothing is known against training the model. Else it
-    holds the reason, and under the key `applies` the trainer with which it fails ("any" for all).
+    active ones, in billions. `tool_calls` says if the model can call tools: "yes", "no", "broken"
+    or "unknown". `impl` is "native" if the trainer has its own implementation of the model, and
+    "hf" if it uses that of transformers. `max_tokens` has sensible limits for the length of an
+    answer, in tokens. `trained` says in words what is known of training it.
+
+    `blocked` is an empty dictionary if nothing is known against training the model. Otherwise it
+    has the reason, and under the key `applies` the id of the trainer with which training fails, or
+    "any" for all trainers.
     """
 
     name: str
@@ -126,6 +130,13 @@ class Model:
         }
 
 
+class HubFile(TypedDict, total=False):
+    """A JSON object of the model hub: what it says of a model, or the model's config.json."""
+
+    gated: object
+    """What the hub says of an access that has to be asked for, or false."""
+
+
 @dataclass(frozen=True)
 class Remark:
     """One remark on whether a model can be trained. `check` names what was checked, `level` says
@@ -162,9 +173,9 @@ def get(name: str) -> Model | None:
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
-    """Return remarks on training the model `name` with `trainer`, from what configs/models.toml
-    says for and against it. No network is used. Raises UsageError if `name` is not a valid model
-    id.
+    """Return remarks on training the model `name` with `trainer`: what configs/models.toml says in
+    favour of it and against it. No network is used. Raises UsageError if `name` is not a valid
+    model id.
     """
     if not _ID.fullmatch(name):
         raise UsageError(
@@ -304,20 +315,21 @@ def refused(hub_id: str, code: int, address: str) -> list[Remark]:
     ]
 
 
-def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
+def _gate(hub_id: str, info: HubFile) -> list[Remark]:
     if not info.get("gated"):
         return []
     fix = f"Accept the licence at {HUB}/{hub_id} with the account whose token the pod has."
     return [Remark("gated", "warning", f"{hub_id} is gated ({info['gated']}).", fix)]
 
 
-def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
+def senses(hub_id: str, config: object) -> list[Remark]:
     """Return a list with one remark that says whether the model `hub_id` takes and gives text only.
     `config` is the model's config.json. The remark's level is "error" if the model has other kinds
     of input or output, "warning" if config.json names no causal language model, and else "info".
     """
-    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
-    given = config.get("architectures")
+    told = config if isinstance(config, dict) else {}
+    found = [key for key in _OTHER_SENSES if told.get(key) is not None]
+    given = told.get("architectures")
     kinds = given if isinstance(given, list) else []
     if found:
         text = f"{hub_id} is not text-only: its config.json has {', '.join(found)}."
@@ -336,7 +348,7 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
     return [Remark("text-only", "info", f"{hub_id} is text-only ({kinds[0]}).")]
 
 
-def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
+def _fetch(address: str, token: str, timeout: float) -> HubFile:
     import httpx
 
     headers = {"User-Agent": "bs4-console"}
@@ -355,7 +367,8 @@ def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
     data = json.loads(found)
     if not isinstance(data, dict):
         raise ValueError("no object")  # noqa: TRY004 (the answer is wrong, not a type of ours)
-    return data
+    told: HubFile = data  # type: ignore[assignment]
+    return told
 
 
 def _model(name: str, entry: dict[str, Any], sources: dict[str, Source]) -> Model:

@@ -32,23 +32,25 @@ def know_environment(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def know_words(words: Sequence[str]) -> None:
-    """Add secrets to the texts that this process never shows: the values in `words`, a command
-    line, that follow options or names of secrets.
+    """Add secrets to the texts that this process never shows. `words` is a command line; its
+    secrets are the values that follow an option or a name of a secret, such as --api-key.
     """
     for value in redaction.secrets_among(words):
         know(value)
 
 
 def redactor() -> redaction.Redactor:
-    """Return a new redactor for a text that comes in pieces. It replaces the secrets that this
-    process was given, and everything that has the form of a credential.
+    """Return a new redactor, for a text that comes in pieces. It replaces the secrets that this
+    process knows (see `know_environment`, `know_words` and `Secret`), and everything that has the
+    form of a credential.
     """
     return redaction.Redactor(_REGISTRY.replace)
 
 
 def redacted(text: str) -> str:
-    """Return the text in which the secrets that this process was given, and everything that has the
-    form of a credential, are replaced.
+    """Return `text` with its secrets replaced: those that this process knows (see
+    `know_environment`, `know_words` and `Secret`), and everything that has the form of a
+    credential.
     """
     if len(text) <= _SHORT:
         return _redacted_short(text, _REGISTRY.version)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 
 def nearest(word: str, known: Sequence[str], most: int = 1, alike: float = 0.6) -> list[str]:
-    """Return up to `most` of the names in `known` that are similar to `word`, the most similar
-    first. `alike` says how similar a name must be, from 0 (not at all) to 1 (equal).
+    """Return up to `most` of the names in `known` that are spelled like `word`, the most similar
+    first. `alike` is the least similarity that a name must have, from 0 (any name) to 1 (equal).
     """
     return difflib.get_close_matches(word, known, n=most, cutoff=alike)
 

@@ -19,7 +19,9 @@ _RECOMMENDED = 1
 
 
 class KeyringFailed(UsageError):
-    """Raised if the keyring does not give or take an entry, for example because it is locked."""
+    """Raised if the system's keyring does not return or store an entry, for example because it is
+    locked.
+    """
 
 
 def why_unusable() -> str:
@@ -34,8 +36,8 @@ def why_unusable() -> str:
 
 
 def put(name: str, text: str) -> None:
-    """Store `text` in the keyring under `name`; it replaces what was there. Raises KeyringFailed if
-    the keyring does not take it.
+    """Store `text` in the system's keyring under `name`, in place of the text that was there.
+    Raises KeyringFailed if the keyring refuses it.
     """
     from keyring.errors import KeyringError
 
@@ -46,8 +48,8 @@ def put(name: str, text: str) -> None:
 
 
 def get(name: str) -> str:
-    """Return the text that the keyring has under `name`. Raises KeyringFailed if it has none, or if
-    it cannot be used now.
+    """Return the text that the system's keyring has under `name`. Raises KeyringFailed if it has
+    none, or if it cannot be used now.
     """
     backend = _opened(name)
     from keyring.errors import KeyringError
@@ -62,8 +64,8 @@ def get(name: str) -> str:
 
 
 def forget(name: str) -> None:
-    """Remove the entry `name` from the keyring. Do nothing if there is no such entry. Raises
-    KeyringFailed if the keyring cannot be used now.
+    """Remove the entry `name` from the system's keyring. Do nothing if there is no such entry.
+    Raises KeyringFailed if the keyring cannot be used now.
     """
     backend = _opened(name)
     from keyring.errors import KeyringError, PasswordDeleteError

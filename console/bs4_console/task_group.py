@@ -23,8 +23,8 @@ class TaskGroup311:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start the coroutine `work` as a task of the group. If the group has ended already, `work`
-        is closed and never runs.
+        """Start the coroutine `work` as a task of the group. If the group has ended already, do not
+        run it: `work` is closed.
         """
         if self._over.done():
             work.close()

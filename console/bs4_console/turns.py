@@ -15,9 +15,9 @@ REST_MOST_S = 1.0
 
 
 class Turns:
-    """Lets the readers of all pods on a screen process what they receive one after the other, one
-    piece of data at a time, in the order in which they asked. After each piece the program serves
-    keys and draws the screen.
+    """Gives the readers of all pods turns, so that only one of them at a time processes a piece of
+    the data that it has received. The readers get their turns in the order in which they asked.
+    After each turn there is a pause, in which the program serves keys and draws the screen.
     """
 
     def __init__(self) -> None:
@@ -25,8 +25,9 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until no other reader has its turn. The turn lasts for the length of the `async
-        with` block, and then for REST times as long again, but at most a second more.
+        """Wait until no other reader has its turn, and then take one for the length of the `async
+        with` block. After the block comes a pause, in which no reader has a turn: REST (3) times as
+        long as the block took, but at most one second.
         """
         async with self._lock:
             began = time.perf_counter()

@@ -56,10 +56,10 @@ def usable() -> bool:
 
 
 def stubs(root: Path) -> Path:
-    """Write the programs that stand for the network of a bare practice pod (one without uv and
-    prime-rl) into `root/stubs`, and return that directory. It holds a `curl` that, for every
-    address, gives the wheel of uv, and that wheel. The directory is to stand first on the pod's
-    PATH. A wheel from an earlier start of the pod is kept.
+    """Write the programs that stand in for the network of a bare practice pod (one without uv and
+    prime-rl) into `root/stubs`, and return that directory. It holds the wheel of uv, and a program
+    `curl` that returns this wheel whatever address it is given. The directory is to stand first on
+    the pod's PATH. A wheel from an earlier start of the pod is kept.
     """
     directory = root / "stubs"
     directory.mkdir(exist_ok=True)
@@ -91,17 +91,17 @@ def packed(root: Path) -> str:
 
 
 def uv_address(root: Path) -> str:
-    """Return what is given to the option `--uv` of a pod's set-up: a URL that ends with the SHA-256
-    of the wheel `root/stubs/uv.whl`. The URL is never really opened.
+    """Return the value for the option `--uv` of a pod's set-up: a URL that ends with the SHA-256 of
+    the wheel `root/stubs/uv.whl`. The URL is never really opened.
     """
     found = hashlib.sha256((root / "stubs" / "uv.whl").read_bytes()).hexdigest()
     return f"https://example.org/uv.whl#sha256={found}"
 
 
 def without_uv(root: Path, directories: list[Path]) -> list[Path]:
-    """Return `directories`, those of a PATH, in such a form that uv cannot be found in them. Each
-    directory that holds uv is replaced by a new one below `root/stubs`, which has links to all its
-    other programs.
+    """Return a list of directories for a PATH in which uv cannot be found. It is `directories`,
+    with each directory that holds uv replaced by a new one below `root/stubs`, which has links to
+    all the other programs of that directory.
     """
     return [
         _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found
@@ -120,7 +120,8 @@ def _links(directory: Path, of: Path) -> Path:
 
 def repository(root: Path) -> Path:
     """Write the files of the practice project (but no training configs) into
-    `root/remote/prime-rl`, and return that directory. It becomes a git repository only by `commit`.
+    `root/remote/prime-rl`, and return that directory. It is no git repository until `commit` is
+    called for it.
     """
     directory = root / "remote" / "prime-rl"
     (directory / "configs").mkdir(parents=True, exist_ok=True)

@@ -74,7 +74,8 @@ def fill_to(directory: Path, percent: int) -> Path:
 
 
 def remount(directory: Path, how: str) -> None:
-    """Mount the disk over `directory` again: read-only if `how` is "ro", as a kernel does after an
-    error of the device, and writable if `how` is "rw". Raises CalledProcessError if that fails.
+    """Change the mode of the disk that is mounted over `directory`: read-only if `how` is "ro", as
+    a kernel does after an error of the device, and writable if `how` is "rw". Raises
+    CalledProcessError if that fails.
     """
     subprocess.run(["mount", "-o", f"remount,{how},bind", str(directory)], check=True)

@@ -76,8 +76,8 @@ while True:
 
 def component(process: Process) -> str | None:
     """Return which component of a run a process of the pod is, as one of COMPONENTS (such as
-    "launcher", "engine" or "rank"), or None if it is none of them. It is told by the process's
-    title or command line.
+    "launcher", "engine" or "rank"), or None if it is none of them. The process's title or command
+    line shows it.
     """
     title = next(
         (name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None
@@ -141,8 +141,8 @@ async def until(
     condition: Callable[[], bool], timeout: float, what: str | Callable[[], str]
 ) -> None:
     """Call `condition` every 20 ms until it returns True. Raises TimeoutError if `timeout` seconds
-    pass first; `what` ends the message, "Waited 60 s in vain for <what>." A function is called then
-    and returns it.
+    pass first. `what` is the end of the error's message, "Waited 60 s in vain for <what>.", or a
+    function that returns this text and is called only then.
     """
     deadline = time.monotonic() + timeout
     while not condition():
@@ -216,8 +216,8 @@ def _process_group(pid: int) -> int | None:
 
 
 def requests_running(port: int) -> int:
-    """Return how many requests vLLM is answering at the moment, as it says itself. `port` is the
-    port of its API on this machine. Returns 0 if the API does not answer.
+    """Return how many requests vLLM is answering at the moment, by its own metrics. `port` is the
+    port of its API on this machine. Return 0 if the API does not answer.
     """
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:

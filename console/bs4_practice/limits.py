@@ -73,9 +73,9 @@ def needs_memory_groups_and_kernel_log() -> str:
 
 @contextlib.contextmanager
 def memory_group(name: str) -> Iterator[Path]:
-    """Make a control group of the kernel, and yield its directory. When the block ends the group is
-    removed, and processes that are still in it move to the group above. `name` becomes a part of
-    the group's name. Raises OSError if the group cannot be made.
+    """Make a control group of the kernel, and yield its directory for the length of a `with` block.
+    When the block ends the group is removed, and processes that are still in it move to the group
+    above. `name` becomes a part of the group's name. Raises OSError if the group cannot be made.
     """
     parent = _V1 if (_V1 / "memory.limit_in_bytes").exists() else _V2
     group = parent / f"bs4-practice-{os.getpid()}-{name}"

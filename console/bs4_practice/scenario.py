@@ -22,15 +22,15 @@ Act = Callable[[Stage], Awaitable[None]]
 
 
 def possible() -> str:
-    """Return "", which says that this machine can play the scenario. It is the `needs` of a
-    scenario that every machine can play.
+    """Return "", which means that this machine can play the scenario. Scenarios that every machine
+    can play have this function as their `needs`.
     """
     return ""
 
 
 async def nothing(stage: Stage) -> None:
-    """Do nothing. Used as the `prepare` of a scenario whose failure begins with the launch, and as
-    the `inject` of a scenario whose run fails by itself.
+    """Do nothing. This is the `prepare` of a scenario whose failure begins with the launch, and the
+    `inject` of a scenario whose run fails by itself.
     """
 
 

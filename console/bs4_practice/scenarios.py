@@ -92,24 +92,24 @@ async def kill_server_and_start_another_run(stage: Stage) -> None:
 
 
 async def kill_engine_while_it_generates(stage: Stage) -> None:
-    """Kill the vLLM engine with SIGKILL while it generates. Raises TimeoutError if no generation
-    begins within 60 seconds.
+    """Kill the run's vLLM engine with SIGKILL while it generates. Raises TimeoutError if no
+    generation begins within 60 seconds.
     """
     await faults.wait_generating(stage.pod)
     faults.kill(faults.find(stage.pod, "engine")[0])
 
 
 async def stop_engine(stage: Stage) -> None:
-    """Stop the vLLM engine with SIGSTOP while it generates; the engine stays and does nothing.
-    Raises TimeoutError if no generation begins within 60 seconds.
+    """Stop the run's vLLM engine with SIGSTOP while it generates; its process stays and does
+    nothing. Raises TimeoutError if no generation begins within 60 seconds.
     """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "engine")[0])
 
 
 async def stop_worker(stage: Stage) -> None:
-    """Stop the vLLM worker with SIGSTOP while the engine generates; the worker stays and does
-    nothing. Raises TimeoutError if no generation begins within 60 seconds.
+    """Stop the run's vLLM worker with SIGSTOP while the engine generates; its process stays and
+    does nothing. Raises TimeoutError if no generation begins within 60 seconds.
     """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "worker")[0])

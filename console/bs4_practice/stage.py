@@ -176,8 +176,9 @@ async def staged(
     **settings: Any,
 ) -> AsyncIterator[Stage]:
     """Start a practice pod with the trainer of the id `trainer`, deploy the agent to it over SSH,
-    and yield it as a Stage. When the block ends, everything is gone. `step_seconds`, `pace`,
-    `foreign_pids`, `name` and `settings` are passed to `bs4_practice.pod.start`.
+    and yield it as a Stage for the length of a `with` block. When the block ends, the pod and its
+    files are gone. `step_seconds`, `pace`, `foreign_pids`, `name` and `settings` are passed to
+    `bs4_practice.pod.start`.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
@@ -202,8 +203,8 @@ async def staged(
 
 def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = None) -> PodSession:
     """Return a session with the practice pod over SSH, not started yet. The pod's host key is
-    written to the file `known_hosts`, as if the provider had told it. What the agent sends is kept
-    in the directory `mirror`; None keeps nothing.
+    written to the file `known_hosts`, as a console does with the key that a provider names. What
+    the agent sends is kept in the directory `mirror`; None keeps nothing.
     """
     hostkeys = HostKeys(known_hosts)
     hostkeys.pin(pod.name, pod.known_host_key)

@@ -26,9 +26,10 @@ HEALTHY_STEPS = 40
 
 @dataclass(frozen=True)
 class Role:
-    """What one of the three practice pods shows. `trainer` is the trainer's id and `generation` the
-    same in the words of `pod.start`. `step_seconds` is how long a training step takes. The run ends
-    after `max_steps` steps; with None it goes on. With `fails` it is broken after a while.
+    """Which run one of the three practice pods shows. `trainer` is the trainer's id and
+    `generation` the same in the words of `pod.start`. `step_seconds` is how long a training step
+    takes. The run ends after `max_steps` steps; with None it does not end by itself. If `fails` is
+    True, `Practice.fail_later` kills its inference engine.
     """
 
     name: str
@@ -64,9 +65,9 @@ class Practice:
         )
 
     async def fail_later(self, after: int = HEALTHY_STEPS) -> PodState:
-        """Wait until the run that is to fail has trained for `after` steps, and kill its vLLM
-        engine while it generates. Returns what is known of its pod. Raises TimeoutError if it does
-        not generate within 60 seconds.
+        """Wait until the run that is to fail has reached step `after`, and kill its vLLM engine
+        while it generates. Return what the console knows of its pod. Raises TimeoutError if the
+        engine does not generate within 60 seconds after that step.
         """
         role = next(role for role in ROLES if role.fails)
         state = self.fleet.sessions[role.name].state
@@ -99,9 +100,9 @@ class Practice:
 
 @contextlib.asynccontextmanager
 async def three_pods() -> AsyncIterator[Practice]:
-    """Start three practice pods, and yield them with a console's sessions, which are not started
-    yet. When the block ends, the pods and their files are gone. Raises PodError if a pod does not
-    come up.
+    """Start three practice pods, and yield them for the length of a `with` block with a console's
+    sessions, which are not started yet. When the block ends, the pods and their files are gone.
+    Raises PodError if a pod does not come up.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)

@@ -97,7 +97,7 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
 
     In January's prime-rl the steps are lines of rank 0's logs, one file for each attempt below
     `torchrun/`. Their times are whole seconds, and the date comes from when the file was changed
-    last. In the current one they are rows of `metrics.jsonl`. In verl they are rows of the
+    last. In current prime-rl they are rows of `metrics.jsonl`. In verl they are rows of the
     `metrics.N.jsonl` of each attempt; their times are computed back from when the file was changed
     last, by how long each step took.
     """

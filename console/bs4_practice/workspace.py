@@ -174,11 +174,11 @@ def environment(
     scope_root: int,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the environment variables that every process of the pod gets. Nothing in them comes
-    from this machine's user, such as XDG directories. `step_seconds` is how long a training step
-    takes, `engine_seconds` how long the inference engine takes to load, and `pace` a factor on all
-    waits that the real programs give in seconds. `scope_root` is the process id of the pod's main
-    process, and `extra` are further variables.
+    """Return the environment variables that every process of a practice pod gets. Nothing in them
+    comes from this machine's user, such as XDG directories. `step_seconds` is how long a training
+    step takes, `engine_seconds` how long the inference engine takes to load, and `pace` a factor on
+    all waits that the real programs give in seconds. `scope_root` is the process id of the pod's
+    main process, and `extra` are further variables.
     """
     home = workspace.home
     path = [Path(sys.executable).resolve().parent, *map(Path, _SYSTEM_PATH)]
@@ -219,8 +219,8 @@ def environment(
 
 
 def shell() -> str:
-    """Return the path of the shell in which SSH sessions of the pod run: bash if this machine has
-    it, otherwise sh.
+    """Return the path of the shell in which SSH sessions of a practice pod run: bash if this
+    machine has it, otherwise sh.
     """
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 

@@ -39,8 +39,8 @@ def test_the_agent_knows_its_own_records_and_names_those_it_left_out(
 
 def test_an_event_is_journalled_once_all_the_same(journal: Journal, tmp_path: Path) -> None:
     events = EventLog(journal)
-    assert not events.append(tmp_path, "flood", 2, "attempt-started", {})
-    assert events.append(tmp_path, "flood", 2, "attempt-ended", {})
+    assert not events.append(tmp_path, "flood", 2, "attempt-started")
+    assert events.append(tmp_path, "flood", 2, "attempt-ended")
 
 
 def test_steps_are_still_recorded_once(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Lets this agent end so that a newer one takes its place; one per pod. As soon as no action is
-    inside a step, this object calls `hand_over()`, which ends this agent.
+    """Lets this agent end so that a newer one takes its place; one object per pod. An agent leaves
+    only while no action is in the middle of a step. Then this object calls `hand_over()`, which
+    ends this agent.
     """
 
     def __init__(self, executor: ActionExecutor, hand_over: Callable[[], None]) -> None:
@@ -28,8 +29,9 @@ class Departure:
 
     def accept(self, asked: Submission) -> None:
         """Accept the request of a newer agent to replace this one: leave at once, or as soon as no
-        action is inside a step. If that takes longer than 60 seconds, this agent stays, and the
-        journal says so. Raises Busy if another request to replace this agent is under way.
+        action is in the middle of a step. If that takes longer than 60 seconds from now, this agent
+        stays, and the journal says so. Raises Busy if another request to replace this agent is
+        under way.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")

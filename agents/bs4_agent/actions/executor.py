@@ -4,7 +4,6 @@ thread, and writes its records into the journal.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 import time
@@ -12,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bs4_agent.actions.kind import Kind, Plan, SteppedPlan
+from bs4_agent.actions.kind import Kind, P, Plan, PlannedKind, S
 from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
 from bs4_agent.actions.steps import StepRunner, told
@@ -43,15 +42,13 @@ END_RETRY_S = 1.0
 #: What reading a plan that another version of the agent has written may raise.
 UNREADABLE = (*NOT_FOLDED, AgentError)
 
-P = TypeVar("P", bound=Plan)
-S = TypeVar("S", bound=SteppedPlan)
+M = TypeVar("M", bound=Plan)
 
 
 class ActionExecutor:
     """Runs actions and writes into the journal (the agent's record on disk of what happens on the
-    pod) what they do. Only one action works on a run at a time. There is one such object for a pod.
-    Code that accepts a submitted action must hold the lock in the attribute `lock` while it does
-    so.
+    pod) what they do. Only one action works on a run at a time. There is one object per pod. Code
+    that accepts a submitted action must hold the lock in the attribute `lock` while it does so.
     """
 
     def __init__(self, book: Book, runs: Runs) -> None:
@@ -62,8 +59,8 @@ class ActionExecutor:
         self._threads: list[threading.Thread] = []
 
     def accept(self, asked: Submission, run: str, **fields: Any) -> None:
-        """Journal that the action `asked` on `run` is accepted, and return once the record is on
-        disk. `fields` are added to the record.
+        """Write into the journal that the action `asked` on `run` is accepted, and return once the
+        record is on disk. `fields` are added to the record.
         """
         self.book(
             "action",
@@ -84,14 +81,6 @@ class ActionExecutor:
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
-    def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
-        """Write an event of the action `key` on `run` into the journal, as the method `event` does,
-        but only if the journal has room. Use this for events that only people read. A step that has
-        begun must not fail because such a record cannot be written.
-        """
-        with contextlib.suppress(SpoolFull):
-            self.event(key, run, event, **fields)
-
     def end(self, key: str, event: str, **fields: Any) -> None:
         """Write into the journal that the action `key` ends with `event`, for example "done", and
         return once the record is on the disk. Do nothing if the action has ended already. Call this
@@ -111,35 +100,50 @@ class ActionExecutor:
 
     # Planned actions
 
-    def plan(self, kind: Kind[S], asked: Submission) -> None:
-        """Journal the plan action `asked`, and make and journal its plan on a thread of its own.
-        Raises BadRequest if the request is malformed. If there is no plan for another reason, the
-        journal says why.
+    def plan(self, kind: PlannedKind[S], asked: Submission) -> None:
+        """Write into the journal that the action `asked` requests a plan. Then make the plan on a
+        thread of its own, and write it into the journal too. `kind` makes the plan. Raises
+        BadRequest if the request is malformed. If there is no plan for another reason, the journal
+        says why.
         """
         self.start("", asked.key, self._planning(kind, asked))
 
-    def plan_now(self, kind: Kind[S], asked: Submission) -> S | None:
+    def plan_now(self, kind: PlannedKind[S], asked: Submission) -> S | None:
         """Make a plan and write it into the journal, as the method `plan` does, but on the caller's
         thread. Return the plan, or None if it could not be made; the journal then says why.
         """
         return self._planning(kind, asked)()
 
-    def _planning(self, kind: Kind[S], asked: Submission) -> Callable[[], S | None]:
+    def _planning(self, kind: PlannedKind[S], asked: Submission) -> Callable[[], S | None]:
         """Journal a plan action, and return a function that makes and journals its plan."""
         key, (run, make) = asked.key, kind.asked(asked)
         name = kind.plan_name(asked)
         self.accept(asked, run, playbook=name)
         return lambda: self.journal_plan(key, name, run, lambda: make(key))
 
-    def confirm(self, kind: Kind[S], asked: Submission) -> None:
+    def begin(self, kind: Kind[P], asked: Submission) -> bool:
+        """Accept the action `asked` if it names no plan but says itself what to do, and carry it
+        out on a thread of its own. Return False, and do nothing, if it has to name a plan.
+
+        Raises Busy if another action holds what this one needs (for a stop: if that is a stop too),
+        and the errors of `kind.direct` and `kind.keep`.
+        """
+        if (direct := kind.direct(asked)) is None:
+            return False
+        run, plan = direct
+        with self.locks.holding(kind.hold(run), asked.key, first=kind.goes_first):
+            self._start(kind, asked, run, plan)
+        return True
+
+    def confirm(self, kind: PlannedKind[S], asked: Submission) -> None:
         """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
         it out on a thread of its own.
 
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
-        PlanChanged if the action would do something else now, Busy if another action holds what
-        this one needs, and the errors of `kind.refuse` and `kind.keep`. If it raises, the agent
-        keeps no secret.
+        PlanChanged if the action would do something else now, Busy if another action has reserved
+        the run (or what else `kind.hold` names), and the errors of `kind.refuse` and `kind.keep`.
+        Secrets that came with an action that is not accepted are not kept.
         """
         key = asked.key
         view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
@@ -154,29 +158,30 @@ class ActionExecutor:
         with self.locks.holding(kind.hold(view.run), key):
             plan = self.made_again(view, asked.who, lambda: kind.again(key, confirmed))
             kept = view.plan if kind.keeps_confirmed else plan.as_dict()
-            try:
-                kind.keep(key, plan, asked.payload)
-                self.accept(
-                    asked.planned(kept),
-                    view.run,
-                    **kind.fields(plan, view.plan_hash),
-                    steps=step_fields(plan.steps),
-                )
-            except BaseException:
-                kind.forget(key)
-                raise
-            if not self.start(
-                kind.hold(view.run), key, lambda: self._carry_out(kind, key, view.run, plan, None)
-            ):
-                kind.forget(key)
+            fields = kind.fields(plan, view.plan_hash)
+            self._start(kind, asked.planned(kept), view.run, plan, **fields)
 
-    def resume(self, kind: Kind[S], action: ActionView) -> None:
+    def _start(self, kind: Kind[P], asked: Submission, run: str, plan: P, **fields: Any) -> None:
+        """Accept an action that holds its run already, and carry out `plan` on a thread of its
+        own.
+        """
+        key = asked.key
+        try:
+            kind.keep(key, plan, asked.payload)
+            self.accept(asked, run, **fields, steps=step_fields(plan.steps))
+        except BaseException:
+            kind.forget(key)
+            raise
+        if not self.start(kind.hold(run), key, lambda: self._carry_out(kind, key, run, plan, None)):
+            kind.forget(key)
+
+    def resume(self, kind: Kind[P], action: ActionView) -> None:
         """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
         If its plan cannot be read any more, write into the journal that the action is interrupted.
         """
         key, run = action.key, action.run
         try:
-            plan = kind.read(action.body["plan"])
+            plan = kind.left(action)
             for step in plan.steps:
                 kind.steps[step.kind]  # KeyError if this version has no such step
         except UNREADABLE as error:
@@ -190,13 +195,15 @@ class ActionExecutor:
             kind.forget(key)
 
     def _carry_out(
-        self, kind: Kind[S], key: str, run: str, plan: S, before: ActionView | None
+        self, kind: Kind[P], key: str, run: str, plan: P, before: ActionView | None
     ) -> None:
         """Carry out the steps of a plan, but not those that `before`, the action as an earlier
         agent has left it, has finished.
         """
-        turn = self.locks.turn(key)
         try:
+            if not kind.await_turn(key, run):
+                return
+            turn = self.locks.turn(key)
             if StepRunner(self.book, self.end, kind, key, run, plan, turn).run(before):
                 kind.reached(plan)
         finally:
@@ -237,7 +244,7 @@ class ActionExecutor:
             }
         )
 
-    def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], P]) -> P | None:
+    def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], M]) -> M | None:
         """Call `make`, write the plan that it returns into the journal, and return that plan. If
         `make` raises an AgentError or an OSError, write this into the journal as the reason why
         there is no plan, and return None. The action `key`, which asked for the plan, then ends as
@@ -301,7 +308,7 @@ class ActionExecutor:
             )
         return view
 
-    def made_again(self, view: PlanView, who: str, make: Callable[[], P]) -> P:
+    def made_again(self, view: PlanView, who: str, make: Callable[[], M]) -> M:
         """Make a confirmed plan again, from the present state of the pod, by calling `make`, and
         return the new plan. `view` is the confirmed plan as the journal has it; the returned plan
         has the same hash.
@@ -346,24 +353,6 @@ class ActionExecutor:
                 detail=f"{who} stops this run; the action ends early",
             )
         self.locks.cancel(key, who)
-
-    def begin(
-        self,
-        asked: Submission,
-        run: str,
-        work: Callable[[], object],
-        *,
-        first: bool = False,
-        **fields: Any,
-    ) -> None:
-        """Let the action `asked` hold `run`, accept it, and do its `work` on a thread of its own.
-        `first` is True for a stop, which is accepted although another action holds the run, and
-        holds it next. `fields` are added to the record of acceptance. Raises Busy if another
-        action, or for a stop another stop, holds the run.
-        """
-        with self.locks.holding(run, asked.key, first=first):
-            self.accept(asked, run, **fields)
-            self.start(run, asked.key, work)
 
     def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> bool:
         """Do the `work` that is left of `action`, which was under way when the agent was restarted,
@@ -456,7 +445,9 @@ class ActionExecutor:
 
 
 def raising(error: AgentError) -> None:
-    """Raise `error`. This is the work of an action that failed before its own work could begin."""
+    """Raise `error`. It is passed as the `work` of an action that failed before its own work could
+    begin, so that the failure is recorded in the usual way.
+    """
     raise error
 
 

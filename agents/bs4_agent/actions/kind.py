@@ -1,4 +1,4 @@
-"""What one kind of action (a set-up, a restore, a merge) is to the executor, which does what all
+"""What one kind of action (a launch, a set-up, a merge) is to the executor, which does what all
 kinds have in common: it plans, compares, locks, journals, carries out, ends early and resumes.
 """
 
@@ -7,12 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 from bs4_agent.actions.safe_points import Turn
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.pod_actions import Planned
-from bs4_common.ledger import PlanView
+from bs4_common.ledger import ActionView, PlanView
 
 
 class Plan(Protocol):
@@ -38,15 +38,20 @@ class Plan(Protocol):
         """
 
 
-class SteppedPlan(Plan, Protocol):
-    """A plan that consists of steps, which the executor carries out one after the other."""
+class Stepped(Protocol):
+    """What an action does: steps, which the executor carries out one after the other."""
 
     @property
     def steps(self) -> Sequence[Planned]:
         """Return the steps in the order in which they are carried out."""
 
 
-P = TypeVar("P", bound=SteppedPlan)
+class SteppedPlan(Plan, Stepped, Protocol):
+    """A plan that consists of steps."""
+
+
+P = TypeVar("P", bound=Stepped)
+S = TypeVar("S", bound=SteppedPlan)
 
 
 @dataclass(frozen=True)
@@ -75,28 +80,28 @@ class Outcome:
     result: Mapping[str, Any]
 
 
-class Kind(ABC, Generic[P]):
-    """One kind of action, such as the set-up of a pod, whose plans are of the type `P`. There is
-    one object for each kind on a pod.
+class PlanFields(TypedDict, total=False):
+    """What the journal's record of an accepted action has about its plan."""
 
-    `name` is the kind's name in submitted actions, plans and the journal, and also the key under
-    which a request for a plan has its fields. `planner` is the console command that makes such
-    plans; messages name it. `steps` maps the kind of a step to the object that carries out such
-    steps (`playbooks.pod_actions.Step`). An accepted plan is made again and compared by its hash,
-    but sizes that are only shown may have changed. `keeps_confirmed` is True if the journal then
-    has the plan as it was confirmed, and False if it has the new one.
+    plan_hash: str
+    playbook: str
+    """The name of the plan."""
+    incident: str
+    """The id of the incident that the plan repairs."""
+
+
+class Kind(ABC, Generic[P]):
+    """One kind of action, such as the stop of a run. What an action of it does is of the type `P`.
+    There is one object for each kind on a pod.
+
+    `name` is the kind's name in submitted actions and the journal. `steps` maps the kind of a step
+    to the object that carries out such steps (`playbooks.pod_actions.Step`). `goes_first` is True
+    if such an action is accepted although another one works on the run, and works on it next.
     """
 
     name: ClassVar[str]
-    planner: ClassVar[str]
     steps: ClassVar[Mapping[str, Any]]
-    keeps_confirmed: ClassVar[bool] = False
-
-    def plan_name(self, asked: Submission) -> str:
-        """Return the name under which the plan that `asked` asks for or confirms is journalled.
-        Raises an AgentError if there is no such plan.
-        """
-        return self.name
+    goes_first: ClassVar[bool] = False
 
     def hold(self, run: str) -> str:
         """Return the name that an action on `run` reserves while it works, so that no other action
@@ -105,27 +110,24 @@ class Kind(ABC, Generic[P]):
         """
         return run
 
-    @abstractmethod
-    def asked(self, asked: Submission) -> tuple[str, Callable[[str], P]]:
-        """Return the run for which `asked` asks for a plan ("" for none), and a function that makes
-        the plan for the action with the given key. Making a plan changes nothing on the pod; it
-        may take long, and may raise an AgentError that says why there is no plan. Raises
-        BadRequest, at once, if the request is malformed.
+    def direct(self, asked: Submission) -> tuple[str, P] | None:
+        """Return the run on which `asked` acts, and what is carried out, if `asked` names no plan
+        that a person has confirmed but says itself what to do. Return None if it has to name such a
+        plan. Raises an AgentError if that may not be done.
         """
+        return None
 
     @abstractmethod
-    def read(self, data: Mapping[str, Any]) -> P:
-        """Return the plan in `data`, a dictionary that its `as_dict` has made, perhaps in an
-        earlier version of the agent. Raises KeyError, TypeError, ValueError or an AgentError if it
-        cannot be read.
+    def left(self, action: ActionView) -> P:
+        """Return what is carried out by `action`, which was under way when the agent was restarted.
+        Raises KeyError, TypeError, ValueError or an AgentError if that cannot be told any more.
         """
 
-    @abstractmethod
-    def again(self, key: str, confirmed: P) -> P:
-        """Make the plan `confirmed`, which a person has confirmed, again from the present state of
-        the pod, for the action `key`, and return the new plan. Raises an AgentError if that is not
-        possible any more.
+    def await_turn(self, key: str, run: str) -> bool:
+        """Wait until the action `key` may begin on `run`, and return True. Return False if that
+        takes too long; the journal then has how the action ended.
         """
+        return True
 
     @abstractmethod
     def context(self, action: Underway[P]) -> Any:
@@ -134,21 +136,11 @@ class Kind(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def verify(self, action: Underway[P]) -> Outcome:
-        """Find out if the action has reached its goal, after all its steps were carried out, and
-        return how it has ended. Raises Cancelled if a stop of the run ends the action before that.
+    def verify(self, action: Underway[P], context: Any) -> Outcome:
+        """Find out if the action has reached its goal, after all its steps were carried out with
+        the object `context` (see the method of that name), and return how it has ended. Raises
+        Cancelled if a stop of the run ends the action before that.
         """
-
-    def refuse(self, asked: Submission, view: PlanView) -> None:
-        """Raise Refused if the journalled plan `view` may not be carried out, or not without
-        something more in the submission `asked`.
-        """
-
-    def fields(self, plan: P, plan_hash: str) -> dict[str, Any]:
-        """Return the fields, besides the steps, that the journal's record of an accepted action has
-        about its plan. `plan_hash` is the plan's hash.
-        """
-        return {"plan_hash": plan_hash}
 
     def reached(self, plan: P) -> None:
         """Do what follows from the success of `plan`, such as closing an incident. This is called
@@ -156,12 +148,71 @@ class Kind(ABC, Generic[P]):
         """
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
-        """Store the secrets that were submitted together with the action `key`, until `forget` is
-        called. `payload` are their bytes. Raises BadRequest if they are not those that `plan`
-        needs.
+        """Store the secrets that a person submitted together with the action `key`, until `forget`
+        is called. `payload` has them as bytes. Raises BadRequest if they are not the secrets that
+        `plan` needs.
         """
 
     def forget(self, key: str) -> None:
         """Delete what `keep` has stored for the action `key`, because the action has ended or does
         not begin. This may be called more than once.
         """
+
+
+class PlannedKind(Kind[S]):
+    """A kind of action, such as the set-up of a pod, whose plan is made and confirmed before.
+
+    Its `name` is also the name of its plans, and the key under which a request for one has its
+    fields. `planner` is the console command that makes such plans; messages name it. An accepted
+    plan is made again and compared by its hash, but sizes that are only shown may have changed.
+    `keeps_confirmed` is True if the journal then has the plan as it was confirmed, and False if it
+    has the new one.
+    """
+
+    planner: ClassVar[str]
+    keeps_confirmed: ClassVar[bool] = False
+
+    def plan_name(self, asked: Submission) -> str:
+        """Return the name under which the plan that `asked` asks for or confirms is journalled.
+        Raises an AgentError if there is no such plan.
+        """
+        return self.name
+
+    @abstractmethod
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], S]]:
+        """Return the run for which `asked` asks for a plan ("" for none), and a function that makes
+        the plan for the action with the given key. Making a plan changes nothing on the pod; it
+        may take long, and may raise an AgentError that says why there is no plan. Raises
+        BadRequest, at once, if the request is malformed.
+        """
+
+    @abstractmethod
+    def read(self, data: Mapping[str, Any]) -> S:
+        """Return the plan in `data`, a dictionary that its `as_dict` has made, perhaps in an
+        earlier version of the agent. Raises KeyError, TypeError, ValueError or an AgentError if it
+        cannot be read.
+        """
+
+    def left(self, action: ActionView) -> S:
+        """Return the plan of `action`, which was under way when the agent was restarted. Raises the
+        same errors as `read`.
+        """
+        return self.read(action.body["plan"])
+
+    @abstractmethod
+    def again(self, key: str, confirmed: S) -> S:
+        """Make the plan `confirmed`, which a person has confirmed, again from the present state of
+        the pod, for the action `key`, and return the new plan. Raises an AgentError if that is not
+        possible any more.
+        """
+
+    def refuse(self, asked: Submission, view: PlanView) -> None:
+        """Raise Refused if the journalled plan `view` may not be carried out, or not without
+        something more in the submission `asked`.
+        """
+
+    def fields(self, plan: S, plan_hash: str) -> PlanFields:
+        """Return the fields, besides the steps, that the journal's record of an accepted action has
+        about its plan. `plan_hash` is the plan's hash.
+        """
+        return {"plan_hash": plan_hash}

@@ -1,4 +1,4 @@
-"""The kinds of actions that the executor plans and carries out by their steps."""
+"""The kinds of actions that have a plan, which the executor carries out by its steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.actions.kind import Kind
+from bs4_agent.actions.kind import PlannedKind
 from bs4_agent.pod import Pod
 from bs4_agent.setup_log import open_setup_log
 from bs4_common.failures.compiled import Library
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Kinds:
-    """Makes the objects for the kinds of actions (see Kind) of a pod. There is one such object for
-    a pod. `library` has the playbooks. The code that only one kind needs is imported at its first
+    """Makes the objects for the kinds of actions that have a plan. There is one such object for a
+    pod. `library` has the playbooks. The code that only one kind needs is imported at its first
     use, so that an agent without such actions needs little memory. The attribute `log` is a
     function that returns the log stream to which the commands of these actions print.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
         self._executor, self._pod, self._library = executor, pod, library
-        self._made: dict[str, Kind[Any]] = {}
+        self._made: dict[str, PlannedKind[Any]] = {}
         self.log: Callable[[], LogStream] = lambda: open_setup_log(pod.runs.home)
 
     @functools.cached_property
@@ -48,7 +48,7 @@ class Kinds:
 
         return Restoring(self._pod.runs.home, self._pod.runs, self.jobs)
 
-    def get(self, name: str) -> Kind[Any]:
+    def get(self, name: str) -> PlannedKind[Any]:
         """Return the object for the kind of action with this name, which must be one of the
         module's constant NAMES. Raises KeyError for another name.
         """
@@ -56,40 +56,47 @@ class Kinds:
             self._made[name] = _MAKERS[name](self)
         return self._made[name]
 
-    def _setup(self) -> Kind[Any]:
+    def _launch(self) -> PlannedKind[Any]:
+        """Make the kind of launches."""
+        from bs4_agent.launch.action import Launch
+
+        return Launch(self._pod, self._executor.ledger)
+
+    def _setup(self) -> PlannedKind[Any]:
         """Make the kind of set-ups."""
         from bs4_agent.setup.action import SetUp
 
         return SetUp(self._pod.runs.home, self.jobs, self._pod.hard_nofile)
 
-    def _restore(self) -> Kind[Any]:
+    def _restore(self) -> PlannedKind[Any]:
         """Make the kind of restores."""
         from bs4_agent.checkpoints.restoring.action import Restore
 
         return Restore(self.restoring, self._pod.runs)
 
-    def _merge(self) -> Kind[Any]:
+    def _merge(self) -> PlannedKind[Any]:
         """Make the kind of merges."""
         from bs4_agent.checkpoints.merging.action import Merge
         from bs4_agent.checkpoints.merging.merge import Merging
 
         return Merge(Merging(self._pod.runs.home, self._pod.runs, self.jobs))
 
-    def _backup(self) -> Kind[Any]:
+    def _backup(self) -> PlannedKind[Any]:
         """Make the kind of backups."""
         from bs4_agent.checkpoints.merging.action import Backup
         from bs4_agent.checkpoints.merging.backup import BackingUp
 
         return Backup(BackingUp(self._pod.runs.home, self._pod.runs, self.jobs))
 
-    def _playbook(self) -> Kind[Any]:
+    def _playbook(self) -> PlannedKind[Any]:
         """Make the kind of recoveries by playbooks."""
         from bs4_agent.playbooks.action import Recovery
 
         return Recovery(self._pod, self._library, self._executor.ledger)
 
 
-_MAKERS: Mapping[str, Callable[[Kinds], Kind[Any]]] = {
+_MAKERS: Mapping[str, Callable[[Kinds], PlannedKind[Any]]] = {
+    "launch": Kinds._launch,
     "setup": Kinds._setup,
     "restore": Kinds._restore,
     "merge": Kinds._merge,

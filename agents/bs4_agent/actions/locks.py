@@ -18,8 +18,9 @@ ROTATION_S = 5.0
 class RunLocks:
     """Reserves runs for actions, one action at a time for each run. In place of a run's name there
     may be the name of something else on which only one action may work at a time, such as the
-    set-up of the pod. There is one such object for a pod. `ledger` has the actions by their keys.
-    Each action that has reserved something has a Turn, which marks its `safe_points`.
+    set-up of the pod. There is one object per pod. `ledger` has the actions by their keys. Each
+    action that has reserved something has a Turn, with which it marks the points between two of its
+    steps; `safe_points` knows if an action is inside a step.
     """
 
     def __init__(self, ledger: Ledger, safe_points: SafePoints) -> None:

@@ -19,9 +19,9 @@ MODES = ("observe", "ask", "auto")
 class Orders:
     """Accepts settings that stay in force: the modes of playbooks and the standing orders (how many
     checkpoints of a run stay on the disk, and to which object store they are copied). It also
-    accepts a person's notes. There is one such object for a pod. The attributes `on_keep` and
-    `on_sync` are functions that are called after an order to keep or to copy checkpoints was given
-    or taken back.
+    accepts a person's notes. There is one object per pod. The attributes `on_keep` and `on_sync`
+    are functions that are called after an order to keep or to copy checkpoints was given or taken
+    back.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
@@ -30,9 +30,10 @@ class Orders:
         self.on_sync: Callable[[], None] = lambda: None
 
     def mode(self, asked: Submission) -> None:
-        """Set the mode (observe, ask or auto) of the body's `playbook` for the body's `run`. Raises
-        UnknownRun or UnknownPlaybook, BadRequest for another mode, and Refused for `auto` if a
-        person must look first before this playbook is carried out.
+        """Set the mode of the body's `playbook` for the body's `run`: "observe" (only report),
+        "ask" (make a plan and wait for a person) or "auto" (repair at once). Raises UnknownRun or
+        UnknownPlaybook, BadRequest for another mode, and Refused for "auto" if a person must look
+        first before this playbook is carried out.
         """
         run, playbook = self._run(asked), self._library.get(str(asked.body.get("playbook")))
         mode = asked.body.get("mode")
@@ -51,10 +52,11 @@ class Orders:
         )
 
     def keep(self, asked: Submission) -> None:
-        """Give the standing order how many complete checkpoints of the body's `run` stay on the
-        disk (`last`), or take the order back if `off` is true. Retention follows the order from now
-        on, also after a restart of the agent. Raises UnknownRun, or BadRequest if the body is
-        malformed; see `checkpoints.orders.order_fields` for its other fields.
+        """Give the standing order that says how many complete checkpoints of the body's `run` stay
+        on the disk (`last`), or take the order back if `off` is true. Old checkpoints are removed
+        by this order from now on, also after a restart of the agent. Raises UnknownRun, or
+        BadRequest if the body is malformed; see `checkpoints.orders.order_fields` for its other
+        fields.
         """
         from bs4_common.checkpoints import orders  # the idle daemon has no order
 
@@ -84,11 +86,12 @@ class Orders:
         self.on_sync()
 
     def note(self, asked: Submission) -> None:
-        """Journal the body's `text` as a note of the person about the body's `run`. Text after
-        the first 2,000 characters is left out. `checklist_every` is after how many steps a console
-        asks for the run's checklist (0: never), and `checklist_step` the step for which it was gone
-        through; a note may have them. Raises UnknownRun, and BadRequest if one of the two is no
-        number of steps.
+        """Write the body's `text` into the journal as a note of the person about the body's `run`.
+        Only its first 2,000 characters are kept. A note may have two numbers for the checklist that
+        a console shows for a run: `checklist_every` (after how many training steps the console asks
+        a person to go through it, 0: never) and `checklist_step` (the training step for which the
+        person has gone through it). Raises UnknownRun, or BadRequest if one of the two is not an
+        integer from 0 on.
         """
         run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
         steps: dict[str, Any] = {}

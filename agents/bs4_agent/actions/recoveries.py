@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bs4_agent.actions.executor import ActionExecutor
-from bs4_agent.actions.kind import Kind
+from bs4_agent.actions.kind import PlannedKind
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.plan import Plan
@@ -26,22 +26,23 @@ _AUTO_DANGERS = ("none", "restart")
 
 class Recoveries:
     """Acts on new incidents (detected failures) as the modes of the playbooks that repair them say.
-    There is one such object for a pod. `recovery` is the kind of action that makes plans from the
+    There is one object per pod. `recovery` is the kind of action that makes plans from the
     playbooks in `library` and carries them out.
     """
 
     def __init__(
-        self, executor: ActionExecutor, pod: Pod, library: Library, recovery: Kind[Plan]
+        self, executor: ActionExecutor, pod: Pod, library: Library, recovery: PlannedKind[Plan]
     ) -> None:
         self._executor, self._pod = executor, pod
         self._library, self._recovery = library, recovery
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on the new incident with the id `incident` of `run`, as the mode of the playbook says
-        that repairs it. With `ask`, make a plan and write it into the journal. With `auto`, also
-        carry the plan out if it is not too dangerous for that. Do nothing in mode `observe`, or if
-        `playbook_id` is None, which means that no playbook repairs the incident. If the plan may
-        not be carried out, a note in the journal says why.
+        """Act on the new incident with the id `incident` of `run`, as the mode says that is set for
+        the playbook `playbook_id`, which repairs the incident. With `ask`, make a plan and write it
+        into the journal. With `auto`, also carry the plan out, if the playbook may run without a
+        person and its plan is not dangerous. Do nothing in mode `observe`, or if `playbook_id` is
+        None (no playbook repairs the incident). If the plan may not be carried out, a note in the
+        journal says why.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

@@ -13,9 +13,9 @@ from bs4_common.errors import Cancelled
 
 class SafePoints:
     """Knows when no action of the pod is in the middle of a step, so that another agent can take
-    over. There is one such object for a pod. It counts the threads that are inside a step of an
-    action. Between two steps, at a safe point, everything that the action has done is in the
-    journal, so this agent or a newer one can continue it.
+    over. There is one object per pod. It counts the threads that are inside a step of an action.
+    Between two steps, at a safe point, everything that the action has done is in the journal, so
+    this agent or a newer one can continue it.
     """
 
     def __init__(self) -> None:
@@ -88,8 +88,9 @@ class Turn:
         self._by = ""
 
     def cancel(self, who: str) -> None:
-        """Tell the action to end at its next safe point, or at once if it waits at one. `who` is
-        the person who stopped it, for the journal.
+        """Tell the action to which this Turn (the reservation of a run) belongs to end at its next
+        safe point, or at once if it waits at one. `who` is the person who stopped the action, for
+        the journal.
         """
         self._by = who
         self._cancelled.set()

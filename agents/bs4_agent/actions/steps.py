@@ -6,26 +6,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, Protocol
 
 from bs4_agent.actions.kind import Kind, P, Underway
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.playbooks.pod_actions import Planned
+from bs4_agent.playbooks.pod_actions import Planned, Waiting
 from bs4_common.errors import AgentError, Cancelled, PlanChanged, SpoolFull, StepFailed
 from bs4_common.ledger import ActionView
 
 
 class Recorder(Protocol):
-    """A function that appends one record to the pod's journal and returns the record. `type_` is
-    the type of the record, and the other arguments are its fields. With `sync`, the record is on
-    the disk when the function returns.
+    """A function that appends one record to the pod's journal. `type_` is the type of the record,
+    and the other arguments are its fields. With `sync`, the record is on the disk when the function
+    returns.
     """
 
-    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
-        """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
-        that fails.
-        """
+    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> object:
+        """Write one record. `sync` waits until it is on disk and raises SpoolFull if that fails."""
 
 
 class StepRunner(Generic[P]):
@@ -79,7 +77,7 @@ class StepRunner(Generic[P]):
             result = {"recovered": False, "error": error.type}
             self._end("failed", detail=error.message, result=result)
             return False
-        outcome = self._kind.verify(self._action)
+        outcome = self._kind.verify(self._action, self._context)
         event = "done" if outcome.reached else "failed"
         self._end(event, detail=outcome.detail, result=outcome.result)
         return outcome.reached
@@ -94,10 +92,15 @@ class StepRunner(Generic[P]):
             raise failed from error
 
     def _carry_out(self, index: int, planned: Planned) -> None:
-        """Carry out one step, and journal its intent and its result."""
+        """Carry out one step, and journal its intent and its result. A step that has acted does not
+        fail because the journal has no room for its end: it would not act again (see `done`).
+        """
         step = self._kind.steps[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
+            return
+        if isinstance(step, Waiting):
+            self._wait(index, planned, step)
             return
         targets = step.check(self._context, planned)
         self._event(
@@ -113,17 +116,27 @@ class StepRunner(Generic[P]):
         except AgentError as error:
             self._event("step-failed", step=index, title=planned.title, detail=error.message)
             raise
-        self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
+        self._progress("step-done", sync=True, step=index, title=planned.title, detail=detail)
+
+    def _wait(self, index: int, planned: Planned, step: Waiting) -> None:
+        """Wait for what the step waits for. A newer agent may take over meanwhile."""
+        self._progress("intent", step=index, title=planned.title)
+        with self._action.turn.rest():
+            detail = step.wait(self._context, lambda text: self._say(index, text))
+        self._progress("step-done", step=index, title=planned.title, detail=detail)
 
     def _verifying(self, text: str) -> None:
         """Journal what the verification waits for, if the journal has room."""
-        with contextlib.suppress(SpoolFull):
-            self._event("verifying", detail=text)
+        self._progress("verifying", detail=text)
 
     def _say(self, index: int, text: str) -> None:
         """Journal the progress of a step, if the journal has room."""
+        self._progress("intent", step=index, detail=text)
+
+    def _progress(self, event: str, **fields: Any) -> None:
+        """Append an `action` record to the journal, if the journal has room."""
         with contextlib.suppress(SpoolFull):
-            self._event("intent", step=index, detail=text)
+            self._event(event, **fields)
 
     def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
         """Append an `action` record to the journal."""

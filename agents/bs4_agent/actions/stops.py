@@ -4,10 +4,14 @@ action early and goes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
+from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.actions.submission import Submission
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
 from bs4_agent.pod import Pod
 from bs4_common.errors import Busy, Cancelled, PlanChanged
 from bs4_common.ledger import ActionView, Ledger
@@ -19,22 +23,61 @@ STEP_S = 30.0
 _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
-class Stops:
-    """Accepts the actions that stop runs, carries them out, and continues them after a restart of
-    the agent. There is one such object for a pod.
+@dataclass(frozen=True)
+class Stop:
+    """What the stop of `run` does: one step."""
+
+    run: str
+    steps: Sequence[Planned]
+
+
+@dataclass
+class StopContext:
+    """The object that the step of a stop gets. `detail` is how the run has ended."""
+
+    pod: Pod
+    run: str
+    detail: str = ""
+
+
+class EndRun(Stepping):
+    """The step that ends every process of a run. See `playbooks.pod_actions.Step`."""
+
+    def done(self, context: StopContext, planned: Planned) -> bool:
+        """Return False: a run that has ended is stopped at once."""
+        return False
+
+    def act(
+        self,
+        context: StopContext,
+        planned: Planned,
+        targets: Sequence[Target],
+        say: Callable[[str], None],
+    ) -> str:
+        """Stop the run and return a sentence about how it ended. Raises StepFailed if a process or
+        its GPU memory remains.
+        """
+        context.detail = context.pod.stop(context.run, say)
+        return context.detail
+
+
+STEPS: Mapping[str, Any] = {"stop_run": EndRun()}
+
+
+class Stops(Kind[Stop]):
+    """The kind of action that stops runs; see `actions.kind.Kind` for the methods. It has no plan:
+    it names the run, and the attempt that is to be stopped.
     """
+
+    name, steps, goes_first = "stop", STEPS, True
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
-    def accept(self, asked: Submission) -> None:
-        """Accept a stop of the body's `run`, and carry it out on a thread of its own. If another
-        action holds the run, that action is ended early or waited for. If the step that the other
-        action is in takes longer than 30 seconds, the journal says that the stop is refused.
-
-        Raises UnknownRun, or Busy if another stop of the run is under way. Raises PlanChanged if
-        the body's `attempt`, the number of the attempt that a person wants to stop, is not the
-        newest one of the run.
+    def direct(self, asked: Submission) -> tuple[str, Stop]:
+        """Return the body's `run`, and its stop. Raises UnknownRun. Raises PlanChanged if the
+        body's `attempt`, the number of the attempt that a person wants to stop, is not the newest
+        one of the run.
         """
         run = self._pod.runs.get(str(asked.body.get("run"))).name
         attempt = self._executor.attempt(run)
@@ -43,23 +86,23 @@ class Stops:
                 f"{run} is in attempt {attempt} by now, and the stop of another one was "
                 "confirmed; look at it and stop it again."
             )
-        self._executor.begin(
-            asked,
-            run,
-            lambda: self._carry_out(asked.key, run, asked.who),
-            first=True,
-            steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
-        )
+        return run, _stop(run, self._pod.stop_command(run))
 
-    def resume(self, action: ActionView) -> None:
-        """Continue `action`, which stops a run and was under way when the agent was restarted."""
-        self._executor.go_on(
-            action, action.run, lambda: self._carry_out(action.key, action.run, action.who)
-        )
+    def left(self, action: ActionView) -> Stop:
+        """Return the stop of the action's run."""
+        return _stop(action.run, next((step.command for step in action.steps), ""))
+
+    def context(self, action: Underway[Stop]) -> StopContext:
+        """Return the StopContext with which the step works."""
+        return StopContext(self._pod, action.plan.run)
+
+    def verify(self, action: Underway[Stop], context: StopContext) -> Outcome:
+        """Return the outcome: the step has failed if a process was left."""
+        return Outcome(True, context.detail or f"{context.run} is stopped", {})
 
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
-        """Write into the journal that an action has ended if its run was being stopped, so that it
-        is not continued. `actions` are all actions that were under way when the agent was
+        """Write into the journal the end of each of `actions` whose run was being stopped, so that
+        it is not continued. `actions` are all actions that were under way when the agent was
         restarted.
         """
         for stop in actions:
@@ -79,25 +122,16 @@ class Stops:
                     result={"error": error.type},
                 )
 
-    def _carry_out(self, key: str, run: str, who: str) -> None:
-        """Stop the run as soon as this action holds it, and journal the result."""
-        event, progress = self._executor.event, self._executor.progress
-        if not self._take_over(key, run, who):
-            return
-        event(key, run, "intent", sync=True, step=0)
-        detail = self._pod.stop(run, lambda text: progress(key, run, "intent", step=0, detail=text))
-        progress(key, run, "step-done", step=0, detail=detail)
-        self._executor.end(key, "done", detail=detail)
-
-    def _take_over(self, key: str, run: str, who: str) -> bool:
-        """Return True once the stop holds the run. Return False, and refuse the stop, if the other
-        action's step did not end in time.
+    def await_turn(self, key: str, run: str) -> bool:
+        """End the action that holds the run early, wait up to 30 seconds for the end of the step
+        that it is in, and return True once the stop holds the run. Return False, and journal that
+        the stop is refused, if the step takes longer.
         """
         before = self._executor.locks.holder(run)
         if before is None or before.key == key:
             return True
         if before.kind in _CANCELLED:
-            self._executor.cancel(before.key, key, who)
+            self._executor.cancel(before.key, key, self._executor.ledger.actions[key].who)
         doing = _doing(before)
         self._executor.event(key, run, "started", detail=f"waiting for the end of {doing}")
         with self._executor.safe_points.rest():
@@ -111,6 +145,11 @@ class Stops:
                 key, run, "refused", sync=True, detail=detail, result={"error": Busy.type}
             )
         return taken
+
+
+def _stop(run: str, command: str) -> Stop:
+    """Return the stop of a run. `command` is what a person would type for it."""
+    return Stop(run, [Planned("stop_run", f"Stop {run}", command, {}, [], {})])
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:

@@ -22,12 +22,16 @@ class Submission:
     payload: bytes = field(default=b"", repr=False)
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return the body's table `name`. Raises BadRequest if it is none."""
+        """Return the JSON object that the body has under the key `name`. Raises BadRequest if it is
+        something else, and KeyError if the body has no such key.
+        """
         found = self.body[name]
         if not isinstance(found, Mapping):
             raise BadRequest(f"`{name}` of a plan is a table; send it so.")
         return found
 
     def planned(self, plan: Mapping[str, Any]) -> Submission:
-        """Return the submission with the plan that is carried out as its field `plan`."""
+        """Return a copy of this submission in whose body the field `plan` is `plan`, the plan that
+        is carried out.
+        """
         return replace(self, body={**self.body, "plan": plan})

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.actions.attempts import Attempts
+from bs4_agent.actions.adoptions import Adoptions
 from bs4_agent.actions.departure import Departure
 from bs4_agent.actions.executor import ActionExecutor, raising
 from bs4_agent.actions.kinds import NAMES, Kinds
@@ -46,7 +46,7 @@ class Actions:
         self.executor = executor = ActionExecutor(book, pod.runs)
         self._journal, self._home = journal, pod.runs.home
         self._bodies = {
-            key: digest(_identity(action.body))
+            key: _digest(action.body)
             for key, action in executor.ledger.actions.items()
             if action.body
         }
@@ -57,13 +57,11 @@ class Actions:
         self.recoveries = Recoveries(executor, pod, library, self.kinds.get("playbook"))
         self.stops = Stops(executor, pod)
         pod.restoring = lambda: self.kinds.restoring
-        self._attempts = attempts = Attempts(executor, pod)
         departure = Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
-            "launch": attempts.launch,
-            "stop": self.stops.accept,
-            "adopt": attempts.adopt,
+            "stop": self._stop,
+            "adopt": Adoptions(executor, pod).adopt,
             "mode": self.orders.mode,
             "keep": self.orders.keep,
             "sync": self.orders.sync,
@@ -74,8 +72,7 @@ class Actions:
             **dict.fromkeys(NAMES, self._confirm),
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
-            "launch": attempts.resume_launch,
-            "stop": self.stops.resume,
+            "stop": lambda action: executor.resume(self.stops, action),
             "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
             **dict.fromkeys(NAMES, self._resume),
         }
@@ -109,7 +106,7 @@ class Actions:
             )
         with self.executor.lock:
             known = self._bodies.get(key)
-            if known == digest(_identity(body)):
+            if known == _digest(body):
                 return {"action": key, "state": "accepted"}
             # The agent's own actions (for example a rotation) have a key and no submission.
             if known is not None or key in self.executor.ledger.actions:
@@ -123,7 +120,7 @@ class Actions:
                     raise told(error) from error
                 failed = told(error)
                 self.executor.start("", key, lambda: raising(failed))
-            self._bodies[key] = digest(_identity(body))
+            self._bodies[key] = _digest(body)
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
@@ -152,16 +149,18 @@ class Actions:
 
     def _plan(self, asked: Submission) -> None:
         """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
-        body = asked.body
-        if body.get("launch") is not None:
-            self._attempts.plan_launch(asked)
-            return
-        name = next((name for name in NAMES if body.get(name) is not None), "playbook")
+        name = next((name for name in NAMES if asked.body.get(name) is not None), "playbook")
         self.executor.plan(self.kinds.get(name), asked)
 
     def _confirm(self, asked: Submission) -> None:
-        """Accept an action whose plan a person has confirmed by its hash."""
-        self.executor.confirm(self.kinds.get(asked.body["kind"]), asked)
+        """Accept an action that is carried out by the steps of a plan."""
+        kind = self.kinds.get(asked.body["kind"])
+        if not self.executor.begin(kind, asked):
+            self.executor.confirm(kind, asked)
+
+    def _stop(self, asked: Submission) -> None:
+        """Accept the stop of a run."""
+        self.executor.begin(self.stops, asked)
 
     def _resume(self, action: ActionView) -> None:
         """Continue an action by the steps of its plan."""
@@ -198,8 +197,8 @@ class Actions:
         self._journal.release(str(asked.body.get("cursor")))
 
 
-def _identity(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that make two submissions the same: all fields except those that the agent
-    adds.
+def _digest(body: Mapping[str, Any]) -> str:
+    """Return the digest of the fields that make two submissions the same: of all fields except
+    those that the agent adds.
     """
-    return {k: v for k, v in body.items() if k != "plan"}
+    return digest({k: v for k, v in body.items() if k != "plan"})

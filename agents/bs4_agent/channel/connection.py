@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_agent.streams.registry import WAIT_LIMIT_S, Streams
 from bs4_agent.workers import Workers
@@ -34,7 +34,34 @@ _LOOKED_AT = re.compile(r"\*|telemetry|journal|checkpoints|setup|(steps|log|repo
 
 Submit = Callable[..., dict[str, Any]]
 """`submit(action, who)`, with the frame's payload as a third argument if it has one."""
-Hello = Callable[[], dict[str, Any]]
+
+
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class Greeting(TypedDict, total=False):
+        """The agent's answer to a console that greets."""
+
+        protocol: int
+        agent: str
+        """The agent's version, as `python` is Python's."""
+        bundle: str
+        build: int
+        home: str
+        """The id of the agent's home."""
+        python: str
+        pid: int
+        boot_id: str
+        host: str
+        t: float
+        """Wall seconds since 1970."""
+        m: float
+        """Seconds of the monotonic clock of this boot."""
+        look: bool
+        """True if the console's key may only look."""
+
+
+Hello = Callable[[], "Greeting"]
 Admit = Callable[["Connection"], None]
 """Called when a console greets that may only look: sets `looks_only` of its connection. Raises
 TooManyConsoles if there is no place.
@@ -90,7 +117,7 @@ class Connection:
     action comes with a payload, that is the third argument. `hello()` returns the fields of the
     answer to the handshake, except the protocol's version. `admit(connection)` is called if the
     console's key may only look, and sets the attribute `looks_only`; it raises TooManyConsoles if
-    too many such consoles are connected.
+    12 consoles of that kind are connected.
     """
 
     def __init__(
@@ -188,7 +215,7 @@ class Connection:
                 f"{str(offered)[:60]}; update the older of the two."
             )
         self._who = str(hello.get("who", ""))[:WHO_LIMIT]
-        answer = {**self._hello(), "protocol": common[0]}
+        answer: Greeting = {**self._hello(), "protocol": common[0]}
         if hello.get("look"):
             self._admit(self)
             answer["look"] = True
@@ -206,41 +233,41 @@ class Connection:
                 "A request has no integer id; the channel is out of step, connect again."
             )
         try:
-            reply = self._call(identifier, frame.header, frame.payload)
+            reply = self._call(identifier, frame)
         except AgentError as error:
             reply = Reply({"error": error.as_dict()})
         if reply is not None:
             self._send(identifier, reply)
 
-    def _call(self, identifier: int, header: Mapping[str, Any], payload: bytes) -> Reply | None:
+    def _call(self, identifier: int, frame: Frame) -> Reply | None:
         """Return the reply to a request, or None if a worker will send it."""
-        call = header.get("call")
+        call = frame.header.get("call")
         if self.looks_only:
-            _refuse_to_act(header)
+            _refuse_to_act(frame)
         if call == "read":
-            return self._read(identifier, header)
+            return self._read(identifier, frame)
         if call == "query":
-            return self._query(identifier, header)
+            return self._query(identifier, frame)
         if call == "submit":
-            action = _field(header, "action", dict)
-            more = [payload] if payload else []
+            action = _field(frame, "action", dict)
+            more = [frame.payload] if frame.payload else []
             return Reply({"ok": True, **self._submit(action, self._who, *more)})
         if call == "ping":
             now = stamp()
             return Reply({"ok": True, "t": now["t"], "m": now["m"]})
         if call == "cancel":
-            return self._cancel(_field(header, "target", int))
+            return self._cancel(_field(frame, "target", int))
         raise BadRequest(f"{str(call)[:40]!r} is no call; use read, query, submit, ping or cancel.")
 
-    def _read(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+    def _read(self, identifier: int, frame: Frame) -> Reply | None:
         """Return a piece of a stream, or None if a worker will send it. A read that has data or
         must not wait is answered on this thread: handing every piece of a long log to another
         thread would halve the throughput.
         """
-        stream, cursor = _field(header, "stream", str), _field(header, "cursor", str)
-        limit = min(_field(header, "limit", int, PAYLOAD_LIMIT), PAYLOAD_LIMIT)
-        wait = min(_field(header, "wait", (int, float), 0), WAIT_LIMIT_S)
-        seen = _field(header, "seen", int, 0)
+        stream, cursor = _field(frame, "stream", str), _field(frame, "cursor", str)
+        limit = min(_field(frame, "limit", int, PAYLOAD_LIMIT), PAYLOAD_LIMIT)
+        wait = min(_field(frame, "wait", (int, float), 0), WAIT_LIMIT_S)
+        seen = _field(frame, "seen", int, 0)
 
         def read(wait: float, stop: threading.Event | None = None) -> Chunk:
             try:
@@ -256,12 +283,12 @@ class Connection:
         self._start(self._readers, identifier, stream, lambda stop: _chunk_reply(read(wait, stop)))
         return None
 
-    def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+    def _query(self, identifier: int, frame: Frame) -> Reply | None:
         """Start a query in a worker."""
-        stream, op = _field(header, "stream", str), _field(header, "op", str)
+        stream, op = _field(frame, "stream", str), _field(frame, "op", str)
         own = ("id", "call", "stream", "op")
         arguments = {}
-        for key, value in header.items():
+        for key, value in frame.header.items():
             if key not in own:
                 arguments[key] = value
 
@@ -368,16 +395,16 @@ class Connection:
             pass  # nobody listens
 
 
-def _refuse_to_act(header: Mapping[str, Any]) -> None:
+def _refuse_to_act(frame: Frame) -> None:
     """Raise Refused if a console that may only look may not send this request. It may read and
     query the streams that the agent keeps of itself: telemetry, journal, steps and the logs of
     runs. Everything else is refused, also what a later version adds: any file of the pod, and the
     checks before a launch, which start programs of the pod with what the request says.
     """
-    call = header.get("call")
+    call = frame.header.get("call")
     if call in ("ping", "cancel"):
         return
-    if call in ("read", "query") and _LOOKED_AT.fullmatch(str(header.get("stream"))):
+    if call in ("read", "query") and _LOOKED_AT.fullmatch(str(frame.header.get("stream"))):
         return
     raise Refused(
         "Nothing was done: this key may only look at runs, their logs and telemetry; use a key "
@@ -398,16 +425,14 @@ def _chunk_reply(chunk: Chunk) -> Reply:
     return Reply(header, chunk.data)
 
 
-def _field(
-    header: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = None
-) -> Any:
+def _field(frame: Frame, name: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
     """Return a field of a request if it has the right type, or `default` if it is absent. Raises
     BadRequest for a wrong type.
     """
-    value = header.get(name, default)
+    value = frame.header.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise BadRequest(
-            f"`{name}` is missing or has the wrong type in a {str(header.get('call'))[:20]} "
+            f"`{name}` is missing or has the wrong type in a {str(frame.header.get('call'))[:20]} "
             "request; see the protocol."
         )
     return value

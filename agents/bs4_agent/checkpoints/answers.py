@@ -18,10 +18,11 @@ _PAGE = 40
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> CheckpointReport:
-    """Answer a console's query `checkpoints`. The only value of `op` is "list". `arguments` has the
-    keys `run` (a name) and `after` (a step number; the answer begins with the next newer step).
-    Return one page of `report`, in which `next` has the arguments for the next page, or None.
-    Raises BadRequest if `op` or `after` is malformed.
+    """Answer a console's query `checkpoints` about one run. The only value of `op` is "list".
+    `arguments` has the keys `run` (a name) and `after` (a step number; the answer begins with the
+    next newer step). Return one page of the report that `bs4_common.checkpoints.report` makes, with
+    40 checkpoints at most. Its `next` has the arguments for the next page, or is None. Raises
+    BadRequest if `op` or `after` is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TypedDict
 
 from bs4_agent.actions.steps import Recorder
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_common.clock import stamp
 from bs4_common.errors import AgentError
+from bs4_common.failures.facts import Intent
 from bs4_common.files import read_passing, write_json
 from bs4_common.ledger import Ledger
 from bs4_common.runs.model import Run
@@ -27,28 +27,12 @@ LOOK_S = 0.6
 NAME = "intent.json"
 
 
-class Intent(TypedDict, total=False):
-    """How far a run had come when the agent was ordered to end."""
-
-    run: str
-    attempt: int
-    local_step: int | None
-    """The newest step on the pod whose files verify."""
-    local_known: bool
-    """False if the disk did not answer in time."""
-    remote_step: int | None
-    """The newest step that was verified in the store."""
-    t: float | None
-    """Wall seconds since 1970 of the order, once it is read back."""
-    signal: str | None
-    """The name of the signal, once it is read back."""
-
-
 def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str) -> list[Intent]:
     """Save how far each living run has come, because the agent was ordered to end by the signal
-    named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are
-    written to the journal by `record`, and saved in the agent's home twice: first with what the
-    agent has in memory, then with what a scan of the checkpoint files finds.
+    named `signal` (for example "SIGTERM"). Return one Intent (the run's newest checkpoints) for
+    each run. They are saved in the agent's home twice: first with what the agent has in memory,
+    then with what a scan of the checkpoint files finds within 0.6 seconds. The second version is
+    also written to the journal by `record`.
     """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.paths import storage
@@ -25,6 +25,13 @@ from bs4_common.runs.model import Run
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+class RemovedRow(TypedDict):
+    """A directory that is removed, as the journal has it."""
+
+    path: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Move:
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     """Return one Move for each directory of `sets`; nothing is moved yet. Raises Refused if a
     directory is not the run's own, is a link, is a file system of its own, or belongs to another
-    user or can be written by one.
+    user or is writable by another user.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
@@ -91,8 +98,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
     """Move all directories in `wanted` into their trash, in a directory named after the action's
     key `key`. A directory that the trainer has deleted in the meantime is skipped. Raises
     StepFailed if the file system reports an error or something is mounted below a directory, and
-    Refused if a directory belongs to another user or can be written by one; directories that were
-    moved by then stay in the trash (a directory in which removed files are kept).
+    Refused if a directory belongs to another user or is writable by another user; directories that
+    were moved by then stay in the trash (a directory in which removed files are kept).
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -130,7 +137,7 @@ def free(trashes: Sequence[Path], key: str) -> int:
     """Delete for good what the action `key` has moved into these trash directories, and return the
     number of bytes that this freed. The call can be repeated after an interruption. Raises
     StepFailed if the disk reports an error, and Refused if `key` is no action's key, a path is not
-    the trash of a run, or a directory belongs to another user or can be written by one.
+    the trash of a run, or a directory belongs to another user or is writable by another user.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
@@ -149,10 +156,10 @@ def free(trashes: Sequence[Path], key: str) -> int:
     return freed
 
 
-def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """Return [{"path", "bytes"}] for each directory in `wanted`, as the journal (the agent's log of
-    actions and incidents) records it before the directories are moved. `sets` are the checkpoints
-    to which the directories belong.
+def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[RemovedRow]:
+    """Return one row for each directory in `wanted`, as the journal (the agent's log of actions and
+    incidents) records it before the directories are moved. `sets` are the checkpoints to which the
+    directories belong.
     """
     sizes = {}
     for one in sets:
@@ -165,9 +172,9 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, A
     return [{"path": str(one.source), "bytes": of(one.source)} for one in wanted]
 
 
-def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Return {directory: pid} for each directory that is in use: the process `pid`, one of the keys
-    of `processes`, has a file below it open or mapped into memory. A directory that no process uses
+def readers(directories: Collection[Path], processes: Iterable[int]) -> dict[Path, int]:
+    """Return {directory: pid} for each directory that is in use: the process `pid`, one of
+    `processes`, has a file below it open or mapped into memory. A directory that no process uses
     is left out.
 
     A mapped file counts although its descriptor is closed, because weights are read so. The check

@@ -78,8 +78,8 @@ class _Look:
 
 class Retention:
     """Removes old checkpoints from the pod's disk, for the runs that have a retention order (a
-    user's rule which checkpoints stay); one object per pod. `run` works on a thread of its own
-    until it is stopped. Call `wake` after an order has changed.
+    user's rule about which checkpoints stay); one object per pod. `run` works on a thread of its
+    own until it is stopped. Call `wake` after an order has changed.
     """
 
     def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
@@ -96,8 +96,8 @@ class Retention:
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Look at the runs that have a retention order (a user's rule which checkpoints stay on the
-        pod's disk), and remove their old checkpoints, again and again until `stop` is set.
+        """Check the runs that have a retention order (a user's rule about which checkpoints stay on
+        the pod's disk) and remove their old checkpoints, again and again until `stop` is set.
         """
         while not stop.is_set():
             self._woken.wait(self.round())
@@ -120,9 +120,9 @@ class Retention:
                 )
 
     def round(self) -> float | None:
-        """Look once at every run that has a retention order (a user's rule which checkpoints stay
-        on the pod's disk), and remove the checkpoints that the order does not keep. Return the
-        number of seconds until the next look is due, or None if no run has an order.
+        """Check each run that has a retention order (a user's rule about which checkpoints stay on
+        the pod's disk), and remove the checkpoints that the order does not keep. Return the number
+        of seconds until the next call is due, or None if no run has an order.
         """
         pauses = []
         self._rounds += 1

@@ -14,8 +14,9 @@ from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer itself deletes while it runs. The agent must not remove a directory that the
-    trainer is going to delete, because the trainer would not find it and would end with an error.
+    """Which checkpoints the trainer itself deletes while it runs. The agent must not remove a
+    directory that the trainer is going to delete, because the trainer would not find it and would
+    end with an error.
 
     `keep` is the trainer's setting keep_last (how many checkpoints it keeps), None if it deletes
     nothing. `saved` has the steps that the present attempt has saved completely, oldest first.
@@ -30,16 +31,16 @@ class OwnCleaning:
         """Return True if it is certain that the trainer will not delete the checkpoint of `step`
         itself any more, so that the agent may remove it.
 
-        After its first save, a trainer deletes, once, the old steps that it found at its start;
-        this is certainly over after its second save. The steps that it has saved in this attempt it
-        deletes itself later.
+        After the first save of an attempt, a trainer deletes the old steps that it found at its
+        start, and does so only once; at its second save this is certainly over. It deletes the
+        steps of this attempt itself later, so for these the result is False.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision which checkpoints of a run may be removed from the disk.
+    """The decision about which checkpoints of a run may be removed from the disk.
 
     `free` has the checkpoints that may be removed, oldest first. `kept` has the complete steps that
     stay and whose files were verified. `spared` maps each other old step to the reason why it is
@@ -62,15 +63,15 @@ def decide(
     emergency: bool = False,
     worth: Mapping[int, float] | None = None,
 ) -> Decision:
-    """Decide which checkpoints the retention `order` allows to remove now, and return the decision;
-    nothing is removed. Only checkpoints that are older than the newest verified ones may go. `own`
-    says which of them the trainer deletes itself.
+    """Decide which checkpoints the retention `order` (a user's rule about which checkpoints stay)
+    allows to remove now, and return the decision; nothing is removed. Only checkpoints that are
+    older than the newest verified ones may go. `own` says which of them the trainer deletes itself.
 
     `verified(set)` returns why a complete checkpoint cannot be relied on, and `busy(set)` why a
     checkpoint is in use; both return "" if nothing is wrong. `emergency` is True if the next
-    checkpoint does not fit on the disk; then only `order.at_least` sets stay. `worth` says how good
-    each complete checkpoint is by the metric that the order names, a higher number for a better
-    one; the best stays.
+    checkpoint does not fit on the disk; then only `order.at_least` checkpoints stay. `worth` says
+    how good each complete checkpoint is by the metric that the order names, a higher number for a
+    better one; the best stays.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)

@@ -13,9 +13,9 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -28,12 +28,16 @@ from bs4_agent.workers import spawn
 from bs4_common.checkpoints import launch_record
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
-from bs4_common.checkpoints.sync_view import SyncView
+from bs4_common.checkpoints.sync_view import SyncRecord, SyncView
 from bs4_common.descriptors import real
 from bs4_common.errors import AgentError, Refused, SpoolFull
 from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.foreign_json import loads
 from bs4_common.runs.model import Attempt, Run
+
+if TYPE_CHECKING:
+    from bs4_agent.checkpoints.remote.worker import UploadJob
+    from bs4_common.checkpoints.sync_view import SyncFacts
 
 #: Seconds between two scans for a new checkpoint. A scan costs as much as the disk guard's.
 LOOK_S = 5.0
@@ -161,14 +165,11 @@ class Syncs:
                 syncs.append((run, view))
         return syncs
 
-    def facts(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each run that has a sync order (a standing order to upload its
-        checkpoints to an object store). Its keys are `run`, `alive` (False if its uploads keep
-        failing), `pointer` (the step that the file latest.json was last seen to name, or None),
-        `interval_s` (the seconds in which one upload is expected to follow another) and those of
-        `SyncView.told`. The list is empty if no run has an order.
+    def facts(self) -> list[SyncFacts]:
+        """Return the state of the uploads of each run that has a sync order (a standing order to
+        upload its checkpoints to an object store). The list is empty if no run has an order.
         """
-        rows = []
+        rows: list[SyncFacts] = []
         for run, view in self._ordered():
             # An order for every N steps is behind on purpose, and an upload may take as long as its
             # bandwidth requires.
@@ -204,7 +205,7 @@ class Syncs:
             and newest is whole[0]
             and (view.pointer is None or steps[0].step > view.pointer)
         )
-        body = {
+        job: UploadJob = {
             "run": name,
             "to": order.to,
             "home": str(self._pod.runs.home.root),
@@ -222,9 +223,9 @@ class Syncs:
             "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
-        self._start(name, order, body)
+        self._start(name, order, job)
 
-    def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
+    def _start(self, name: str, order: SyncOrder, body: UploadJob) -> None:
         """Start a worker and send it the job."""
         with self._pod.runs.home.agent_log.open("ab") as errors:
             process = subprocess.Popen(
@@ -267,7 +268,7 @@ class Syncs:
             self._jobs.pop(name, None)
         self._woken.set()
 
-    def _told(self, name: str, job: _Job, event: str, fields: dict[str, Any]) -> None:
+    def _told(self, name: str, job: _Job, event: str, fields: SyncRecord) -> None:
         """Journal one event of the worker. Progress is journalled at most every `PROGRESS_S`
         seconds.
         """
@@ -289,7 +290,7 @@ class Syncs:
         if time.monotonic() >= self._not_before.get(name, 0.0):
             self._failed(name, {"error": error.type, "detail": error.message, "passing": False})
 
-    def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
+    def _failed(self, name: str, fields: SyncRecord) -> None:
         """Journal a failure and set the time of the next try. The same failure is journalled once
         an hour, so that a store that is away for a day does not make a record every ten minutes.
         """
@@ -358,7 +359,7 @@ class _Job:
         """Return the seconds since the worker's last line."""
         return time.monotonic() - self._heard_m
 
-    def tell(self, body: Mapping[str, Any]) -> None:
+    def tell(self, body: UploadJob) -> None:
         """Send the job to the worker."""
         if self.process.stdin is not None:
             self.process.stdin.write(json.dumps(body).encode() + b"\n")
@@ -417,7 +418,7 @@ def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None
     step, newer steps of earlier attempts do not count, once the living attempt has saved a step of
     its own.
 
-    `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
+    `whole` has the complete checkpoints, newest first. `attempt` is the living attempt, or None.
     """
     newest = next(iter(whole), None)
     if newest is None or attempt is None or attempt.resume is None:
@@ -436,13 +437,13 @@ def wanted(
     live: bool,
 ) -> list[StepSet]:
     """Return the checkpoints that the next upload job shall send: first `newest` (from which the
-    run could be continued), then milestones that were not uploaded in their time, newest first. The
-    list is empty if there is nothing to upload.
+    run could be continued), then milestones (steps that are to stay in the store) that were not
+    uploaded in their time, newest first. The list is empty if there is nothing to upload.
 
-    `whole` has the complete sets, newest first. `order` is the run's sync order (a standing order
-    to upload the checkpoints of a run to an object store) and `view` says what was uploaded before;
-    a set that was written to since then counts again. `live` is True while the run is running: then
-    the milestones wait for a job in which `newest` is not sent.
+    `whole` has the complete checkpoints, newest first. `order` is the run's sync order (a standing
+    order to upload the checkpoints of a run to an object store) and `view` says what was uploaded
+    before; a checkpoint that was written to since then counts again. `live` is True while the run
+    is running: then the milestones wait for a job in which `newest` is not sent.
     """
     missing = []
     for one in whole:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_common.checkpoints.remote.layout import Place
+from bs4_common.checkpoints.sync_view import SyncRecord
 from bs4_common.errors import BadRequest
 from bs4_common.withheld import refuse_lost
 
@@ -38,11 +39,12 @@ class SyncOrder:
     who: str = ""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
-        """Return the sync order that a record of the journal gives. Return None if `record` is
-        None, or if the record takes an earlier order back. Raises Refused if the record has, in
-        place of a secret in the address of the object store, the mark that is stored instead of
-        secrets. So nothing is copied to another place than the one that a person named.
+    def of(cls, record: SyncRecord | None) -> SyncOrder | None:
+        """Return the sync order (a standing order to upload a run's checkpoints to an object store)
+        that a record of the journal gives. Return None if `record` is None, or if the record takes
+        an earlier order back. Raises Refused if the record has, in place of a secret in the address
+        of the object store, the mark that is stored instead of secrets, so that nothing is copied
+        to another place than the one that a person named.
         """
         if record is None or not record.get("to"):
             return None
@@ -73,25 +75,29 @@ class SyncOrder:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
-def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+def order_fields(body: Mapping[str, Any]) -> SyncRecord:
     """Check the body of an action that gives a sync order (a standing order to upload a run's
     checkpoints to an object store) or takes one back. Return the fields for the record of it that
-    the journal gets, as {name: value}. All values are None if the order is taken back. Raises
-    BadRequest if the body is malformed, and Refused if the address of the object store has, in
-    place of a secret, the mark that is shown instead of secrets.
+    the journal gets. All values are None if the order is taken back. Raises BadRequest if the body
+    is malformed, and Refused if the address of the object store has, in place of a secret, the mark
+    that is shown instead of secrets.
     """
-    fields: dict[str, Any] = dict.fromkeys(
-        ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")
-    )
     if body.get("off"):
-        return fields
+        return {
+            "to": None,
+            "every": None,
+            "milestones": None,
+            "keep_remote": None,
+            "limit_mib": None,
+            "weights": None,
+            "once": None,
+        }
     refuse_lost(body.get("to"))
-    fields["to"] = str(Place.parse(str(body.get("to") or "")))
-    for name in ("every", "milestones"):
-        value = body.get(name) or 0
+    to = str(Place.parse(str(body.get("to") or "")))
+    every, milestones = body.get("every") or 0, body.get("milestones") or 0
+    for name, value in (("every", every), ("milestones", milestones)):
         if type(value) is not int or value < 0:
             raise BadRequest(f"`{name}` is a number of steps; give 0 or more.")
-        fields[name] = value
     keep = body.get("keep_remote")
     if keep is not None and (type(keep) is not int or keep < 2):
         raise BadRequest(
@@ -103,10 +109,12 @@ def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < 100_000
     ):
         raise BadRequest("`limit_mib` is a bandwidth in MiB per second, more than 0.")
-    fields |= {
+    return {
+        "to": to,
+        "every": every,
+        "milestones": milestones,
         "keep_remote": keep,
         "limit_mib": limit,
         "weights": bool(body.get("weights")),
         "once": bool(body.get("once")),
     }
-    return fields

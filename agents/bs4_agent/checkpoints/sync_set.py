@@ -83,7 +83,7 @@ def local_set(
     """Return the files to upload of the checkpoint `one`, which must be complete. With `weights`,
     parts that no resume needs are included. Raises Refused if there are no files, if a part is
     outside the output directory or contains something other than files and directories, or if one
-    of its directories belongs to another user or can be written by one.
+    of its directories belongs to another user or is writable by another user.
     """
     layout = trainer.layout(spec)
     needed = {rule.name for rule in trainer.parts(spec) if rule.required}

@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bs4_agent.containers import processes
 from bs4_agent.runs.membership import INSIDE as NOTE
@@ -28,6 +29,9 @@ from bs4_common.files import read_json, write_json
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Attempt
 from bs4_common.trainers.base import LaunchSpec
+
+if TYPE_CHECKING:
+    from bs4_agent.runs.membership import MemberFields
 
 #: The variable that names the attempt for which a process in a container was started.
 MARK = "BS4_ATTEMPT"
@@ -286,7 +290,7 @@ def _apart(pid: int) -> bool:
         return True
 
 
-def _noted(proc: Proc) -> dict[str, object]:
+def _noted(proc: Proc) -> MemberFields:
     """Return a process as inside.json records it."""
     return {"identity": proc.identity.as_dict(), "cmdline": list(proc.cmdline), "comm": proc.comm}
 

@@ -89,8 +89,8 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Return True if it is known that the trainer prints to this log, because its standard
-        output is that of the container's first process.
+        """Return True if it is known that the trainer itself prints to this log, because its
+        standard output is that of the container's first process.
         """
         return self._trainers
 
@@ -105,11 +105,11 @@ class ContainerLog:
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Append the lines that have arrived from `docker logs` to the attempt's file, and start
-        `docker logs` again if the pause since the last time is over. `ended` is True if the attempt
-        is over. Return True if it is over and its last lines are still expected, else False. If the
-        disk or Docker fails, nothing is raised; `problem` is then a sentence about it until it
-        works again.
+        """Append the lines that have arrived from `docker logs` to the attempt's file. If `docker
+        logs` has ended, start it again once a pause (10 seconds or more) is over. `ended` is True
+        if the attempt is over. Return True if it is over and its last lines are still expected,
+        else False. If the disk or Docker fails, nothing is raised; `problem` is then a sentence
+        about it until it works again.
         """
         with self._lock:
             if not self._over:

@@ -13,9 +13,9 @@ from bs4_common.runs.model import Attempt, Run
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
     """Return the indexes of the GPUs that the launch whose facts are `run` will use, sorted, from
-    its settings and its trainer's defaults. Return None if the settings are not known, if none says
-    it, or if the launch is not one of the component "rl". `device_ids` also considers
-    CUDA_VISIBLE_DEVICES.
+    its settings and its trainer's defaults. Return None if the settings are not known, if they are
+    of a trainer whose settings do not name GPUs, or if the launch is not one of the component "rl".
+    `device_ids` also considers CUDA_VISIBLE_DEVICES.
     """
     keys = run.trainer.traits.gpus
     if run.config is None or run.spec.component != "rl" or keys is None:
@@ -36,9 +36,9 @@ def device_ids(run: RunFacts, environment: Mapping[str, str]) -> list[int] | Non
     None if they are not certain. `environment` has the environment variables of the launch, the
     agent's own included.
 
-    They are certain for prime-rl on one machine and outside containers. Its version of January
-    2026 overrides CUDA_VISIBLE_DEVICES, and the current one takes the first that the variable
-    names.
+    They are certain for prime-rl on one machine and outside containers. Its version of January 2026
+    overrides CUDA_VISIBLE_DEVICES. The current version uses as many GPUs as it needs, from the
+    beginning of the list in that variable.
     """
     ids, nodes, keys = gpu_ids(run), run.setting("deployment.type"), run.trainer.traits.gpus
     if run.spec.container or keys is None or nodes not in (None, "single_node"):
@@ -53,8 +53,8 @@ def device_ids(run: RunFacts, environment: Mapping[str, str]) -> list[int] | Non
 
 
 def serves_itself(run: RunFacts) -> bool | None:
-    """Return True if the launch whose facts are `run` starts its own inference server, or None if
-    its settings are not known.
+    """Return True if the launch whose facts are `run` starts its own inference server, False if it
+    does not, and None if its settings are not known.
     """
     if run.config is None:
         return None

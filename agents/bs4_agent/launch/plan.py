@@ -9,14 +9,20 @@ import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.launch.start import startable
 from bs4_agent.launch.validation import refuse_incomplete, spec_of
+from bs4_agent.playbooks import words
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.pod_actions import PlannedRow
+from bs4_agent.playbooks.pod_actions import (
+    Planned,
+    PlannedRow,
+    steps_as_dicts,
+    steps_from_dicts,
+)
 from bs4_agent.playbooks.steps import move_run, move_steps
 from bs4_agent.runs.places import overlapping, refuse_beside, same_run
 from bs4_agent.runs.records import spec_as_dict, spec_from_dict
@@ -33,6 +39,8 @@ from bs4_common.trainers.settings import Settings
 
 #: The name in place of a playbook's id in records of plans.
 NAME = "launch"
+#: The kind of the step that waits until the run is seen to work.
+FIRST_STEP = "first_step"
 #: Seconds. A launch without a first step for this long is not called good. Large models load for up
 #: to half an hour.
 FIRST_STEP_S = 45 * 60.0
@@ -68,22 +76,27 @@ class LaunchPlan:
     those that made no attempt. `why` is a phrase for why training resumes from the checkpoint in
     `spec` or starts afresh, and `notes` are sentences about differences from the attempt before.
     `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
-    the run's name because checkpoints are among them. `expires_m` is the time at which the plan
-    expires, in seconds of the monotonic clock.
+    the run's name because checkpoints are among them. `steps` are what is done, in this order.
+    `expires_m` is the time at which the plan expires, in seconds of the monotonic clock.
+
+    A plan that was read from the journal has everything that carrying it out and making it again
+    needs. It has no `argv`, `environment` and `tries`, so its hash is not the one that was
+    confirmed.
     """
 
     asked: Mapping[str, Any]
     record: Mapping[str, Any]
     spec: LaunchSpec
     attempt: int
-    tries: int
-    argv: Sequence[str]
-    environment: Mapping[str, str]
+    tries: int = 0
+    argv: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
     why: str
     notes: Sequence[str]
     moves: Sequence[Path]
     typed_name: bool
     config: Mapping[str, Any]
+    steps: Sequence[Planned] = ()
     expires_m: float
 
     @property
@@ -109,11 +122,9 @@ class LaunchPlan:
         agent's log of actions and incidents) has it and a console shows it.
         """
         spec = self.spec
-        where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
-        what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
         return {
             "playbook": NAME,
-            "title": f"Start {what} {where}",
+            "title": _title(spec),
             "danger": "move" if self.typed_name else "none",
             "typed_name": self.typed_name,
             "run": spec.run,
@@ -122,8 +133,8 @@ class LaunchPlan:
             "resume": spec.resume,
             "why": self.why,
             "notes": list(self.notes),
-            "steps": list(self._steps(f"Start {what} {where}")),
-            "verify": {"first_step": {"within": FIRST_STEP_S}} if spec.component in WATCHED else {},
+            "steps": self._shown_steps(),
+            "verify": {"first_step": {"within": FIRST_STEP_S}} if self.waits else {},
             "asked": dict(self.asked),
             "record": dict(self.record),
             "config": dict(self.config),
@@ -131,30 +142,46 @@ class LaunchPlan:
             "moves": self._moved,
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LaunchPlan:
+        """Return the plan in `data`, a dictionary that `as_dict` has made. Raises KeyError,
+        TypeError or ValueError if it is none.
+        """
+        return cls(
+            asked=data["asked"],
+            record=data["record"],
+            spec=spec_in(data),
+            attempt=data["attempt"],
+            why=data["why"],
+            notes=data["notes"],
+            moves=[Path(path) for path in data["moves"]],
+            typed_name=data["typed_name"],
+            config=data["config"],
+            steps=steps_from_dicts(data["steps"]),
+            expires_m=0.0,
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Return True if the launch waits until the run is seen to work."""
+        return any(step.kind == FIRST_STEP for step in self.steps)
+
     @property
     def _moved(self) -> list[str]:
         """Return the paths that are moved aside, as text."""
         return [str(path) for path in self.moves]
 
-    def _steps(self, title: str) -> Sequence[PlannedRow]:
-        """Return the steps of the plan as they are shown."""
-        steps = []
-        shown: dict[str, Any]
+    def _shown_steps(self) -> list[PlannedRow]:
+        """Return the steps as they are shown, with the sizes of what is moved aside. Measuring
+        these may take long, so it is not done when a plan is only made to be compared.
+        """
+        rows = steps_as_dicts(self.steps)
         if self.moves:
-            count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
-            what = f"Move {count} that would confuse this start to the run's trash"
-            directories, commands = [], []
+            directories = []
             for path in self._moved:
                 directories.append({"path": path, "bytes": size_of(Path(path))[0]})
-                commands.append(f"mv {shlex.quote(path)} <trash>/")
-            shown = {"directories": directories}
-            steps.append(_step("move_aside", what, "; ".join(commands), shown))
-        shown = {"cwd": str(self.spec.cwd), "environment": dict(self.environment)}
-        steps.append(_step("start", title, shlex.join(self.argv), shown))
-        if self.spec.component in WATCHED:
-            awaited = AWAITED.get(self.spec.component, ("the first step",))[0]
-            steps.append(_step("first_step", f"Wait for {awaited}", "", {}))
-        return steps
+            rows[0]["shown"] = {"directories": directories}
+        return rows
 
 
 def make(
@@ -169,8 +196,10 @@ def make(
     of launches of this run that have ended; the hash covers it, so that another try has another
     hash.
 
-    Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed; the message
-    says why the launch is not possible.
+    Raises BadRequest if the request is malformed, BadConfig if the config cannot be used, RunExists
+    if the run lives or its name is another run's, Refused if the launch could lose work or has
+    nothing left to train, NotApplicable if the trainer cannot start it, and LaunchFailed if a
+    directory, the program or the container is missing.
     """
     resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
     if fresh and resume not in (None, "auto"):
@@ -213,20 +242,68 @@ def make(
         moves=moves,
         typed_name=typed,
         config={**_described(spec, current), "max_steps": runs.trainer(spec).max_steps(spec)},
+        steps=planned_steps(spec, moves, shlex.join(argv), environment),
         expires_m=time.monotonic() + LIFETIME_S,
     )
 
 
-def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> PlannedRow:
-    """Return one step of a plan in dictionary form."""
-    return {
-        "kind": kind,
-        "title": title,
-        "command": command,
-        "parameters": {},
-        "targets": [],
-        "shown": dict(shown),
-    }
+def direct(spec: LaunchSpec, command: str, *, wait: object) -> LaunchPlan:
+    """Return the plan of a launch that starts exactly `spec` and moves nothing aside. Nobody
+    confirms such a plan, so it has only what carrying it out needs. `command` is the command line,
+    for people. If `wait` is true, the launch of a whole training waits for its first step.
+    """
+    steps = [Planned("start", f"Start {spec.run}", command, {}, [], {})]
+    if wait and spec.component == "rl":
+        steps.append(_first_step(spec))
+    return LaunchPlan(
+        asked={},
+        record={},
+        spec=spec,
+        attempt=0,
+        why="",
+        notes=(),
+        moves=(),
+        typed_name=False,
+        config={},
+        steps=steps,
+        expires_m=0.0,
+    )
+
+
+def _title(spec: LaunchSpec) -> str:
+    """Return what a launch does, as a phrase for people."""
+    where = "afresh"
+    if spec.resume is not None:
+        where = f"from step {spec.resume}"
+    what = spec.run
+    if spec.component != "rl":
+        what = f"{spec.run} ({spec.component} by itself)"
+    return f"Start {what} {where}"
+
+
+def planned_steps(
+    spec: LaunchSpec, moves: Sequence[Path], command: str, environment: Mapping[str, str]
+) -> list[Planned]:
+    """Return the steps of a plan. `command` is the command line of the start, for people, and
+    `environment` the variables that are added for it.
+    """
+    steps = []
+    if moves:
+        count = words.directories(len(moves))
+        title = f"Move {count} that would confuse this start to the run's trash"
+        commands = [f"mv {shlex.quote(str(path))} <trash>/" for path in moves]
+        steps.append(Planned("move_aside", title, "; ".join(commands), {}, [], {}))
+    shown = {"cwd": str(spec.cwd), "environment": environment}
+    steps.append(Planned("start", _title(spec), command, {}, [], shown))
+    if spec.component in WATCHED:
+        steps.append(_first_step(spec))
+    return steps
+
+
+def _first_step(spec: LaunchSpec) -> Planned:
+    """Return the step that waits until the run is seen to work."""
+    awaited = AWAITED.get(spec.component, ("the first step",))[0]
+    return Planned(FIRST_STEP, f"Wait for {awaited}", "", {}, [], {})
 
 
 def _attempt(run: Run | None) -> int:
@@ -451,9 +528,9 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
     """Return what the record of the run keeps of its config: digest and version, model, and the
     names that a continued run must keep.
     """
-    data = {}
+    data: Mapping[str, Any] = {}
     if str(spec.config) not in {path for _, path in current.arguments.nested}:
-        data = settings.load_toml(spec.config_path)
+        data = settings.load_toml(spec.config_path).data
     values = _identity(json.dumps(data, sort_keys=True, default=str), 16)
     model = registry.get(spec.trainer).model(spec, current)
     lora = current.first("orchestrator.lora_name", "orchestrator.model.lora.name")

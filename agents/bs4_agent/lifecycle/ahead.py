@@ -18,8 +18,8 @@ from bs4_common.wire import AHEAD_LIMIT, AHEAD_VARIABLE
 def take() -> bytes:
     """Return the bytes that a console has sent together with the command that started this process,
     or b"" if it sent none. They are in an environment variable, which is removed, so that no
-    process that this one starts inherits it. Raises ProtocolError if there are too many bytes or
-    the variable is no base64.
+    process that this one starts inherits it. Raises ProtocolError if there are more than 4,096
+    bytes or the variable is no base64.
     """
     text = os.environ.pop(AHEAD_VARIABLE, "")
     try:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_agent.scope import Scope
 from bs4_common.clock import stamp
 from bs4_common.files import write_json
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Attempt
+
+if TYPE_CHECKING:
+    from bs4_common.failures.facts import Intent
 
 #: A file in the directory of an attempt that is known to have ended with the pod.
 MARK = "ended_with_pod.json"
@@ -59,7 +61,7 @@ def ended_with_the_pod(
     directory: Path,
     attempt: Attempt,
     first: Identity | None,
-    leaving: Mapping[str, Any] | None = None,
+    leaving: Intent | None = None,
 ) -> bool:
     """Return True if an attempt ended because the pod was stopped or rebooted. Return False if it
     is still alive or ended for another reason. `first` is the pod's first process, or None if
@@ -81,9 +83,8 @@ def ended_with_the_pod(
         # Otherwise the attempt was seen to be over while that life continued.
         ended = attempt.end.t >= began_t(first) - _SLACK_S
     else:
-        ended = (
-            leaving is not None and -_SLACK_S <= attempt.end.t - float(leaving["t"]) <= _WITH_POD_S
-        )
+        left_t = leaving.get("t") if leaving is not None else None
+        ended = left_t is not None and -_SLACK_S <= attempt.end.t - left_t <= _WITH_POD_S
     if ended:
         write_json(mark, {**stamp()})
     return ended

@@ -27,7 +27,9 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
-        """End the call of `wait` that is under way, or, if there is none, the next one."""
+        """End at once the call of `wait` that is under way, or, if there is none, the next call of
+        `wait`.
+        """
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
@@ -61,7 +63,7 @@ class Alarm:
         return rung, gone
 
     def close(self) -> None:
-        """Close all file descriptors. The alarm cannot be used afterwards."""
+        """Close all file descriptors that this object has opened. It cannot be used afterwards."""
         self.watch(())
         os.close(self._reading)
         os.close(self._writing)

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.observe import surroundings
 from bs4_agent.runs.registry import Runs
@@ -22,6 +21,7 @@ from bs4_common.failures.environment import Disk, Heap, RunEnvironment
 from bs4_common.files import disk_usage
 from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers.base import Trainer
+from bs4_common.trainers.settings import FlatSettings
 
 #: Seconds between two rounds (disks, new attempts), and between two scans of the same run. A scan
 #: of a run of the usual size takes 5 to 20 ms.
@@ -43,7 +43,7 @@ class _Look:
 
     attempt: int
     m: float
-    config: Mapping[str, Any] | None
+    config: FlatSettings | None
     resume: int | None
     environment: RunEnvironment
 
@@ -87,9 +87,9 @@ class Collector:
             self._background.stop()
 
     def round(self) -> None:
-        """Measure the filesystems, and scan each run that is new or whose last scan is old enough
-        (15 seconds for a young attempt, otherwise 60). A run that cannot be read keeps the result
-        of its last scan.
+        """Measure the filesystems, and scan each run that is new or whose last scan is old enough:
+        15 seconds in the first 5 minutes of an attempt, then 60. A run that cannot be read keeps
+        the result of its last scan.
         """
         now = time.monotonic()
         runs = [(run, run.attempt) for run in self._runs.all()]
@@ -106,7 +106,7 @@ class Collector:
 
     def of(
         self, run: str, attempt: int
-    ) -> tuple[Mapping[str, Any] | None, int | None, RunEnvironment | None]:
+    ) -> tuple[FlatSettings | None, int | None, RunEnvironment | None]:
         """Return (settings, step, rest) of the last scan of one attempt: the run's settings by
         dotted key, the training step from which the attempt was to resume, and everything else. All
         three are None until the attempt has been scanned. The settings are also None if the config
@@ -162,7 +162,7 @@ class Collector:
         return _Look(attempt.number, looked_m, config, resume, environment)
 
     def _surroundings(
-        self, run: Run, attempt: Attempt, config: Mapping[str, Any] | None
+        self, run: Run, attempt: Attempt, config: FlatSettings | None
     ) -> RunEnvironment:
         """Return the environment of one attempt from a fresh scan."""
         trainer = self._runs.trainer(run)

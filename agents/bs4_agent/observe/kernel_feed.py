@@ -52,8 +52,8 @@ _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 class KernelFeed:
     """Passes the lines of the kernel log to the detection of failures, for each live run that they
-    concern. There is one such object for a pod. Call `poll` several times a second; while there are
-    no new lines it costs one system call.
+    concern. There is one object per pod. Call `poll` several times a second; while there are no new
+    lines it costs one system call.
     """
 
     def __init__(

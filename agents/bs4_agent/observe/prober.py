@@ -64,9 +64,10 @@ class Prober:
         return self._last.get((run, attempt), ServerProbe())
 
     def run(self, stop: threading.Event) -> None:
-        """Go through the watched servers every two seconds until `stop` is set. The health check of
-        a server is asked if the last answer is old enough. A healthy server whose run has made no
-        step for suspiciously long is also asked for one token.
+        """Go through the watched servers every two seconds until `stop` is set. The health of a
+        server is requested if its last answer is 5 seconds old or older. If a healthy server's run
+        has made no step for twice its usual duration (at least 5 seconds), the server is also
+        requested to generate one token.
         """
         while not stop.wait(ROUND_S):
             watched = self._watched()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.paths import storage
@@ -22,6 +21,7 @@ from bs4_common.failures.environment import DatasetCache, ProcessFacts
 from bs4_common.files import LISTED_MOST, listed, mtime, read_passing, write_json
 from bs4_common.runs.model import Attempt, Member, Run
 from bs4_common.trainers.base import Trainer
+from bs4_common.trainers.settings import FlatSettings
 
 _COMPONENTS = (
     "launcher",
@@ -167,7 +167,7 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
 
 
 def lineage(
-    directory: Path, config: Mapping[str, Any] | None
+    directory: Path, config: FlatSettings | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
     """Return (names of this attempt, names of the newest earlier attempt that recorded any). They
     are the names that a run must keep when it is continued: model, adapter and W&B run, from the
@@ -195,7 +195,7 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
     return None
 
 
-def names(config: Mapping[str, Any]) -> dict[str, str]:
+def names(config: FlatSettings) -> dict[str, str]:
     """Return the names in the settings that a run must keep when it is continued, by key:
     `model.name`, `lora_name` and `wandb.name`. A name that is not set is left out.
     """

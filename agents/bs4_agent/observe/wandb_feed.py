@@ -51,7 +51,7 @@ class _Place:
 class WandbFeed:
     """Passes the lines of the logs that W&B's client writes to the detection of failures, for the
     live runs that the logs belong to. It also writes into the journal under which address W&B shows
-    a run. There is one such object for a pod. Call `poll` several times a second.
+    a run. There is one object per pod. Call `poll` several times a second.
 
     The function `feed` is called for each line with: the name of the run, the number of its
     attempt, the id of its trainer, the name of the log, the parsed line, and the line as evidence.

@@ -37,8 +37,8 @@ ADOPT_S = 3.0
 class Watcher:
     """Scans the pod every few seconds for failures of its runs. It writes each change of an
     incident (a failure that was detected) into the journal, and acts on a new one as the mode
-    (observe, ask or auto) of the playbook that repairs it says. There is one such object for a pod.
-    The code that follows the runs' logs must call `feed` for every line.
+    (observe, ask or auto) of the playbook that repairs it says. There is one object per pod. The
+    code that follows the runs' logs must call `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -86,8 +86,8 @@ class Watcher:
 
     def run(self, stop: threading.Event) -> None:
         """Scan the pod every three seconds until `stop` is set, and earlier if a watched process
-        ends, if `feed` has seen a suspicious line, or if a failure has lasted long enough to become
-        an incident. Runs that were started by hand are searched for, too.
+        ends, if `feed` has seen a line that may show a failure, or if a failure has lasted long
+        enough to become an incident. Runs that were started by hand are searched for, too.
         """
         adopted_m = looked_m = 0.0
         while not stop.is_set():

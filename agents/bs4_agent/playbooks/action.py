@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.plan import Plan, make
 from bs4_agent.playbooks.pod_actions import Context
@@ -21,7 +21,7 @@ from bs4_common.ledger import Ledger, PlanView
 RECOVERY_LIMIT = 2
 
 
-class Recovery(Kind[Plan]):
+class Recovery(PlannedKind[Plan]):
     """The kind of action that repairs a run by a playbook from `library`; see `actions.kind.Kind`
     for the methods. It has succeeded if the check that the playbook names shows that training
     advances again.
@@ -76,15 +76,15 @@ class Recovery(Kind[Plan]):
         return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
 
     def again(self, key: str, confirmed: Plan) -> Plan:
-        """Return a new plan of the playbook of the plan `confirmed`, for the present state of the
-        run and with the same limits. `key` is the action's key. Raises NotApplicable if the
-        playbook does not fit the run any more.
+        """Make the plan `confirmed` again, from its playbook and the present state of the run, and
+        return the new plan. Its steps keep the limits of the confirmed plan. `key` is the action's
+        key. Raises NotApplicable if the playbook does not fit the run any more.
         """
         one = confirmed
         return make(self._pod, one.playbook, one.run, key, one.incident, one)
 
-    def fields(self, plan: Plan, plan_hash: str) -> dict[str, Any]:
-        """Return a dictionary with the id of the playbook, the id of the incident that the plan
+    def fields(self, plan: Plan, plan_hash: str) -> PlanFields:
+        """Return the id of the playbook, the id of the incident that the plan
         repairs, and the plan's hash, for the journal.
         """
         return {
@@ -100,7 +100,7 @@ class Recovery(Kind[Plan]):
         plan = action.plan
         return Context(self._pod, plan.run, action.key, plan.resume, action.turn.pause)
 
-    def verify(self, action: Underway[Plan]) -> Outcome:
+    def verify(self, action: Underway[Plan], context: Context) -> Outcome:
         """Wait until training advances again, or until it is clear that it does not, and return the
         outcome. What is waited for is written into the journal. Raises Cancelled if a stop of the
         run ends the action.

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.tree.copies import copy
 from bs4_common.descriptors import at, open_directory, open_file, real
@@ -32,13 +32,20 @@ def fingerprint(raw: bytes) -> str:
     return sha256(raw).hexdigest()
 
 
+class Change(TypedDict):
+    """A key of a config that changes, with its values. One is None if the key is not there then."""
+
+    key: str
+    before: Any
+    after: Any
+
+
 def edited(
-    raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
-) -> tuple[bytes, list[dict[str, Any]]]:
+    raw: bytes, values: Mapping[str, str | float | bool], gone: Sequence[str]
+) -> tuple[bytes, list[Change]]:
     """Set and remove keys in the TOML config `raw`. Return two things: the new bytes, and a list
-    [{"key", "before", "after"}] with an entry for each key that really changes. `before` or `after`
-    is None if the config then does not have the key. If nothing changes, the bytes are `raw` and
-    the list is empty.
+    with an entry for each key that really changes. If nothing changes, the bytes are `raw` and the
+    list is empty.
 
     `values` maps dotted keys to the values that they get, and `gone` has the dotted keys to remove.
     Raises NotApplicable if the config is no TOML file, or has another value where a table is
@@ -51,7 +58,7 @@ def edited(
         document = tomlkit.parse(raw.decode())
     except (ParseError, UnicodeDecodeError) as error:
         raise NotApplicable(f"The config is no TOML file ({error}); correct it by hand.") from error
-    changes: list[dict[str, Any]] = []
+    changes: list[Change] = []
     try:
         for key, value in values.items():
             table, last = _table(document, key, make=True)

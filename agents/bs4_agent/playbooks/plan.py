@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.playbooks.pod_actions import (
     Context,
@@ -27,6 +27,17 @@ LIFETIME_S = 15 * 60
 
 #: The steps that do something else when the run would resume from another training step.
 _RESUMING = frozenset({"move_steps", "relaunch", "restore_set"})
+
+
+class Guards(TypedDict):
+    """Values that make a plan another one."""
+
+    typed_name: bool
+    """True if a person must type the run's name."""
+    danger: str
+    """How dangerous the playbook is."""
+    resume: int | None
+    """The training step to resume from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +75,9 @@ class Plan:
         )
 
     @property
-    def guards(self) -> dict[str, Any]:
+    def guards(self) -> Guards:
         """Return further values that the plan's hash covers, so that the plan is not valid any more
-        if one of them changes: `danger` (how dangerous the playbook is), `resume` (the training
-        step to resume from, or None), and `typed_name` (True if a person must type the run's name).
+        if one of them changes.
         """
         return {
             "typed_name": self.playbook.typed_name,

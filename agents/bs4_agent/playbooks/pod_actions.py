@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from bs4_agent.playbooks.ports import PortHolder
 from bs4_common.credentials.forms import shown_command
@@ -15,6 +16,8 @@ from bs4_common.failures.facts import GpuFacts, Holder, RunFacts
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
+
+V = TypeVar("V")
 
 
 class PodActions(Protocol):
@@ -184,7 +187,7 @@ class Target(TypedDict, total=False):
 
 
 class ShownProcess(TypedDict):
-    """A process as a plan shows it."""
+    """A process as a plan shows it to a person: its pid, component and command line."""
 
     pid: int
     component: str | None
@@ -193,7 +196,9 @@ class ShownProcess(TypedDict):
 
 
 class HashedStep(TypedDict):
-    """What the hash of a plan covers of one step; see `Planned`."""
+    """The part of one step of a plan that the plan's hash covers: its kind, parameters and
+    targets.
+    """
 
     kind: str
     parameters: Mapping[str, Any]
@@ -201,7 +206,9 @@ class HashedStep(TypedDict):
 
 
 class PlannedRow(HashedStep):
-    """A `Planned` as the journal holds it and a console shows it."""
+    """One step of a plan as a dictionary of JSON values, as the journal holds it and a console
+    shows it. The class Planned describes the fields.
+    """
 
     title: str
     command: str
@@ -269,8 +276,8 @@ class Context:
     """
 
     def facts(self) -> RunFacts:
-        """Return what is known of the run at this moment, in the form in which the detectors of
-        failures read it.
+        """Return what is known at this moment of the run that the step works on, in the form in
+        which the detectors of failures read it.
         """
         return self.pod_actions.run_facts(self.run)
 
@@ -324,6 +331,23 @@ class Stepping:
         return planned.targets
 
 
+class Waiting(Stepping, ABC):
+    """Base class of steps that only wait until something has come about. They change nothing, so a
+    newer agent may take over while they wait, and the wait begins again after a restart.
+    """
+
+    def done(self, context: Any, planned: Planned) -> bool:
+        """Return False: only `wait` can tell whether there is something left to wait for."""
+        return False
+
+    @abstractmethod
+    def wait(self, context: Any, say: Callable[[str], None]) -> str:
+        """Wait, and return a sentence about what has come about. `say` is called with progress
+        messages. Raises an AgentError if it will not come about, and Cancelled if the action is to
+        end.
+        """
+
+
 def living(facts: RunFacts) -> list[Member]:
     """Return the processes of the run that are alive. `facts` is what is known of the run."""
     return [member for member in facts.members if member.alive]
@@ -346,7 +370,9 @@ def shown_processes(members: Sequence[Member]) -> list[ShownProcess]:
 
 
 def process_target(identity: Identity) -> Target:
-    """Return a process in the form in which a step has its targets."""
+    """Return the process `identity` as a Target, the form in which a step of a plan lists what it
+    acts on.
+    """
     return {
         "pid": identity.pid,
         "start_ticks": identity.start_ticks,
@@ -369,8 +395,10 @@ def moves_to_trash(paths: Iterable[Path | str]) -> str:
     return "; ".join(f"mv {path} <trash>/" for path in paths)
 
 
-def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return a dictionary of only the entries of `data` that have these names."""
+def picked(data: Mapping[str, V], *names: str) -> dict[str, V]:
+    """Return a dictionary with only the entries of `data` that have these names. Raises KeyError if
+    one is missing.
+    """
     return {name: data[name] for name in names}
 
 

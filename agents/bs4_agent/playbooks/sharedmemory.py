@@ -74,7 +74,7 @@ def set_aside(path: Path, target: Path) -> None:
 
     Raises StepFailed if the file changes during the copy or the disk is full. Raises Refused if
     `path` is no file of the agent's user any more, or if the directory of `target` belongs to
-    another user or can be written by one. In all these cases `path` is left as it is.
+    another user or is writable by another user. In all these cases `path` is left as it is.
     """
     try:
         with (

@@ -14,7 +14,7 @@ _MOST = 4 << 20
 
 def checked_out(directory: Path) -> str | None:
     """Return the commit that is checked out in `directory` or above it, as hex digits, or None if
-    there is no checkout or its files do not tell. Changes that are not committed are not looked at.
+    there is no checkout or its files do not show it. Changes that are not committed have no effect.
     """
     for place in (directory, *directory.parents):
         git = place / ".git"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.probes import cuda
@@ -14,6 +13,7 @@ from bs4_agent.probes.asking import Ask
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_common.errors import AgentError
 from bs4_common.files import disk_usage
+from bs4_common.preflight import HostPart
 from bs4_common.trainers import registry, verl_needs, verl_settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
@@ -22,9 +22,8 @@ _CUDA_S = 90.0
 
 
 def modules(trainer: object) -> list[str]:
-    """Return the modules to import for the trainer that a `look` without a config names by its id.
-    Empty for a trainer that is installed from here, and for no trainer. flash-attn is checked too
-    if it is installed.
+    """Return the names of the Python modules that a check of the pod tries to import for the
+    trainer with the id `trainer`. The list is empty if there is no trainer with this id.
     """
     if (known := registry.find(str(trainer))) is not None:
         return list(known.traits.modules)
@@ -52,21 +51,17 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
 
 def probe(
     cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
-) -> dict[str, Any]:
+) -> HostPart:
     """Return facts about the machine, or about the container `box`, that matter to a launch of verl
     in `cwd`.
 
-    The keys are `memory` {used, total} in bytes, `disk` of `cwd`, `project` (the path of `cwd`, or
-    None if it does not exist), `verl` (the release of a checkout in `cwd`, or None) and `cuda` (the
-    answer of `probes.cuda.probe` for the interpreter `python`, or {"unknown": why}). With a `box`,
-    these are the container's, and `container` is its name.
+    `python` is the interpreter whose torch is asked. With a `box`, the facts are the container's,
+    and `container` is its name.
     """
-    found: dict[str, Any] = {}
     ask: Ask | None = None
     project: Path | None = cwd
     process = "self"
     if box is not None:
-        found["container"] = box.name
         process, ask, project = str(box.init), box.ask, box.view.inside(cwd)
     used, total = MemoryMeter(own=Path(f"/proc/{process}/cgroup")).used_and_total()
     known = verl_settings.version(cwd)
@@ -74,11 +69,13 @@ def probe(
         torch = cuda.probe(python, _CUDA_S, environment, ask)
     except AgentError as error:
         torch = {"unknown": error.message}
-    return {
-        **found,
+    found: HostPart = {
         "memory": {"used": used, "total": total},
         "disk": disk_usage(cwd),
         "project": str(project) if project is not None and cwd.is_dir() else None,
         "verl": None if known is None else ".".join(map(str, known)),
         "cuda": torch,
     }
+    if box is not None:
+        found["container"] = box.name
+    return found

@@ -8,7 +8,7 @@ import dataclasses
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_agent.observe import surroundings
 from bs4_common.checkpoints.inventory import inventory
@@ -20,6 +20,9 @@ from bs4_common.failures.facts import Facts, RunFacts
 from bs4_common.failures.stepfiles import step_files
 from bs4_common.files import disk_usage
 from bs4_common.trainers.base import LaunchSpec, Trainer
+
+if TYPE_CHECKING:
+    from bs4_common.preflight import Foreseen
 
 #: Detectors whose facts exist before a launch. The others need logs, steps or living processes of
 #: the run.
@@ -92,10 +95,9 @@ def run_facts(
 
 def findings(
     facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
-) -> list[dict[str, Any]]:
-    """Call every detector that can judge a run before its start, and return what they find:
-    `[{"failure", "title", "summary", "severity", "role", "evidence": [text]}]`. The list is empty
-    if they find nothing.
+) -> list[Foreseen]:
+    """Call every detector that can judge a run before its start, and return what they find. The
+    list is empty if they find nothing.
 
     `facts` are those of the pod, and `run` those of the planned attempt. `shm` is the path of the
     pod's shared memory. `playbooks` name the detectors and their parameters; a playbook for other
@@ -108,7 +110,7 @@ def findings(
         disks=[_disk(run.layout.output_dir, (run.name,))],
         shm=_disk(shm, ()),
     )
-    found = []
+    found: list[Foreseen] = []
     for playbook in playbooks:
         name = playbook.detector
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.launch import plan as launch_plan
@@ -27,6 +28,17 @@ from bs4_common.failures.compiled import Library
 from bs4_common.failures.detectors.reporting import number
 from bs4_common.failures.facts import RunFacts
 from bs4_common.files import disk_usage
+from bs4_common.preflight import (
+    FileLimits,
+    GpuPart,
+    NeededPort,
+    PodPart,
+    RefusedPlan,
+    SavedStep,
+    ShownPlan,
+    StartBody,
+    StartPart,
+)
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, LaunchSpec
 
@@ -42,7 +54,7 @@ FRESH_S = 4.0
 
 def at_pod(
     pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
-) -> dict[str, Any]:
+) -> PodPart:
     """Return the facts about the pod that matter to every launch: the GPUs, the limit of open files
     that `run` would get, shared memory, and the variables in `environment` that change how vLLM
     starts.
@@ -51,11 +63,11 @@ def at_pod(
     shared memory are those of the container, and `container` is its name, or {"unknown": why} if it
     cannot be reached. The GPUs are always those of the machine.
     """
-    found: dict[str, Any] = {"gpus": _gpus(pod)}
+    gpus = _gpus(pod)
     names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
     if box is None:
         return {
-            **found,
+            "gpus": gpus,
             "nofile": {"soft": pod.nofile(run), "hard": pod.hard_nofile()},
             "shm": disk_usage(pod.shared_memory()),
             "environment": {name: environment.get(name) for name in names},
@@ -64,7 +76,7 @@ def at_pod(
         inside = box()
     except AgentError as error:
         return {
-            **found,
+            "gpus": gpus,
             "container": {"unknown": error.message},
             "nofile": None,
             "shm": None,
@@ -72,45 +84,40 @@ def at_pod(
         }
     theirs = {**inside.environment(), **environment}
     return {
-        **found,
+        "gpus": gpus,
         "container": inside.name,
-        "nofile": inside.nofile(),
+        "nofile": cast(FileLimits, inside.nofile()),
         "shm": {**disk_usage(inside.view.raw(_SHARED)), "path": _SHARED},
         "environment": {name: theirs.get(name) for name in names},
     }
 
 
 def at_run(
-    pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
-) -> dict[str, Any]:
+    pod: Pod, library: Library, body: StartBody, environment: Mapping[str, str]
+) -> StartPart:
     """Return the facts about the launch that `body` requests. Nothing is started.
 
-    The keys are `plan` (what a launch would do) or `refused` {type, message} (why no plan can be
-    made); `findings` of the detectors (the agent's functions that look for failures); `command`,
-    the launch's command line, or "" if `secret` names the kind of secret key that its options hold;
-    the settings that checks need; `checkpoints`, `ports` and `disk`; `cache`, the disk of Hugging
-    Face's cache; `modules` that the run will import; and `model`. Values that the trainer itself
-    reports (`Trainer.needs`) replace those found here; they also include `python` (the
-    interpreter), `engine` (the program that generates the rollouts) and `bytes_each` (bytes of a
-    checkpoint for each parameter of the model).
+    Values that the trainer itself reports (`Trainer.needs`) replace those found here; they also
+    include `python`, `engine` and `bytes_each`.
     """
     plan, refused = _plan(pod, body)
-    spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
+    spec = spec_for(body) if plan is None else plan.spec
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
     attempts = pod.runs.attempt_directory(spec.run, number).parent
     run = planned.run_facts(spec, trainer, environment, surroundings.names_before(attempts, number))
-    config = dict(run.config or {})
-    shown, command = None, ""
+    shown: ShownPlan | None = None
+    command = ""
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
     if plan is not None:
-        shown = {key: plan[key] for key in ("resume", "why", "notes", "moves")}
-        starts = []
-        for step in plan["steps"]:
-            if step["kind"] == "start":
-                starts.append(str(step["command"]))
-        command = "" if secret else next(iter(starts), "")
-    found: dict[str, Any] = {
+        shown = {
+            "resume": plan.spec.resume,
+            "why": plan.why,
+            "notes": list(plan.notes),
+            "moves": [str(path) for path in plan.moves],
+        }
+        command = "" if secret else shlex.join(plan.argv)
+    found: StartPart = {
         "plan": shown,
         "refused": refused,
         "command": command,
@@ -129,20 +136,21 @@ def at_run(
             )
             or ""
         ),
-        "modules": modules(config),
+        "modules": modules(run),
         "gpu_ids": gpu_ids(run),
         "checkpoints": [_checkpoint(c) for c in run.checkpoints[-_TOLD:]],
-        "ports": _ports(pod, spec, config),
+        "ports": _ports(pod, spec, run),
         "serves_itself": serves_itself(run),
         "disk": disk_usage(run.layout.output_dir),
         "cache": disk_usage(
             Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
         ),
     }
-    return {**found, **trainer.needs(spec)}
+    found.update(cast(StartPart, trainer.needs(spec)))
+    return found
 
 
-def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
+def spec_for(body: StartBody) -> LaunchSpec:
     """Return the launch spec for a launch request `body` for which no plan could be made. The spec
     resumes from the step number in the request's `resume`, or for "auto" from the newest complete
     step. Its `resume` is None if there is no such step.
@@ -155,23 +163,23 @@ def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
     return dataclasses.replace(spec, resume=newest.step if newest is not None else None)
 
 
-def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
-    """Return (the plan of a launch as it would be shown, None) or (None, why there is no plan). The
-    plan is made by the launch's own code.
+def _plan(pod: Pod, body: StartBody) -> tuple[launch_plan.LaunchPlan | None, RefusedPlan | None]:
+    """Return (the plan of a launch, None) or (None, why there is no plan). The plan is made by the
+    launch's own code.
     """
     try:
-        return launch_plan.make(pod.runs, body).as_dict(), None
+        return launch_plan.make(pod.runs, body), None
     except AgentError as error:
         return None, {"type": error.type, "message": error.message}
 
 
-def modules(config: Mapping[str, Any]) -> list[str]:
-    """Return the Python packages of the environments that the settings name, without repeats. A
-    package's name is derived as the library verifiers does it: the last part of the environment's
-    id, with `-` replaced by `_`.
+def modules(run: RunFacts) -> list[str]:
+    """Return the Python packages of the environments that the settings of the launch whose facts
+    are `run` name, without repeats. A package's name is derived as the library verifiers does it:
+    the last part of the environment's id, with `-` replaced by `_`.
     """
     found: dict[str, None] = {}
-    for key, value in config.items():
+    for key, value in (run.config or {}).items():
         named = key.rsplit(".", 1)[-1] == "id" and (".env." in key or ".source." in key)
         if "harness" in key or "runtime" in key or not isinstance(value, str):
             continue
@@ -207,7 +215,7 @@ def _wait_for_sample(pod: Pod) -> None:
         time.sleep(0.05)
 
 
-def _gpus(pod: Pod) -> dict[str, Any]:
+def _gpus(pod: Pod) -> GpuPart:
     """Return the GPUs of the pod and the processes that hold their memory."""
     _wait_for_sample(pod)
     gpus = pod.gpu_facts()
@@ -239,30 +247,28 @@ def _gpus(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return `[{"port", "holder" (None if the port is free), "run"}]` for every port on which the
-    run will listen.
-    """
+def _ports(pod: Pod, spec: LaunchSpec, run: RunFacts) -> list[NeededPort]:
+    """Return every port on which the run will listen."""
     wanted = set(registry.get(spec.trainer).serves(spec))
     for key in (
         "orchestrator.env_server_base_port",
         "trainer.metrics_server.port",
         "metrics_server.port",
     ):
-        text = str(config.get(key, ""))
+        text = "" if run.config is None else str(run.config.get(key, ""))
         if text.isdigit():
             wanted.add(int(text))
     held = {holder.port: holder for holder in pod.port_openers(wanted)}
-    found = []
+    found: list[NeededPort] = []
     for port in sorted(wanted):
-        row: dict[str, Any] = {"port": port, "holder": None, "run": None}
+        row: NeededPort = {"port": port, "holder": None, "run": None}
         if (holder := held.get(port)) is not None:
-            row |= {"holder": holder.line(), "run": holder.run or holder.dead_run}
+            row["holder"], row["run"] = holder.line(), holder.run or holder.dead_run
         found.append(row)
     return found
 
 
-def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+def _checkpoint(checkpoint: Checkpoint) -> SavedStep:
     return {"step": checkpoint.step, "complete": checkpoint.complete, "bytes": checkpoint.bytes}
 
 

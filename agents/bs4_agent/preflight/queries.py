@@ -11,7 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.launch.environment import inherited
@@ -20,6 +20,19 @@ from bs4_agent.preflight import host, pod_probe, schema, source, stack
 from bs4_agent.probes import services
 from bs4_common.errors import AgentError, BadRequest
 from bs4_common.failures.compiled import Library, digest
+from bs4_common.preflight import (
+    ClassesPart,
+    HostPart,
+    PodPart,
+    SchemaBody,
+    ServicesBody,
+    ServicesPart,
+    SourceFiles,
+    StackPart,
+    StartBody,
+    StartPart,
+    Unknown,
+)
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import BadConfig, load_toml
@@ -33,7 +46,8 @@ _LOOKS = 4
 _CONFIG_BYTES = 40 * 1024
 _DEPTH = 8
 
-Part = Callable[[], Mapping[str, Any]]
+Facts = PodPart | StartPart | ClassesPart | StackPart | ServicesPart | HostPart | Unknown
+Part = Callable[[], Facts]
 Made = TypeVar("Made")
 #: The services that are queried inside the container of a run. The object store is queried by the
 #: agent.
@@ -53,8 +67,9 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if too many
-        queries are under way. If `stop` is set, the call returns early with what is known.
+        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if four
+        other `look` or `schema` queries are under way. If `stop` is set, the call returns early
+        with what is known.
 
         * `clock` returns `t`, the wall-clock time in seconds.
         * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
@@ -73,9 +88,9 @@ class Preflights:
         if op == "clock":
             return {"t": time.time()}
         if op == "config":
-            return self._config(arguments)
+            return {"files": self._config(arguments)}
         if op == "source":
-            return self._source(arguments)
+            return dict(self._source(arguments))
         if op not in ("look", "schema"):
             raise BadRequest(
                 f"{op[:40]!r} is no question of a preflight; ask clock, config, source, look "
@@ -83,6 +98,8 @@ class Preflights:
             )
         body = dict(arguments)
         body.pop("wait", None)
+        if not isinstance(body.get("urls") or {}, Mapping):
+            raise BadRequest("`urls` is an object of base URLs.")
         key = digest({"op": op, **body})
         now = time.monotonic()
         with self._lock:
@@ -94,7 +111,11 @@ class Preflights:
                     raise BadRequest(
                         f"{_LOOKS} preflights are under way on this pod; wait for one of them."
                     )
-                parts = self._parts(body) if op == "look" else self._schema(body)
+                parts = (
+                    self._parts(cast(StartBody, body))
+                    if op == "look"
+                    else self._schema(cast(SchemaBody, body))
+                )
                 self._looks[key] = PodProbe(parts)
             one = self._looks[key]
             one.asked_m = now
@@ -104,21 +125,21 @@ class Preflights:
                 self._looks.pop(key, None)
         return {"facts": one.facts(), "waiting": waiting, "next": body if waiting else None}
 
-    def _parts(self, body: Mapping[str, Any]) -> dict[str, Part]:
+    def _parts(self, body: StartBody) -> dict[str, Part]:
         """Return the work of each part of a `look`, by the part's name."""
         spec = None
         if body.get("trainer") and body.get("config"):
             spec = pod_probe.spec_for(body)
-        urls = body.get("urls") or {}
-        if not isinstance(urls, Mapping):
-            raise BadRequest("`urls` is an object of base URLs.")
         home = self._pod.runs.home
         cwd, name = Path.home() / str(body.get("cwd") or "prime-rl"), "preflight"
         if spec is not None:
             cwd, name = spec.cwd, spec.run
         more = inherited(home, cwd)
         environment = {**os.environ, **more}
-        question = {"urls": dict(urls), "b2_file": str(home.credentials / "b2.json")}
+        question: ServicesBody = {
+            "urls": dict(body.get("urls") or {}),
+            "b2_file": str(home.credentials / "b2.json"),
+        }
         if container := str(body.get("container") or ""):
             return self._parts_inside(body, spec, cwd, container, question)
         parts: dict[str, Part] = {"pod": lambda: pod_probe.at_pod(self._pod, name, environment)}
@@ -128,14 +149,14 @@ class Preflights:
                 python = host.interpreter(cwd, more)
                 parts["stack"] = lambda: stack.probe(cwd, modules, more, python)
                 parts["host"] = lambda: host.probe(cwd, python, more)
-            parts["services"] = lambda: services.probe(question, environment=more)
+            parts["services"] = lambda: _asked(question, more)
             return parts
         planned = spec
         known = _Once(lambda: pod_probe.at_run(self._pod, self._library, body, environment))
         parts["run"] = known
         parts["stack"] = lambda: _stack(planned, known(), more)
-        parts["services"] = lambda: services.probe(
-            {**question, "model": _hub_model(cwd, str(known()["model"]))}, environment=more
+        parts["services"] = lambda: _asked(
+            {**question, "model": _hub_model(cwd, known()["model"])}, more
         )
         if registry.get(planned.trainer).traits.classes is not None:
             parts["schema"] = lambda: schema.of_launch(planned, more)
@@ -143,11 +164,11 @@ class Preflights:
 
     def _parts_inside(
         self,
-        body: Mapping[str, Any],
+        body: StartBody,
         spec: LaunchSpec | None,
         cwd: Path,
         container: str,
-        question: Mapping[str, Any],
+        question: ServicesBody,
     ) -> dict[str, Part]:
         """Return the work of each part of a `look` for a launch in a container. GPUs, disks, ports
         and checkpoints are those of the machine; the Python environment, limits, shared memory and
@@ -186,20 +207,20 @@ class Preflights:
             box(),
             python_of(),
             question,
-            _hub_model(cwd, str(known()["model"]), box()),
+            _hub_model(cwd, known()["model"], box()),
             environment_of(),
         )
         if registry.get(planned.trainer).traits.classes is not None:
             parts["schema"] = lambda: schema.of_launch(planned, more)
         return parts
 
-    def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
+    def _schema(self, body: SchemaBody) -> dict[str, Part]:
         """Return the work of a `schema` query, by the part's name."""
         cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = inherited(self._pod.runs.home, cwd)
         return {"schema": lambda: schema.of_files(body, cwd, more)}
 
-    def _source(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _source(self, arguments: Mapping[str, Any]) -> SourceFiles:
         """Return the answer to a `source` query. Raises BadRequest if a field is none."""
         cwd = Path.home() / str(arguments.get("cwd") or "prime-rl")
         names, after = arguments.get("files"), arguments.get("after", 0)
@@ -213,9 +234,9 @@ class Preflights:
             packages += stack.packages(other)
         return source.read(cwd, packages, names, after)
 
-    def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a `config` query. Raises BadConfig if a file cannot be read, is no
-        TOML file, or the files are too large.
+    def _config(self, arguments: Mapping[str, Any]) -> list[list[str]]:
+        """Return the files of the answer to a `config` query. Raises BadConfig if a file cannot be
+        read, is no TOML file, or the files are too large.
         """
         cwd, named = Path.home() / str(arguments.get("cwd") or ""), arguments.get("named") or ()
         path = cwd / str(arguments.get("config") or "")
@@ -253,7 +274,7 @@ class Preflights:
                 more = None  # lint reports what is wrong with it, and where
             for name in more if isinstance(more, list) else ():
                 pending.append((file.parent / str(name), depth + 1))
-        return {"files": files}
+        return files
 
 
 class PodProbe:
@@ -266,7 +287,7 @@ class PodProbe:
     def __init__(self, parts: Mapping[str, Part]) -> None:
         self.asked_m = time.monotonic()
         self._names = list(parts)
-        self._found: dict[str, Mapping[str, Any]] = {}
+        self._found: dict[str, Facts] = {}
         self._changed = threading.Condition()
         for name, part in parts.items():
             threading.Thread(
@@ -274,8 +295,8 @@ class PodProbe:
             ).start()
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
-        """Wait at most `seconds` and return the names of the parts that are not done yet. The wait
-        ends early if `stop` is set.
+        """Wait at most `seconds` until all parts of the answer are collected, and return the names
+        of the parts that are not. The wait ends early if `stop` is set.
         """
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -287,24 +308,27 @@ class PodProbe:
                 self._changed.wait(min(left, 0.25))
             return [name for name in self._names if name not in self._found]
 
-    def facts(self) -> dict[str, Any]:
-        """Return {name of the part: its result} for the parts that are done by now."""
+    def facts(self) -> dict[str, Facts]:
+        """Return {name of the part: its result} for the parts of the answer that are collected by
+        now.
+        """
         with self._changed:
             return dict(self._found)
 
     def _work(self, name: str, part: Part) -> None:
         """Run one part and keep its result. An error becomes {"unknown": why}."""
         try:
-            found: Mapping[str, Any] = part()
+            found: Facts = part()
         except AgentError as error:
-            found = {"unknown": error.message}
+            found = Unknown(unknown=error.message)
         except Exception as error:  # noqa: BLE001
             # A defect of ours makes this part unknown, and never a preflight without an end.
             traceback.print_exc()
-            found = {
-                "unknown": f"the agent has a defect here ({type(error).__name__}: {error}); its "
-                "traceback is in ~/.bs4/agent.log"[:400]
-            }
+            why = (
+                f"the agent has a defect here ({type(error).__name__}: {error}); its traceback is "
+                "in ~/.bs4/agent.log"
+            )
+            found = Unknown(unknown=why[:400])
         with self._changed:
             self._found[name] = found
             self._changed.notify_all()
@@ -325,9 +349,7 @@ class _Once(Generic[Made]):
             return self._result
 
 
-def _stack(
-    planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]
-) -> dict[str, Any]:
+def _stack(planned: LaunchSpec, known: StartPart, more: Mapping[str, str]) -> StackPart:
     """Return the stack of the environment that the launch will have: the checkout's environment, or
     the one that the trainer itself names.
     """
@@ -358,19 +380,22 @@ def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str
     return {**theirs, **seen, **given}
 
 
+def _asked(question: ServicesBody, more: Mapping[str, str]) -> ServicesPart:
+    """Return what the services say. `more` are variables besides the agent's own."""
+    return cast(ServicesPart, services.probe(question, environment=more))
+
+
 def _services(
-    box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]
-) -> dict[str, Any]:
+    box: Box, python: str, question: ServicesBody, model: str, more: Mapping[str, str]
+) -> ServicesPart:
     """Return the state of the services. Hub, W&B and the model are checked with the container's own
     credentials, the object store with the agent's.
     """
-    theirs = services.probe(
-        {"urls": question["urls"], "model": model, "only": _IN_THERE},
-        environment=more,
-        ask=box.ask,
-        python=python,
+    inside: ServicesBody = {"urls": question["urls"], "model": model, "only": _IN_THERE}
+    theirs = cast(
+        ServicesPart, services.probe(inside, environment=more, ask=box.ask, python=python)
     )
-    ours = services.probe({**question, "only": ("b2",)})
+    ours = _asked({**question, "only": ("b2",)}, {})
     return {
         **theirs,
         "b2": ours["b2"],

@@ -7,11 +7,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from bs4_agent.preflight import stack
 from bs4_agent.probes import classes
 from bs4_common.errors import AgentError, BadRequest
+from bs4_common.preflight import ClassesPart, SchemaBody
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 
@@ -20,7 +21,7 @@ from bs4_common.trainers.base import LaunchSpec
 SCHEMA_S = 90.0
 
 
-def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
+def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> ClassesPart:
     """Check the config of a launch with the trainer's own config class, and return the answer of
     `probes.classes.probe`. The command line is the one that a launch of `spec` would have. If no
     launch is possible, only its config and options are checked.
@@ -40,7 +41,7 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
     return _ask(spec.cwd, spec.trainer, spec.component, _apart(words, spec.cwd), environment)
 
 
-def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def of_files(body: SchemaBody, cwd: Path, environment: Mapping[str, str]) -> ClassesPart:
     """Check config files that are not on the pod with the trainer's own config class, and return
     the answer of `probes.classes.probe`. `files` in `body` is [[path, text]]: the config first,
     then the files that it includes.
@@ -72,14 +73,15 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
 
 def _ask(
     cwd: Path, trainer: str, component: str, words: Sequence[str], environment: Mapping[str, str]
-) -> dict[str, Any]:
+) -> ClassesPart:
     """Return the answer of the config classes, or {"unknown": why} if there is no training
     environment.
     """
     python = stack.python_of(cwd)
     if python is None:
         return {"unknown": f"There is no training environment in {cwd}, nor above it."}
-    return dict(classes.probe(str(python), trainer, component, words, SCHEMA_S, environment))
+    found = classes.probe(str(python), trainer, component, words, SCHEMA_S, environment)
+    return cast(ClassesPart, found)
 
 
 def _put(root: Path, name: str, text: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bs4_common.descriptors import open_file
 from bs4_common.errors import BadRequest, Refused
+from bs4_common.preflight import SourceFiles
 
 #: Files in one question, and characters of a name. A console asks for 60 files.
 _NAMES_MOST, _NAME_MOST = 100, 200
@@ -25,24 +26,19 @@ ANSWER_MOST = 44 * 1024
 _IN_CHECKOUT = re.compile(r"^(?:packages/[^/]+/)?src/")
 
 
-def read(
-    cwd: Path, packages: Sequence[Path], names: Sequence[Any], after: int = 0
-) -> dict[str, Any]:
+def read(cwd: Path, packages: Sequence[Path], names: Sequence[Any], after: int = 0) -> SourceFiles:
     """Return files of a trainer's source by their paths in its checkout (`names`), beginning with
     number `after`. The checkout is `cwd`. If no file of it is there, they are those of a package
     that is installed in one of the directories `packages`.
 
-    The answer has `root` (the directory in which they are, or "" if none is anywhere), `files`
-    [[name, contents]], `refused` [[name, why]] for files that are there and are not sent, and
-    `next`, the number of the file to continue with, or None at the end. The contents are compressed
-    with zlib and written in base64. A file that does not exist is in neither list.
+    A file that does not exist is neither in `files` nor in `refused` of the answer.
 
     Raises BadRequest if `names` are not plain relative paths of Python files or pyproject.toml.
     """
     if len(names) > _NAMES_MOST or not all(_is_plain(name) for name in names):
         raise BadRequest("`files` are relative paths of Python files or pyproject.toml.")
     root, places = _found(cwd, packages, names)
-    answer: dict[str, Any] = {"root": "", "files": [], "refused": [], "next": None}
+    answer: SourceFiles = {"root": "", "files": [], "refused": [], "next": None}
     if places:
         answer["root"] = str(root)
     size = 0
@@ -50,15 +46,16 @@ def read(
         name = names[number]
         if name not in places:
             continue
+        rows = answer["files"]
         try:
-            key, text = "files", _contents(root, places[name])
+            text = _contents(root, places[name])
         except (Refused, OSError) as error:
-            key, text = "refused", _why(error)
+            rows, text = answer["refused"], _why(error)
         size += len(name) + len(text)
         if size > ANSWER_MOST and size > len(name) + len(text):
             answer["next"] = number
             break
-        answer[key].append([name, text])
+        rows.append([name, text])
     return answer
 
 

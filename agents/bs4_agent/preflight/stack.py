@@ -13,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from bs4_agent.containers.inside import Box
 from bs4_agent.preflight.commit import checked_out
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 from bs4_common.digest import sha256
+from bs4_common.preflight import StackPart
 
 #: Seconds for which the result of an import is believed: it can change although nothing was
 #: installed (an editable checkout was changed).
@@ -27,6 +28,8 @@ IMPORT_KEPT_S = 600.0
 IMPORT_S = 90.0
 _KEPT = 8
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 _lock = threading.Lock()
 _versions: dict[str, dict[str, str | None]] = {}
 _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
@@ -83,11 +86,9 @@ def probe(
     modules: Sequence[str],
     environment: Mapping[str, str] | None = None,
     interpreter: str | None = None,
-) -> dict[str, Any]:
-    """Return what is installed in the Python environment of a launch in `cwd`: `{"python": path,
-    "revision", "versions": {...}, "imports": {module: error or None}, "commit"}`. `python` is None
-    if there is no environment. `revision` is a digest that changes when something is installed or
-    removed. `commit` is None if `cwd` is in no checkout of git.
+) -> StackPart:
+    """Return what is installed in the Python environment of a launch in `cwd`. `commit` is None if
+    `cwd` is in no checkout of git.
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
@@ -96,8 +97,13 @@ def probe(
     """
     python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
-        empty: dict[str, Any] = {"python": None, "revision": "", "versions": {}, "imports": {}}
-        return {**empty, "commit": checked_out(cwd)}
+        return {
+            "python": None,
+            "revision": "",
+            "versions": {},
+            "imports": {},
+            "commit": checked_out(cwd),
+        }
     at = revision(python)
     with _lock:
         known = _versions.get(at)
@@ -123,7 +129,7 @@ def probe(
 
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
-) -> dict[str, Any]:
+) -> StackPart:
     """Return what is installed in the Python environment of a launch in the container `box`: the
     keys `python`, `revision`, `versions` and `imports`, as the function `probe` of this module
     returns them, and `container`, the container's name.
@@ -194,7 +200,7 @@ def _imported(
     return fresh
 
 
-def _keep(cache: dict[Any, Any], key: Any, value: Any) -> None:
+def _keep(cache: dict[Key, Value], key: Key, value: Value) -> None:
     """Put a value into a cache that holds at most `_KEPT` entries; the oldest entry is dropped."""
     cache.pop(key, None)
     cache[key] = value

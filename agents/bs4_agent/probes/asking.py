@@ -26,13 +26,13 @@ class Ask(Protocol):
         more: Mapping[str, str],
         cwd: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run `script` (a path of ours) with the interpreter `python` and return its exit code and
-        output. `question` is its standard input.
+        """Run the agent's Python file `script` with the interpreter `python`, and return its exit
+        code and output. `question` is its standard input.
 
         `more` has environment variables besides those that programs have there anyway; `cwd` is a
-        directory of ours. Standard error is not kept. Raises TimeoutExpired after `timeout`
-        seconds, with the output so far, and OSError or StepFailed if the interpreter cannot be
-        started.
+        directory on the agent's machine. Standard error is not kept. Raises TimeoutExpired after
+        `timeout` seconds, with the output so far, and OSError or StepFailed if the interpreter
+        cannot be started.
         """
 
 

@@ -13,10 +13,41 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
 #: The most characters of one message, and the most errors that are reported.
 _TEXT, _MOST = 400, 100
+
+
+class PydanticError(TypedDict, total=False):
+    """What is read of an error of pydantic."""
+
+    loc: Sequence[object]
+    type: object
+    msg: object
+
+
+class ClassError(TypedDict):
+    """What a config class says of one value."""
+
+    loc: list[str | int]
+    """The keys and indexes that lead to the value."""
+    kind: str
+    message: str
+
+
+_Class = TypedDict("_Class", {"class": str}, total=False)
+
+
+class ClassesAnswer(_Class, total=False):
+    """The answer of a config class, with the name of the class. Without errors, it accepts the
+    config.
+    """
+
+    errors: list[ClassError]
+    warnings: list[str]
+    unknown: str
+    """Why there is no answer."""
 
 
 def probe(
@@ -26,16 +57,12 @@ def probe(
     words: Sequence[str],
     timeout: float = 90.0,
     more: Mapping[str, str] | None = None,
-) -> dict[str, object]:
+) -> ClassesAnswer:
     """Check a trainer's command line with the config class of the trainer's program `component`,
     for example "rl", in the Python interpreter `python`. `trainer` is the trainer's id. `words` are
     the words after the program's name; every file among them must have an absolute path.
 
-    The answer is one of
-
-    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`. An
-      empty list of errors means that the class accepts the config.
-    * `{"unknown": why}`: the class does not exist, or did not answer within `timeout` seconds.
+    The answer is unknown if the class does not exist or did not answer within `timeout` seconds.
 
     `more` has environment variables besides the agent's own. Raises StepFailed if the interpreter
     cannot be started.
@@ -90,7 +117,7 @@ def probe(
             "unknown": f"The trainer's own classes gave no answer (exit code {done.returncode})."
         }
     if isinstance(answer, dict):
-        return dict(answer)
+        return cast("ClassesAnswer", answer)
     return {"unknown": "The trainer's own classes gave no answer."}
 
 
@@ -115,8 +142,8 @@ def _answer(
     component: str,
     words: Sequence[str],
     takes_words: bool,
-) -> dict[str, Any]:
-    """Return the answer of the config class, as `probe` describes it. The arguments are those of
+) -> ClassesAnswer:
+    """Return the answer of the config class. The arguments are those of
     `trainers.base.ConfigClasses` for the component.
     """
     import importlib
@@ -142,7 +169,7 @@ def _answer(
 
 def _errors(
     read: Any, cls: Any, component: str, words: Sequence[str], takes_words: bool
-) -> list[dict[str, Any]]:
+) -> list[ClassError]:
     """Return the errors that the config class reports, an empty list if it accepts the config."""
     said = _Kept()
     stderr: Any = said
@@ -170,7 +197,7 @@ def _errors(
     return []
 
 
-def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _told(entry: PydanticError) -> ClassError:
     """Return one error without the value that caused it: a config may hold a secret."""
     return {
         "loc": [

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 if TYPE_CHECKING:
     from bs4_agent.probes.asking import Ask
@@ -19,17 +19,30 @@ if TYPE_CHECKING:
 _ERROR = 400
 
 
+class CudaAnswer(TypedDict, total=False):
+    """If torch can use the GPUs. If it cannot be imported, `error` says why, and the versions and
+    `available` are None.
+    """
+
+    torch: str | None
+    """Torch's version, as `cuda` is CUDA's."""
+    cuda: str | None
+    available: bool | None
+    devices: int
+    """How many GPUs."""
+    error: str | None
+    unknown: str
+    """Why there is no answer, in place of everything else."""
+
+
 def probe(
     python: str,
     timeout: float = 90.0,
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
-) -> dict[str, Any]:
+) -> CudaAnswer:
     """Find out whether the library torch of the Python interpreter `python` can use the GPUs.
-    Return `{"torch": version, "cuda": version, "available": True or False, "devices": number of
-    GPUs, "error": text or None}`.
 
-    If torch cannot be imported, `error` says why, and the versions and `available` are None.
     `environment` has further variables for the interpreter. `ask` is the function that runs it if
     it is not on this machine but in a container. Raises StepFailed if there is no answer within
     `timeout` seconds.
@@ -41,7 +54,8 @@ def probe(
 
     try:
         done = (ask or here)(python, __file__, timeout=timeout, more=environment or {})
-        return dict(json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
+        told = dict(json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
+        return cast("CudaAnswer", told)
     except subprocess.TimeoutExpired:
         raise StepFailed(
             f"{python} did not say within {timeout:.0f} s whether torch can use the GPUs; "
@@ -54,10 +68,9 @@ def probe(
         ) from error
 
 
-def probe_devices() -> dict[str, Any]:
+def probe_devices() -> CudaAnswer:
     """Find out whether the library torch can use the GPUs, in the interpreter that runs this
-    function. Return a dictionary with `torch` and `cuda` (versions), `available` (True or False),
-    `devices` (the number of GPUs) and `error` (a text, or None), as `probe` describes it.
+    function.
     """
     import importlib
 

@@ -21,7 +21,9 @@ _BEGIN = b"HTTP/"
 
 
 class NoHttp(ValueError):
-    """Raised if a server's answer is not HTTP, or has more bytes than are accepted."""
+    """Raised if a server's answer is not HTTP, or has more than 64 KiB of headers or 4 MiB of
+    body.
+    """
 
 
 class CutOff(ConnectionError):

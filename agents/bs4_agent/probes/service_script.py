@@ -20,7 +20,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 URLS = {
     "hub": "https://huggingface.co",
@@ -49,45 +49,96 @@ _KEYS = (
     "image_token_id",
 )
 
-Answer = dict[str, Any]
+
+class ServiceAnswer(TypedDict, total=False):
+    """What a service says of this machine's credentials."""
+
+    token: str
+    """Where they are: absent, environment or file, or unknown if the service did not answer."""
+    state: str
+    """ok, refused, absent, offline or unknown."""
+    detail: str
+    writes: bool | None
+    """Of the hub: if the token may write. None if the hub does not say it."""
+    missing: list[str]
+    """Of B2: the capabilities that the key lacks."""
 
 
-def ask(request: Mapping[str, Any]) -> Answer:
+class ModelAnswer(TypedDict):
+    """What the hub says of a model."""
+
+    id: str
+    cached: bool
+    """True if its config.json is on the pod."""
+    config: dict[str, str | int | bool | list[str]] | None
+    """Its important keys. The value of a table is True."""
+    status: int | None
+    """HTTP's."""
+    gated: bool | None
+    detail: str
+
+
+class ClockAnswer(TypedDict):
+    """How far this machine's clock is ahead of a service's."""
+
+    service: str
+    """The service's host."""
+    offset_s: float
+
+
+class ServicesAnswer(TypedDict, total=False):
+    """What the services say. Those that were not asked are left out."""
+
+    hub: ServiceAnswer
+    wandb: ServiceAnswer
+    b2: ServiceAnswer
+    model: ModelAnswer | None
+    """None without a model or for a local path."""
+    clock: ClockAnswer | None
+    """None if no service answered."""
+
+
+def ask(request: Mapping[str, Any]) -> ServicesAnswer:
     """Query Hugging Face's hub, W&B and Backblaze B2 about this machine's credentials and about the
-    model in `request`, and return their answers. The keys of `request` and of the result are those
-    that `services.probe` describes. Each service is queried on a thread of its own, so a service
-    that does not answer does not delay the others.
+    model in `request`, which `services.probe` describes, and return their answers. Each service is
+    queried on a thread of its own, so one that does not answer does not delay the others.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
     model = str(request.get("model") or "")
     asked = set(request.get("only") or ("hub", "wandb", "b2", "model"))
     dates: list[tuple[str, float]] = []
-    answer: Answer = {}
+    answer: ServicesAnswer = {}
 
-    def work(name: str, question: Callable[[], Any]) -> threading.Thread:
-        def keep() -> None:
-            answer[name] = question()
-
-        thread = threading.Thread(target=keep, daemon=True)
+    def work(question: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=question, daemon=True)
         thread.start()
         return thread
 
-    questions: dict[str, Callable[[], Any]] = {
-        "hub": lambda: _hub(urls["hub"], dates),
-        "wandb": lambda: _wandb(urls["wandb"], dates),
-        "b2": lambda: _b2(urls["b2"], str(request.get("b2_file") or ""), dates),
-        "model": lambda: _model(urls["hub"], model, dates),
+    file = str(request.get("b2_file") or "")
+    questions: dict[str, Callable[[], None]] = {
+        "hub": lambda: answer.update({"hub": _hub(urls["hub"], dates)}),
+        "wandb": lambda: answer.update({"wandb": _wandb(urls["wandb"], dates)}),
+        "b2": lambda: answer.update({"b2": _b2(urls["b2"], file, dates)}),
+        "model": lambda: answer.update({"model": _model(urls["hub"], model, dates)}),
     }
-    threads = [work(name, question) for name, question in questions.items() if name in asked]
+    threads = [work(question) for name, question in questions.items() if name in asked]
     until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two requests
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
-    silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
-    found: Answer = {
-        name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked
+    silent: ServiceAnswer = {
+        "token": "unknown",
+        "state": "unknown",
+        "detail": "no answer in time",
     }
-    found |= {"model": answer.get("model"), "clock": None}
+    found: ServicesAnswer = {}
+    if "hub" in asked:
+        found["hub"] = answer.get("hub", silent)
+    if "wandb" in asked:
+        found["wandb"] = answer.get("wandb", silent)
+    if "b2" in asked:
+        found["b2"] = answer.get("b2", silent)
+    found["model"], found["clock"] = answer.get("model"), None
     if dates:
         found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)}
     return found
@@ -101,7 +152,7 @@ def _url(name: str) -> str:
     return URLS[name]
 
 
-def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
+def _hub(base: str, dates: list[tuple[str, float]]) -> ServiceAnswer:
     """Return the state of the Hugging Face token."""
     where, token = hub_token()
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
@@ -148,7 +199,7 @@ def _inside(value: Any, *keys: str) -> Any:
     return value
 
 
-def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
+def _wandb(base: str, dates: list[tuple[str, float]]) -> ServiceAnswer:
     """Return the state of the W&B key."""
     where, key = wandb_key()
     if os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
@@ -176,7 +227,7 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
     return {"token": where, "state": _state(status), "detail": detail}
 
 
-def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
+def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> ServiceAnswer:
     """Return the state of the B2 key and the capabilities that it lacks."""
     where, identifier, key = b2_key(file)
     if not identifier or not key:
@@ -193,12 +244,12 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
 
 
-def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | None:
+def _model(base: str, model: str, dates: list[tuple[str, float]]) -> ModelAnswer | None:
     """Return the facts about the model, or None if it is a local path or no id."""
     if not model or Path(model).exists() or model.count("/") != 1 or model.startswith(("/", ".")):
         return None
     cached = cached_config(model)
-    answer: Answer = {
+    answer: ModelAnswer = {
         "id": model,
         "cached": cached is not None,
         "config": _short(cached),
@@ -212,13 +263,13 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     name = urllib.parse.quote(model)
     status, info, detail = _fetch(f"{base}/api/models/{name}", headers, dates)
-    answer.update(status=status, detail=detail)
+    answer["status"], answer["detail"] = status, detail
     if status == 200 and info is not None:
         answer["gated"] = bool(info.get("gated"))
         may, config, why = _fetch(f"{base}/{name}/resolve/main/config.json", headers, dates)
         # Anybody may read the description of a gated model; only its files show whether this token
         # may read them.
-        answer.update(status=may if may is not None else status, detail=why)
+        answer["status"], answer["detail"] = may if may is not None else status, why
         answer["config"] = _short(config) or answer["config"]
     return answer
 
@@ -298,7 +349,7 @@ def _basic(user: str, secret: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
 
 
-def _short(config: Any) -> Answer | None:
+def _short(config: Any) -> dict[str, str | int | bool | list[str]] | None:
     """Return the important keys of a config.json. For a table, the value is True."""
     if not isinstance(config, dict):
         return None

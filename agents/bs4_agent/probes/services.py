@@ -10,10 +10,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bs4_agent.probes.asking import Ask
 from bs4_common.errors import StepFailed
+
+if TYPE_CHECKING:
+    from bs4_agent.probes.service_script import ServicesAnswer
 
 _SCRIPT = Path(__file__).with_name("service_script.py")
 
@@ -24,7 +27,7 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
     python: str = sys.executable,
-) -> dict[str, Any]:
+) -> ServicesAnswer:
     """Query Hugging Face's hub, W&B and Backblaze B2 in a process of its own, and return what they
     say about the pod's credentials and about a model.
 
@@ -32,16 +35,7 @@ def probe(
     which the set-up of a pod stores the B2 key) and `only` (some of hub, wandb, b2 and model; all
     if it is missing). `environment` has the variables that a launch would get besides the agent's
     own. `ask` is the function that runs the interpreter `python` if it is not on this machine: a
-    container has credentials of its own. The answer has
-
-    * `hub`, `wandb`, `b2`: {`token`: absent | environment | file, `state`: ok | refused | absent |
-      offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks]. hub
-      also has `writes` (whether the token may write, or None if the hub does not say it).
-    * `model`: {`id`, `cached` (its config.json is on the pod), `config` (the important keys, or
-      None), `status` (HTTP, or None), `gated`, `detail`}, or None without a model or for a local
-      path.
-    * `clock`: {`offset_s`: this machine's clock minus the service's, in seconds, `service`}, or
-      None if no service answered.
+    container has credentials of its own.
 
     Raises StepFailed if the process does not answer within `timeout` seconds.
     """
@@ -59,7 +53,7 @@ def probe(
                 check=True,
                 env={**os.environ, **(environment or {})},
             )
-        return dict(json.loads(done.stdout))
+        return cast("ServicesAnswer", dict(json.loads(done.stdout)))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise StepFailed(
             f"The services could not be asked ({type(error).__name__}); look at the pod's network."

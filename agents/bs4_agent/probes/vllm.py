@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -86,7 +85,7 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
         url,
         "POST",
         "/v1/completions",
-        {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0},
+        json.dumps({"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}).encode(),
         start,
         timeout,
     )
@@ -181,7 +180,7 @@ def _own_addresses() -> set[str]:
 
 
 def _ask(
-    url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float
+    url: str, method: str, path: str, payload: bytes | None, start: float, timeout: float
 ) -> tuple[Probe, bytes]:
     """Send one request and return its result and the body of the answer. It ends by `start +
     timeout`, however the server hangs.
@@ -192,7 +191,6 @@ def _ask(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
     address = own_address(parts.hostname)
-    payload = None if body is None else json.dumps(body).encode()
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
         answer = exchange(address, parts.port or 80, asked, start + timeout)

@@ -53,8 +53,8 @@ class Recorder:
         self._crashed: dict[tuple[str, int], float] = {}
 
     def crashed(self, run: str, attempt: int) -> None:
-        """Schedule a crash report about an attempt that ended with an error although nobody ordered
-        a stop.
+        """Schedule a crash report, to be written in 3 seconds, about an attempt that ended with an
+        error although nobody ordered a stop.
         """
         with self._changed:
             self._crashed[run, attempt] = time.monotonic()
@@ -69,7 +69,7 @@ class Recorder:
                 self._ask(run, attempt)
 
     def run(self, stop: threading.Event) -> None:
-        """Write each scheduled report when it is due, until `stop` is set."""
+        """Write each scheduled crash report when it is due, until `stop` is set."""
         while not stop.is_set():
             for run, attempt in self._ready():
                 self._write(run, attempt)

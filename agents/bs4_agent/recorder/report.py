@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from bs4_agent.pod import Pod
 from bs4_agent.streams.registry import Streams
@@ -34,6 +34,7 @@ from bs4_agent.telemetry.kernel import KernelLog
 from bs4_common.checkpoints.inventory import complete_steps, inventory
 from bs4_common.credentials.redaction import LOOK_BACK_BYTES
 from bs4_common.files import read_json
+from bs4_common.states import Role
 from bs4_common.streams.lines import line_start
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream, record_time
@@ -69,9 +70,39 @@ _SECRET = re.compile(
 )
 
 
+class ReportIncident(TypedDict):
+    """An incident of the attempt."""
+
+    failure: str
+    role: Role
+    title: str
+    summary: str
+
+
+class ReportHead(TypedDict):
+    """The content of `report.json`."""
+
+    schema: str
+    home: str
+    """The id of the agent's home."""
+    host: str
+    run: str
+    attempt: int
+    trainer: str
+    output_dir: str
+    t: float
+    """Wall seconds since 1970 of the report."""
+    end: object
+    """What the shim wrote into end.json, or None."""
+    newest_complete_step: int | None
+    incidents: list[ReportIncident]
+    missing: list[str]
+    """A sentence for each part that could not be included."""
+
+
 def write(
     pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
-) -> dict[str, Any]:
+) -> ReportHead:
     """Write the crash report of attempt `attempt` of the run `run` to the file `target`, a
     compressed tar archive. Return the content of the file `report.json` in it. An existing `target`
     is replaced as a whole or not at all.
@@ -187,7 +218,7 @@ def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[Member]:
         missing.append(f"the config {path}: {error.strerror}")
 
 
-def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
+def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> ReportHead:
     """Return the contents of `report.json`."""
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)

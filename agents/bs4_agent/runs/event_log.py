@@ -8,18 +8,21 @@ from typing import Any, Protocol
 
 from bs4_common.errors import SpoolFull
 from bs4_common.files import read_json, write_json
+from bs4_common.ledger import JournalRecord
 
 
 class JournalLike(Protocol):
-    """The methods of `journal.Journal` that this module uses."""
+    """The methods of the agent's journal that an EventLog uses: append a record, and read all
+    records.
+    """
 
     # `type` is the name in the journal.
-    def append(self, type: str, /, **fields: Any) -> dict[str, Any]:  # noqa: A002
+    def append(self, type: str, /, **fields: Any) -> JournalRecord:  # noqa: A002
         """Write one record with this type and these fields to the journal, and return the record.
         Raises SpoolFull if the journal (the agent's log of actions and incidents) is full.
         """
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[JournalRecord]:
         """Yield all records of the journal, oldest first."""
 
 
@@ -46,9 +49,7 @@ class EventLog:
         """
         return event in self._marked(directory)
 
-    def append(
-        self, directory: Path, run: str, attempt: int, event: str, fields: dict[str, Any]
-    ) -> bool:
+    def append(self, directory: Path, run: str, attempt: int, event: str, **fields: Any) -> bool:
         """Write a record of the event (such as "attempt-started") of this run and attempt to the
         journal, with the additional keys `fields`, unless that event was written before. Return
         True if it was written by this call. `attempt` 0 stands for an event of the run itself.

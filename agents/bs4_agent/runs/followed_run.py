@@ -170,7 +170,7 @@ class FollowedRun:
         clock. `on_line`, if it is not None, is called for each line: with the run, its attempt, the
         id of its trainer, the source (for example "trainer"), the parsed line, and the line as
         evidence. Do nothing if the run has no attempt, or if its last attempt has ended and its
-        logs have not grown for some seconds.
+        logs have not grown for 5 seconds.
 
         Raises SpoolFull if step records, read in this call or an earlier one, find no room in the
         stream steps/<run>; these records are kept in memory and written by a later call. An error

@@ -57,7 +57,7 @@ class RunFollower:
     @property
     def pause_s(self) -> float:
         """Return the number of seconds to wait between the end of one poll and the next poll: 0.5,
-        or 0.8 while the logs of all runs grow little.
+        or 0.8 while the logs of all runs are quiet (see `FollowedRun.quiet`).
         """
         if all(followed.quiet for followed in self._followed.copy().values()):
             return _QUIET_PAUSE_S

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_common.clock import stamp
 from bs4_common.credentials.exposed import Exposed, exposures
 from bs4_common.files import read_passing, write_json
-from bs4_common.identity import Identity, stat_fields
+from bs4_common.identity import Identity, IdentityFields, stat_fields
 from bs4_common.runs.model import Member
 
 #: Ended members kept for each attempt, newest last, to know if there ever was an engine.
@@ -96,9 +96,10 @@ class AttemptMembers:
         return "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
-        """Add those processes of the snapshot to `alive` that descend from the root or from a
-        member already known, and move members that have ended to `past`. If something changed,
-        write the members to members.json in the attempt's directory.
+        """Add those processes of the snapshot to `alive` that descend from the attempt's root (the
+        process with which it began) or from a member already known, and move members that have
+        ended to `past`. If something changed, write the members to members.json in the attempt's
+        directory.
 
         `ours` are the agent's own process and its ancestors, which never become members.
         """
@@ -123,8 +124,8 @@ class AttemptMembers:
         self.save()
 
     def members(self) -> list[Member]:
-        """Return the members that have ended, then those that live. Each group is in the order in
-        which its processes were added to it.
+        """Return the members (processes of the attempt) that have ended, then those that live. Each
+        group is in the order in which its processes were added to it.
         """
         past = [self._member(known, alive=False) for known in self.past.values()]
         return past + [self._member(known, alive=True) for known in self.alive.values()]
@@ -138,8 +139,8 @@ class AttemptMembers:
         return self.adopted and identity == self.root
 
     def refresh(self) -> None:
-        """Check which members have ended since the last snapshot, and move them from `alive` to
-        `past`. Do nothing if the last refresh was less than 0.2 s ago.
+        """Check which members have ended since the process list was last read, and move them from
+        `alive` to `past`. Do nothing if the last refresh was less than 0.2 s ago.
         """
         now = time.monotonic()
         if now - self._refreshed_m < _FRESH_S:
@@ -198,14 +199,14 @@ class AttemptMembers:
         return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
-        """Write the members to members.json in the attempt's directory if they have changed since
-        the last write. Without `at_once`, nothing is written if the last write was less than a
-        second ago; a later call then writes the change.
+        """Write the members (processes of the attempt) to members.json in the attempt's directory
+        if they have changed since the last write. Without `at_once`, nothing is written if the last
+        write was less than a second ago; a later call then writes the change.
         """
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
             return
-        members = []
+        members: list[MemberFields] = []
         for group, alive in ((self.past, False), (self.alive, True)):
             for known in group.values():
                 members.append({**_as_dict(known), "alive": alive})
@@ -215,11 +216,11 @@ class AttemptMembers:
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Add the members that are recorded in files of the attempt's directory. An earlier agent
-        recorded the members that it had seen. The shim (the small process that starts a run's
-        launcher and records how it ends) records living descendants, also while no agent runs. For
-        a run in a container, there is also a file of the container's processes that were found to
-        belong to the attempt.
+        """Add the members (processes of the attempt) that are recorded in files of the attempt's
+        directory. An earlier agent recorded the members that it had seen. The shim (the small
+        process that starts a run's launcher and records how it ends) records living descendants,
+        also while no agent runs. For a run in a container, there is also a file of the container's
+        processes that were found to belong to the attempt.
         """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
@@ -271,8 +272,9 @@ class Membership:
             self._attempts[run][attempt].recall()
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Add the processes of the snapshot that descend from an attempt's root to that attempt,
-        and note which members have ended. Ended attempts that have no living member are skipped.
+        """Add to each attempt the processes of the snapshot that descend from its root (the process
+        with which it began), and note which members have ended. Ended attempts that have no living
+        member are skipped.
         """
         with self._lock:
             for run, number, attempt in self._all():
@@ -280,9 +282,9 @@ class Membership:
                     attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
-        """Return the members of attempt number `attempt` of the run. If it is None, return the
-        living members of every attempt of the run and the ended members of its newest attempt. The
-        list is empty if the run or the attempt is not known.
+        """Return the members (processes) of attempt number `attempt` of the run. If it is None,
+        return the living members of every attempt of the run and the ended members of its newest
+        attempt. The list is empty if the run or the attempt is not known.
         """
         with self._lock:
             attempts = self._attempts.get(run, {})
@@ -303,8 +305,8 @@ class Membership:
             return rows
 
     def living(self, run: str) -> list[Member]:
-        """Return the living members of every attempt of the run, including the leftovers of ended
-        attempts. The list is empty if the run is not known.
+        """Return the living members (processes) of every attempt of the run, including the
+        leftovers of ended attempts. The list is empty if the run is not known.
         """
         return [member for member in self.members(run) if member.alive]
 
@@ -351,7 +353,24 @@ def _short(cmdline: Iterable[str]) -> tuple[str, ...]:
     return tuple(word[:_WORD] for word in list(cmdline)[:_WORDS])
 
 
-def _as_dict(known: Known) -> dict[str, Any]:
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class MemberFields(TypedDict, total=False):
+        """A process in members.json, which this agent writes, or in descendants.json of the shim,
+        which knows no components and has the command line as one text.
+        """
+
+        identity: IdentityFields
+        cmdline: list[str] | str
+        comm: str
+        component: str | None
+        exposed: list[list[str]]
+        """Secrets on the command line, each as its kind and its option."""
+        alive: bool
+
+
+def _as_dict(known: Known) -> MemberFields:
     """Return a known process in the form of members.json."""
     return {
         "identity": known.identity.as_dict(),
@@ -362,7 +381,7 @@ def _as_dict(known: Known) -> dict[str, Any]:
     }
 
 
-def _from_dict(entry: dict[str, Any], component: Component) -> Known:
+def _from_dict(entry: MemberFields, component: Component) -> Known:
     """Return the process in an entry of members.json or of descendants.json. The shim, which writes
     the latter, has the command line as one string and knows no components.
     """

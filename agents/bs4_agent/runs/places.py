@@ -19,8 +19,7 @@ def own_directories(layout: RunLayout) -> list[Path]:
     checkpoints, with every symbolic link resolved. A directory that lies inside another one of the
     list is left out.
 
-    `output_dir` itself is never among them, because in the current prime-rl generation other runs
-    lie in it too.
+    `output_dir` itself is never among them, because in current prime-rl other runs lie in it too.
     """
     named = [
         layout.run_dir,
@@ -62,8 +61,8 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 
 def refuse_foreign_way(path: Path, output_dir: Path) -> None:
     """Raise Refused if a directory from `output_dir` down to the one that holds `path` belongs to
-    another user or can be written by one, because a link that such a user put there would pass for
-    the run's own. Raises OSError if one of these directories cannot be opened.
+    another user or is writable by another user, because a link that such a user put there would
+    pass for the run's own. Raises OSError if one of these directories cannot be opened.
     """
     for place in path.parents:
         if place == output_dir or output_dir in place.parents:

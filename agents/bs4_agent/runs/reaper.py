@@ -100,7 +100,7 @@ class Reaper:
                     "the run, stop it through the agent"
                 )
 
-    def stamp(self) -> dict[str, object]:
+    def stamp(self) -> dict[str, float | str]:
         """Return the present moment as a dictionary: `t` is the Unix time in seconds, `m` the
         second of the monotonic clock and `b` the boot id.
         """
@@ -164,7 +164,7 @@ class Reaper:
         if self._exits_written < _MAX_EXITS or pid == self.launcher:
             self._exits.append(encode(record))
 
-    def _identity(self, pid: int, process: Process) -> dict[str, object]:
+    def _identity(self, pid: int, process: Process) -> dict[str, int | str]:
         """Return the identity of a process in the form of `identity.Identity`."""
         ticks = process.ticks
         return {"pid": pid, "start_ticks": ticks, "boot_id": self.boot, "pidns": self.pidns}

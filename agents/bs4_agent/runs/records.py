@@ -6,19 +6,69 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from bs4_common.files import read_json
-from bs4_common.identity import Identity
+from bs4_common.identity import Identity, IdentityFields
 from bs4_common.runs.model import Attempt, End, Exit
 from bs4_common.states import RunState
 from bs4_common.trainers.base import LaunchSpec
 
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
 
-def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
+    class _NewerFields(TypedDict, total=False):
+        processes: int
+        container: str
+
+    class SpecFields(_NewerFields):
+        """A `LaunchSpec` as run.json (of a run) and spec.json (of an attempt) have it. Records of
+        older agents lack the newer fields.
+        """
+
+        run: str
+        trainer: str
+        config: str
+        cwd: str
+        output_dir: str
+        resume: int | None
+        overrides: list[str]
+        env: dict[str, str]
+        component: str
+        argv: list[str]
+        trainer_name: str
+
+    class OutcomeFields(TypedDict):
+        """How an attempt ended, as outcome.json has it."""
+
+        state: RunState
+        code: int | None
+        signal: int | None
+        t: float
+        """Wall seconds since 1970."""
+        good: bool | None
+        detail: str
+
+    class EndFields(TypedDict, total=False):
+        """How a process ended, as the shim writes it: end.json, launcher_end.json and each line of
+        exits.ndjson.
+        """
+
+        identity: IdentityFields
+        code: int | None
+        signal: int | None
+        detail: str
+        comm: str
+        cmdline: str
+        t: float
+        """Wall seconds since 1970."""
+        m: float
+        """Seconds of the monotonic clock of the boot `b`."""
+        b: str
+
+
+def spec_as_dict(spec: LaunchSpec) -> SpecFields:
     """Return the launch spec as a dictionary for JSON. The files run.json (of a run) and spec.json
     (of an attempt) in the agent's home have this form.
     """
@@ -39,7 +89,7 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
     }
 
 
-def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
+def spec_from_dict(data: SpecFields) -> LaunchSpec:
     """Return the launch spec in a dictionary of the form that `spec_as_dict` makes. Fields that an
     older agent did not write yet get their default values. Raises KeyError if any other field is
     missing.
@@ -61,11 +111,18 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
     )
 
 
-def end_as_dict(state: str, end: End) -> dict[str, Any]:
+def end_as_dict(state: RunState, end: End) -> OutcomeFields:
     """Return the content of the file outcome.json in an attempt's directory, which records how the
     attempt ended. `state` is "ended" or "lost".
     """
-    return {"state": state, **asdict(end)}
+    return {
+        "state": state,
+        "code": end.code,
+        "signal": end.signal,
+        "t": end.t,
+        "good": end.good,
+        "detail": end.detail,
+    }
 
 
 def attempt_numbers(directory: Path) -> list[int]:
@@ -81,8 +138,9 @@ def attempt_numbers(directory: Path) -> list[int]:
 
 
 def shim_holds(directory: Path) -> bool:
-    """Return True if a living shim works on the attempt whose directory this is, which holds a lock
-    on the file shim.lock there. Return False if nobody holds the lock or there is no such file.
+    """Return True if a living shim (the small process that starts an attempt's launcher and records
+    how it ends) works on the attempt whose directory this is. It then holds a lock on the file
+    shim.lock there. Return False if nobody holds the lock or there is no such file.
     """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)
@@ -134,7 +192,7 @@ def read_attempt(directory: Path) -> Attempt | None:
     )
 
 
-def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
+def read_exit(line: EndFields, component: str | None) -> Exit:
     """Return how a process ended, from `line`, one parsed line of the attempt's file exits.ndjson.
     `component` is the process's part in the trainer, such as "engine", or None; it is put into the
     result.
@@ -149,7 +207,7 @@ def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
     )
 
 
-def _identity(data: dict[str, Any] | None) -> Identity | None:
+def _identity(data: IdentityFields | None) -> Identity | None:
     """Return the identity in a record, or None."""
     if data is None:
         return None

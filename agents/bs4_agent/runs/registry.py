@@ -56,12 +56,13 @@ Noticed = tuple[str, int, str]
 class Runs:
     """All runs of a pod. Thread-safe. Call `poll` about once a second to keep them up to date.
 
-    `agent_restart` is the command line with which a shim may start this agent again, or None if no
-    shim may. The function `trainers` returns the trainer with a given id; by default it knows the
-    trainers that are part of the agent. `settle_s` is how many seconds after a launcher's end its
-    children count as left over, and `snapshot_age_s` how old a process list of `table` may be to be
-    used. `secrets` are those that the pod holds. The attribute `unreadable` maps the names of runs
-    whose files cannot be understood to a text that says why.
+    `agent_restart` is the command line with which a shim (the process that watches over an attempt)
+    may start this agent again, or None if no shim may. The function `trainers` returns the trainer
+    with a given id; by default it knows the trainers that are part of the agent. `settle_s` is how
+    many seconds after a launcher's end its children count as left over, and `snapshot_age_s` how
+    old a process list of `table` may be to be used. `secrets` are those that the pod holds. The
+    attribute `unreadable` maps the names of runs whose files cannot be understood to a text that
+    says why.
     """
 
     def __init__(
@@ -404,7 +405,7 @@ class Runs:
             "config": str(spec.config),
             "max_steps": self._max_steps(spec),
         }
-        self._told.append(directory, run.name, 0, "registered", fields)
+        self._told.append(directory, run.name, 0, "registered", **fields)
 
     def _max_steps(self, spec: LaunchSpec) -> int | None:
         """Return the number of steps after which a launch ends by its config, or None if it sets
@@ -437,8 +438,8 @@ class Runs:
         if run.spec.container:
             fields["container"] = run.spec.container
         if attempt.adopted:
-            self._told.append(directory, run.name, attempt.number, "adopted", fields)
-        return self._told.append(directory, run.name, attempt.number, "attempt-started", fields)
+            self._told.append(directory, run.name, attempt.number, "adopted", **fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-started", **fields)
 
     def _tell_ended(self, run: Run, attempt: Attempt, end: End) -> bool:
         """Journal the end of the attempt. Return False if it was journalled before or the spool is
@@ -452,4 +453,4 @@ class Runs:
             "detail": end.detail,
             "ended_t": end.t,
         }
-        return self._told.append(directory, run.name, attempt.number, "attempt-ended", fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-ended", **fields)

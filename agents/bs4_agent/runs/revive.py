@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import TypedDict
 
 LIMIT = 3
 WINDOW_S = 3600.0
@@ -23,12 +23,33 @@ WINDOW_S = 3600.0
 GRACE_S = 20.0
 
 
-def main(directory: str) -> int:
-    """Replace this process by a new agent, on behalf of the shim of the attempt whose directory is
-    `directory`. If that succeeds, this function does not return.
+class ProcessRecord(TypedDict, total=False):
+    """What names one process: its pid, its start in clock ticks since the boot, and the boot."""
 
-    Return 1, after printing why, if no agent may be started: the old one was stopped on purpose,
-    an agent lives, one was started a moment ago, or agents have died too often in the last hour.
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+class AgentRecord(ProcessRecord, total=False):
+    """What HOME/agent.json says of the newest agent. An older agent has its identity in the record
+    itself.
+    """
+
+    event: str
+    """ "stopped" if the agent was ended on purpose."""
+    identity: ProcessRecord
+    restart: list[str]
+    """The command that starts it again."""
+
+
+def main(directory: str) -> int:
+    """Replace this process by a new agent, on behalf of the shim (the process that watches over an
+    attempt) whose attempt has the directory `directory`. If that succeeds, this function does not
+    return.
+
+    Return 1, after printing why, if no agent may be started: the old one was stopped on purpose, an
+    agent lives, one was started in the last 20 seconds, or three were started in the last hour.
     Raises OSError if the agent's program cannot be started.
     """
     with open(f"{directory}/spec.json", encoding="utf-8") as handle:
@@ -39,7 +60,7 @@ def main(directory: str) -> int:
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         with open(f"{home}/agent.json", encoding="utf-8") as handle:
-            record = json.load(handle)
+            record: AgentRecord = json.load(handle)
         refusal = _refusal(
             record, lock, timing.get("window_s", WINDOW_S), timing.get("grace_s", GRACE_S)
         )
@@ -52,7 +73,7 @@ def main(directory: str) -> int:
     return 127
 
 
-def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float) -> str:
+def _refusal(record: AgentRecord, lock: int, window_s: float, grace_s: float) -> str:
     """Return why no agent may be started now. Return "" if one may, after the start has been
     recorded.
     """
@@ -76,7 +97,7 @@ def _refusal(record: dict[str, Any], lock: int, window_s: float, grace_s: float)
     return ""
 
 
-def _alive(identity: dict[str, Any]) -> bool:
+def _alive(identity: ProcessRecord) -> bool:
     """Return True if the process with this identity lives and is no zombie."""
     try:
         with open(f"/proc/{int(identity['pid'])}/stat", "rb") as handle:

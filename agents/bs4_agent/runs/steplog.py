@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from bs4_agent.streams.registry import Streams
 from bs4_common.clock import stamp
 from bs4_common.errors import SpoolFull
 from bs4_common.runs.model import Attempt
 from bs4_common.streams.segments import RecordNotJson, RecordTooLarge, SegmentStream, parse
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers.base import Trainer
 from bs4_common.trainers.steps import StepReader
 
@@ -27,6 +28,8 @@ _METRICS_CHUNK = 1 << 20
 _CLOCK_SLACK_S = 5.0
 
 _Key = tuple[int, str, int]
+#: The fields of a record that say when it was written.
+_STAMPED = ("t", "m", "b")
 
 
 class StepLog:
@@ -49,10 +52,10 @@ class StepLog:
         self._trainer = trainer
         self._stream = SegmentStream(directory, _CAP)
         self._reader = StepReader(trainer, run)
-        self._recorded: dict[_Key, dict[str, Any]] = {}
-        self._pending: deque[dict[str, Any]] = deque()
+        self._recorded: dict[_Key, StepRecord] = {}
+        self._pending: deque[StepRecord] = deque()
         for _, line in deque(self._stream.lines(), maxlen=_REMEMBERED):
-            if (record := parse(line)) is not None and _ours(record):
+            if (record := _ours(line)) is not None:
                 self._remember(record)
         streams.add(f"steps/{run}", self._stream)
 
@@ -65,7 +68,7 @@ class StepLog:
 
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[StepRecord]:
         """Read one line of the log with the name `source`, such as "trainer", and return the new
         step records that it makes. Most lines make none, and the list is then empty. The records
         are queued; `flush` writes them to the stream.
@@ -76,7 +79,7 @@ class StepLog:
         """
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 
-    def feed_metrics(self, path: Path, attempt: Attempt) -> list[dict[str, Any]]:
+    def feed_metrics(self, path: Path, attempt: Attempt) -> list[StepRecord]:
         """Read the rows that the trainer has added to its metrics file `path` since the last call,
         at most 1 MiB, and return the new step records that they make. The records are queued;
         `flush` writes them to the stream.
@@ -98,13 +101,13 @@ class StepLog:
             data = handle.read(_METRICS_CHUNK)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _METRICS_CHUNK else 0)
         self.metrics_place = {"inode": place["inode"], "offset": place["offset"] + whole}
-        records = []
+        records: list[StepRecord] = []
         for row in data[:whole].splitlines():
             records += self._reader.feed_metrics(row, attempt.number)
         since = attempt.started_t - _CLOCK_SLACK_S
         return self._take([row for row in records if row.get("log_t", since) >= since])
 
-    def known(self, attempt: int) -> list[dict[str, Any]]:
+    def known(self, attempt: int) -> list[StepRecord]:
         """Return the step records of attempt number `attempt` among the last 1,024 records of the
         run's stream, oldest first.
         """
@@ -118,13 +121,13 @@ class StepLog:
         """Write the queued records to the stream steps/<run>. Raises SpoolFull if there is no room
         on the disk; the records that were not written stay queued for the next call.
 
-        A record that can never be written, because it is too large or has a value that JSON cannot
-        express, is dropped. After all others were written, the first such record's error
+        A record that can never be written, because it has more than 256 KiB or a value that JSON
+        cannot express, is dropped. After all others were written, the first such record's error
         (RecordTooLarge or RecordNotJson) is raised.
         """
         refused: RecordTooLarge | RecordNotJson | None = None
         while self._pending:
-            record = {**stamp(), **self._pending.popleft()}
+            record: StepRecord = {**stamp(), **self._pending.popleft()}
             try:
                 self._stream.append(record)
             except SpoolFull:
@@ -140,21 +143,20 @@ class StepLog:
         """Return True if no record is queued, so that all records are in the stream."""
         return not self._pending
 
-    def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _take(self, records: list[StepRecord]) -> list[StepRecord]:
         """Queue the records that are new and return them."""
         fresh = [record for record in records if self._remember(record)]
         self._pending.extend(fresh)
         return fresh
 
-    def _remember(self, record: dict[str, Any]) -> bool:
+    def _remember(self, record: StepRecord) -> bool:
         """Remember a record. Return False if it was recorded before. A record with other or more
         numbers replaces the earlier one for readers.
         """
         key = (record["attempt"], record["side"], record["step"])
-        content = {}
-        for name, value in record.items():
-            if name not in ("t", "m", "b"):
-                content[name] = value
+        content = cast(
+            "StepRecord", {name: value for name, value in record.items() if name not in _STAMPED}
+        )
         before = self._recorded.pop(key, None)
         if before is not None and content.items() <= before.items():
             self._recorded[key] = before
@@ -165,9 +167,10 @@ class StepLog:
         return True
 
 
-def _ours(record: dict[str, Any]) -> bool:
-    """Return True if a record names an attempt, a side and a step as a StepLog writes them. Another
-    program may have written to the file.
+def _ours(line: bytes) -> StepRecord | None:
+    """Return the record in a line if it names an attempt, a side and a step as a StepLog writes
+    them, or else None. Another program may have written to the file.
     """
+    record = parse(line) or {}
     names = record.get("attempt"), record.get("side"), record.get("step")
-    return list(map(type, names)) == [int, str, int]
+    return cast("StepRecord", record) if list(map(type, names)) == [int, str, int] else None

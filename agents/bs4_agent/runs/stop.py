@@ -101,8 +101,9 @@ class StopReport:
 
 class StopRun:
     """A stop of the run with the name `run`. If the agent dies in the middle of a stop, a new
-    StopRun of the same run continues it and does not send again those signals of the trainer's stop
-    policy that were sent already. Raises UnknownRun if there is no such run.
+    StopRun of the same run continues it. It does not send again those signals of the trainer's stop
+    policy (the signals that its processes get first) that were sent already. Raises UnknownRun if
+    there is no such run.
 
     The function `gpu_holders(run)` returns the processes of the run that hold a GPU now. `scale`
     multiplies the waits; tests shorten them with it.

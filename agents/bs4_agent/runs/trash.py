@@ -169,10 +169,10 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """Return the place in the trash (a directory in which removed files are kept) for `path`,
-    relative to the trash's directory of one move. It is the part of the path below `output_dir`. A
-    path that is not in `output_dir`, such as a checkpoint directory on another disk, gets its whole
-    path below `elsewhere/`.
+    """Return the path that `path` gets inside the trash directory of one move. It is the part of
+    the path below `output_dir`. A path that is not in `output_dir`, such as a checkpoint directory
+    on another disk, gets its whole path below `elsewhere/`. The trash is a directory in which
+    removed files are kept.
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()

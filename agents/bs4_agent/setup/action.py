@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.jobs import Jobs
 from bs4_agent.paths import Home
@@ -20,7 +20,7 @@ from bs4_agent.setup.steps import STEPS
 HOLD = "the set-up of this pod"
 
 
-class SetUp(Kind[SetupPlan]):
+class SetUp(PlannedKind[SetupPlan]):
     """The kind of action that sets a pod up (checkouts, packages, secrets); see `actions.kind.Kind`
     for the methods. A set-up belongs to no run. `jobs` runs its commands, and the function
     `hard_nofile` returns the highest number of open files that a process may request.
@@ -52,9 +52,9 @@ class SetUp(Kind[SetupPlan]):
         return SetupPlan.from_dict(data, 0.0)
 
     def again(self, key: str, confirmed: SetupPlan) -> SetupPlan:
-        """Return a new plan of a set-up by the recipe of the plan `confirmed`, for the present
-        state of the pod. `key` is the action's key. Raises NotApplicable if files of a person's own
-        work are in the way or a file cannot be read.
+        """Make the plan `confirmed` again, from its recipe and the present state of the pod, and
+        return the new plan. `key` is the action's key. Raises NotApplicable if files of a person's
+        own work are in the way or a file cannot be read.
         """
         return make(self._place, confirmed.recipe, key)
 
@@ -77,11 +77,10 @@ class SetUp(Kind[SetupPlan]):
         """
         return SetupContext(self._place, action.plan.recipe, action.key)
 
-    def verify(self, action: Underway[SetupPlan]) -> Outcome:
+    def verify(self, action: Underway[SetupPlan], context: SetupContext) -> Outcome:
         """Check all steps again and return the outcome. The pod is ready if every step is still
         done. If one is not, something else has changed the pod in the meantime.
         """
-        context = self.context(action)
         lacking = []
         for step in action.plan.steps:
             if not STEPS[step.kind].done(context, step):

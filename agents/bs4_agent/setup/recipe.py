@@ -5,7 +5,7 @@ program takes it for an option.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def read(data: Mapping[str, Any]) -> Recipe:
     """
     trainer = str(data.get("trainer"))
     if trainer == CREDENTIALS:
-        return _only_credentials(data)
+        return _only_credentials(data.get("secrets") or ())
     able = [known for known in registry.ids() if registry.get(known).traits.installed]
     if trainer not in able:
         raise BadRequest(
@@ -135,11 +135,11 @@ def read(data: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _only_credentials(data: Mapping[str, Any]) -> Recipe:
-    """Return the recipe that only stores the credentials that `data` names. Raises BadRequest if it
-    names none, or one that does not exist.
+def _only_credentials(names: Iterable[object]) -> Recipe:
+    """Return the recipe that only stores the credentials with these names. Raises BadRequest if
+    there is none, or one that does not exist.
     """
-    secrets = tuple(_known(str(name)) for name in data.get("secrets") or ())
+    secrets = tuple(_known(str(name)) for name in names)
     if not secrets:
         raise BadRequest(f"No credential is named; choose {', '.join(NAMES)}.")
     return Recipe(
@@ -207,7 +207,7 @@ def _repository(address: str) -> str:
     return _plain(address, "address")
 
 
-def _archives(data: Mapping[str, Any]) -> dict[str, Archive]:
+def _archives(data: Mapping[str, Mapping[str, str]]) -> dict[str, Archive]:
     """Return the archives of uv by machine type. Raises BadRequest if an address or a hash is not
     allowed.
     """
@@ -220,7 +220,7 @@ def _archives(data: Mapping[str, Any]) -> dict[str, Archive]:
     return found
 
 
-def _variables(data: Mapping[str, Any]) -> dict[str, str]:
+def _variables(data: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables by name. Raises BadRequest if a name or value is not allowed
     or looks like a secret.
     """

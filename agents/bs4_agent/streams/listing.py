@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_agent.paths import Home
 from bs4_agent.streams import files
@@ -22,6 +22,20 @@ NAMES, NAMES_BYTES = 200, 4096
 LOOKED, LOOK_S = 100_000, 0.5
 
 
+class PathsAnswer(TypedDict):
+    """The answer to `paths`."""
+
+    directory: str
+    """The path that was asked for, up to its last `/`."""
+    names: list[str]
+    """The names in that directory that begin with the rest of the path, sorted, with `/` after the
+    name of a directory.
+    """
+    more: bool
+    """True if there are more such names."""
+    next: None
+
+
 class Listing:
     """Answers queries about the directories of the pod. A console uses them to complete the path of
     a file that a person types. Such queries are sent to the name `files`, although there is no
@@ -33,16 +47,13 @@ class Listing:
 
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
-    ) -> dict[str, Any]:
-        """Answer a query, and return the answer as a dictionary. `op` is the query's name, which
+    ) -> PathsAnswer:
+        """Answer a query, and return the answer. `op` is the query's name, which
         must be `paths`. Another thread can end the query early by setting `stop`. Raises BadRequest
         if the query is wrong or the directory cannot be listed, and Refused for directories of the
         operating system and directories that may hold credentials.
 
-        * `paths`: `arguments` has `path`, the beginning of an absolute path. The answer has three
-          keys. `directory` is `path` up to its last `/`. `names` are the names in that directory
-          that begin with the rest of `path`, sorted, with `/` after the name of a directory. `more`
-          is True if there are more such names than were returned.
+        * `paths`: `arguments` has `path`, the beginning of an absolute path.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):

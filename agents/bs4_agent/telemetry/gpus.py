@@ -112,7 +112,9 @@ class AbsentGpus:
         self._reason = reason
 
     def sample(self) -> Gpus:
-        """Return a sample without devices, with state "absent" and the reason as its `detail`."""
+        """Return a sample without devices, with state "absent". Its `detail` says what is missing
+        on this pod.
+        """
         return empty("absent", self._reason)
 
     def take_xids(self) -> list[Xid]:
@@ -146,8 +148,9 @@ class RecordedGpus:
         self._xids = XidQueue()
 
     def sample(self) -> Gpus:
-        """Return a sample with the devices in the file. If the file cannot be used, return a sample
-        without devices, with state "error" and with the reason in `detail`.
+        """Return a GPU sample with the devices that the JSON file has, which the constructor was
+        given. It stands in for a GPU driver in tests and on simulated pods. If the file cannot be
+        used, return a sample without devices, with state "error" and the reason in `detail`.
         """
         try:
             self._load()
@@ -175,9 +178,10 @@ class RecordedGpus:
             )
 
     def take_xids(self) -> list[Xid]:
-        """Return the Xid events (the driver's reports of GPU faults) that were added to the file
-        since the last call, oldest first, as `{"index", "xid", "t"}`: the GPU's index, the number
-        of the fault, and the Unix time in seconds. The list is empty if there are none.
+        """Return the Xid events (the driver's reports of GPU faults) that were added to the JSON
+        file of recorded GPUs since the last call, oldest first, as `{"index", "xid", "t"}`: the
+        GPU's index, the number of the fault, and the Unix time in seconds. The list is empty if
+        there are none.
         """
         return self._xids.take()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from bs4_common.telemetry import Device
 
@@ -12,6 +12,21 @@ from bs4_common.telemetry import Device
 #: steps shows that a GPU is idle.
 WINDOW_S = 600.0
 _BUCKET_S = 10.0
+
+
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class LoadFields(TypedDict):
+        """Fields of GpuFacts, each by the GPU's index."""
+
+        names: dict[int, str]
+        util: dict[int, float]
+        """Percent, of the last sample."""
+        power: dict[int, float]
+        """The share of the power limit, from 0 to 1."""
+        mean_util: dict[int, float]
+        """Percent, over ten minutes."""
 
 
 class GpuLoad:
@@ -23,16 +38,12 @@ class GpuLoad:
     def __init__(self) -> None:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
-    def of(self, devices: Sequence[Device], now_m: float) -> dict[str, dict[int, Any]]:
+    def of(self, devices: Sequence[Device], now_m: float) -> LoadFields:
         """Add one sample: `devices` are the GPUs of a telemetry record that was made at `now_m`, in
-        seconds of the monotonic clock. Return a dictionary with the fields `names`, `util`, `power`
-        and `mean_util` of GpuFacts, each of which maps GPU indexes to values.
-
-        `util` is how busy the GPU is now and `mean_util` its average over ten minutes, both in
-        percent. `power` is the share of the power limit, from 0 to 1. A value that is not known of
+        seconds of the monotonic clock. Return four fields of GpuFacts. A value that is not known of
         a GPU is left out, and so is its `mean_util` until samples cover most of ten minutes.
         """
-        facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
+        facts: LoadFields = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
         for device in devices:
             index, name, util = device["index"], device.get("name"), device.get("util")
             power, limit = device.get("power"), device.get("power_limit")

@@ -32,7 +32,7 @@ class Entry:
 
     @property
     def regular(self) -> bool:
-        """Return True if it is a regular file, and not a link, a pipe or a device."""
+        """Return True if the entry is a regular file, and not a link, a pipe or a device."""
         return stat.S_ISREG(self.status.st_mode)
 
 
@@ -41,8 +41,8 @@ def entries(path: Path) -> Iterator[Entry]:
     directory, sorted by name. The descriptor `parent` of an entry is open only until the next entry
     is taken. An entry that vanishes during the call is left out.
 
-    Raises Refused if a directory belongs to another user or can be written by one. Raises OSError
-    if a directory cannot be read, has been replaced by a link, or is on another filesystem.
+    Raises Refused if a directory belongs to another user or is writable by another user. Raises
+    OSError if a directory cannot be read, has been replaced by a link, or is on another filesystem.
     """
     with open_directory(path, ours=path) as found:
         yield from _entries(Branch.top(found, path))
@@ -66,10 +66,10 @@ def _entries(branch: Branch) -> Iterator[Entry]:
 
 
 def refuse_foreign_tree(path: Path) -> None:
-    """Raise Refused if `path`, its parent or a directory below it belongs to another user or can be
-    written by one. Return None otherwise. Raises OSError if a directory cannot be read, has been
-    replaced by a link, or is on another filesystem. If `path` is a file, only its parent is
-    checked.
+    """Raise Refused if `path`, its parent or a directory below it belongs to another user or is
+    writable by another user. Return None otherwise. Raises OSError if a directory cannot be read,
+    has been replaced by a link, or is on another filesystem. If `path` is a file, only its parent
+    is checked.
     """
     with open_directory(path.parent, ours=path.parent) as parent:
         _look_through(Branch.top(parent, path.parent), path.name)
@@ -90,9 +90,9 @@ def remove(path: Path, *, ours: Path | None = None) -> int:
 
     The path must be absolute and contain no symbolic link. `ours` is a directory above it; None
     means the one that holds `path`. No directory from `ours` down, also inside the tree, may belong
-    to another user or be writable by one; if one does, Refused is raised and nothing is deleted.
-    Raises OSError if the filesystem reports an error, or if a part of the tree is on another
-    filesystem.
+    to another user or be writable by another user; if one does, Refused is raised and nothing is
+    deleted. Raises OSError if the filesystem reports an error, or if a part of the tree is on
+    another filesystem.
     """
     try:
         with open_directory(path.parent, ours=ours or path.parent) as parent:
@@ -135,8 +135,8 @@ def rename(source: Path, target: Path) -> None:
     absolute and contain no symbolic link.
 
     Raises Refused if one of the directories, or `source` itself if it is a directory, belongs to
-    another user or can be written by one. Raises NotADirectoryError if a part of a path is a link,
-    and OSError if the filesystem refuses the rename.
+    another user or is writable by another user. Raises NotADirectoryError if a part of a path is a
+    link, and OSError if the filesystem refuses the rename.
     """
     with (
         open_directory(source.parent, ours=source.parent) as come_from,

@@ -40,8 +40,8 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """Return how many sets of this part (for example "trainer" or "weights") stay on the disk,
-        or None if nothing removes old ones.
+        """Return how many checkpoints have this part (for example "trainer" or "weights") on the
+        disk once older ones were removed, or None if nothing removes old ones.
         """
         if self.own_keep is None or part not in self.own_parts:
             return self.keep
@@ -50,16 +50,19 @@ class Limits:
         return min(self.keep, self.own_keep)
 
     def stays(self, part: str, step: int) -> bool:
-        """Return True if this part of `step` stays on the disk as a milestone of the retention
-        order (which a user gives to say which checkpoints stay on the pod's disk), however old it
-        is. Return False also for a milestone of a part that the trainer itself cleans.
+        """Return True if this part of the checkpoint of `step` stays on the disk however old it is,
+        because the retention order (a user's rule about which checkpoints stay) makes the step a
+        milestone. A part that the trainer itself deletes when it is old never stays in this way, so
+        the result for it is False.
         """
         cleaned = self.own_keep is not None and part in self.own_parts
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
 class ForecastRow(TypedDict):
-    """A `Forecast` as reports have it."""
+    """The fields of a `Forecast` (when checkpoints will fill the disk of a run) as a dictionary for
+    reports.
+    """
 
     set_bytes: int | None
     every_steps: int | None

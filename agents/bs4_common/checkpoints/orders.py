@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bs4_common.errors import BadRequest
+
+if TYPE_CHECKING:
+    from bs4_common.ledger import JournalRecord
 
 #: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.
@@ -37,14 +40,15 @@ class Order:
     best: str = ""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any] | None) -> Order | None:
-        """Return the retention order that a record of the journal gives. Return None if `record` is
-        None, or if the record takes an earlier order back.
+    def of(cls, record: JournalRecord | None) -> Order | None:
+        """Return the retention order (which checkpoints of a run stay on the pod's disk) that a
+        record of the journal gives. Return None if `record` is None, or if the record takes an
+        earlier order back.
         """
-        if record is None or record.get("last") is None:
+        if record is None or (last := record.get("last")) is None:
             return None
         return cls(
-            int(record["last"]),
+            int(last),
             int(record["at_least"]),
             int(record.get("milestones") or 0),
             str(record.get("who", "")),
@@ -60,10 +64,10 @@ class Order:
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | str | None]:
-    """Check the body of an action that gives a retention order (the rule which checkpoints of a run
-    stay on the pod's disk) or takes one back. Return the fields for the record of type `order` that
-    the journal gets, as {name: value}. All values are None if the order is taken back. Raises
-    BadRequest if the body is malformed.
+    """Check the body of an action that gives a retention order (the rule about which checkpoints of
+    a run stay on the pod's disk) or takes one back. Return the fields for the record of type
+    `order` that the journal gets, as {name: value}. All values are None if the order is taken back.
+    Raises BadRequest if the body is malformed.
     """
     if body.get("off"):
         return {"last": None, "at_least": None, "milestones": None, "synced": None, "best": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from bs4_common.checkpoints.forecast import ForecastRow, Limits, forecast
 from bs4_common.checkpoints.orders import Order
@@ -14,11 +14,11 @@ from bs4_common.failures import environment_probes
 from bs4_common.files import disk_usage
 from bs4_common.telemetry import DiskUsage
 from bs4_common.trainers.base import LaunchSpec, RunLayout, Trainer
-from bs4_common.trainers.settings import UNKNOWN_CONFIG
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, FlatSettings
 
 
 class PartRow(TypedDict):
-    """One part of a checkpoint, such as the trainer's."""
+    """One part of a checkpoint, such as the trainer's, in the report that a console gets."""
 
     name: str
     path: str
@@ -29,7 +29,7 @@ class PartRow(TypedDict):
 
 
 class CheckpointRow(TypedDict):
-    """The checkpoint of one step with all its parts."""
+    """The checkpoint of one step with all its parts, in the report that a console gets."""
 
     step: int
     complete: bool
@@ -43,7 +43,9 @@ class CheckpointRow(TypedDict):
 
 
 class LooseRow(TypedDict):
-    """The steps of which only weights are on the disk."""
+    """The number and the size of the steps of which only weights are on the disk and no
+    checkpoint.
+    """
 
     steps: int
     """How many steps."""
@@ -51,7 +53,9 @@ class LooseRow(TypedDict):
 
 
 class OrderRow(TypedDict):
-    """A retention order."""
+    """A retention order, which says which checkpoints of a run stay on the disk, in the report that
+    a console gets.
+    """
 
     last: int
     """How many of the newest complete checkpoints stay."""
@@ -66,7 +70,7 @@ class OrderRow(TypedDict):
 
 
 class GuardRow(TypedDict):
-    """What became of a retention order last."""
+    """What the agent last did or refused to do to follow the retention order of a run, and when."""
 
     event: str
     detail: str | None
@@ -75,14 +79,14 @@ class GuardRow(TypedDict):
 
 
 class ConfigRow(TypedDict):
-    """A config without which nobody knows what to resume."""
+    """The path of a config file that a resume of the run needs, and whether the file exists."""
 
     path: str
     present: bool
 
 
 class NextPage(TypedDict):
-    """The arguments with which a console asks for the next page."""
+    """The arguments with which a console requests the next page of a checkpoint report."""
 
     run: str
     after: int
@@ -110,8 +114,8 @@ class _Report(TypedDict):
 
 
 class CheckpointReport(_Report, total=False):
-    """The checkpoints of a run. Only an answer to a console has `guard` and `next`, and only what a
-    console shows of several pods has `pod`.
+    """The checkpoints of a run, with the state of its disk and its retention order. Only an answer
+    to a console has `guard` and `next`, and only what a console shows of several pods has `pod`.
     """
 
     guard: GuardRow | None
@@ -121,7 +125,8 @@ class CheckpointReport(_Report, total=False):
 
 @dataclass(frozen=True)
 class Shape:
-    """How a run saves its checkpoints, by the trainer's settings.
+    """How often a run saves checkpoints and which ones the trainer deletes, by the trainer's
+    settings.
 
     `known` is False if the settings could not be read. `interval` is the number of steps between
     two saves, `goal` is max_steps, and `own_keep` is the trainer's own keep_last (None if the
@@ -138,7 +143,7 @@ class Shape:
 
     def limits(self, order: Order | None) -> Limits:
         """Return the rules by which old checkpoints are removed: the trainer's own, and those of
-        the retention order unless `order` is None.
+        the retention order `order` (a user's rule about which checkpoints stay) unless it is None.
         """
         if order is None:
             return Limits(own_keep=self.own_keep, own_parts=self.own_parts)
@@ -146,15 +151,15 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """Return how a run of `trainer` saves its checkpoints. The settings come from the launch
-    `spec`, or from the config files that the launcher wrote after it had merged files and options.
-    `argv` is the command line of the launcher, () if it is not known.
+    """Return how often a run of `trainer` saves checkpoints and which ones the trainer deletes. The
+    settings come from the launch `spec`, or from the config files that the launcher wrote after it
+    had merged files and options. `argv` is the command line of the launcher, () if it is not known.
     """
     layout = trainer.layout(spec)
     flat = environment_probes.flat_settings(spec, argv)
     if flat is None:
         # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
-        written = environment_probes.of_files(spec, layout)[0] or {}
+        written = environment_probes.of_files(spec, layout)[0] or FlatSettings()
         if any(key.startswith("trainer.") for key in written):
             flat = written
     cleaned, parts = {str(layout.trainer_checkpoints)}, set()
@@ -162,7 +167,7 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
         cleaned.add(str(layout.weights))
         parts.add("weights")
     parts.update(rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned)
-    found = flat or {}
+    found = flat or FlatSettings()
     return Shape(
         known=flat is not None,
         interval=_count(found, "ckpt.interval", "trainer.ckpt.interval"),
@@ -182,9 +187,10 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> CheckpointReport:
-    """Return the checkpoints of a run with its disk, forecast and retention order. `argv` is the
-    launcher's command line, () if unknown. `order` is the run's retention order. `live` is True
-    while the run is running, and `step_s` the median seconds of a training step.
+    """Return the checkpoints of a run, with the state of its disk, a forecast of when that is full,
+    and its retention order. `argv` is the launcher's command line, () if unknown. `order` is the
+    retention order (a user's rule about which checkpoints stay). `live` is True while the run is
+    running, and `step_s` the median seconds of a training step.
 
     Sizes are in bytes, times are wall-clock seconds since 1970, and None means unknown.
     """
@@ -232,8 +238,8 @@ def report(
 
 
 def as_dict(one: StepSet) -> CheckpointRow:
-    """Return the checkpoint set as a dictionary for the console, with all its parts, its size in
-    bytes and its age in seconds.
+    """Return everything that the disk has of one step as a dictionary for the console, with all its
+    parts, its size in bytes and its age in seconds.
     """
     return {
         "step": one.step,
@@ -267,7 +273,7 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[ConfigRow]:
     return found
 
 
-def _count(flat: Mapping[str, Any], *keys: str) -> int | None:
+def _count(flat: FlatSettings, *keys: str) -> int | None:
     """Return the first of the settings `keys` that is a positive whole number, or None."""
     for key in keys:
         value = flat.get(key)

@@ -60,8 +60,8 @@ class StepSet:
 
     @property
     def t(self) -> float:
-        """Return the time at which the step was last written to, as a Unix time in seconds, or 0 if
-        no part has a file.
+        """Return the time at which the step's files were last written to, as a Unix time in
+        seconds, or 0 if no part has a file.
         """
         return max((part.t for part in self.parts.values()), default=0.0)
 
@@ -74,8 +74,9 @@ class StepSet:
 
     @property
     def emptied(self) -> bool:
-        """Return True if the step's directory is there and no part of a checkpoint has a byte in
-        it. verl's own rotation leaves that: it empties `actor`, and `data.pt` beside it stays.
+        """Return True if the step's directory exists but no part of a checkpoint in it has a byte.
+        verl's own deletion of old checkpoints leaves a step in this state: it empties `actor`, and
+        `data.pt` beside it stays.
         """
         return not self.complete and bool(self.directories) and self.bytes == 0
 
@@ -107,17 +108,23 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
 
 
 def numbers(sets: Iterable[StepSet]) -> list[int]:
-    """Return the step numbers of these sets, in the same order."""
+    """Return the training steps of these sets (a set has the files of one step), in the same
+    order.
+    """
     return [one.step for one in sets]
 
 
 def set_of(sets: Iterable[StepSet], step: int) -> StepSet | None:
-    """Return the set of `step`, or None if `sets` does not contain it."""
+    """Return the set (the files of one training step) of `step`, or None if `sets` does not contain
+    it.
+    """
     return next((one for one in sets if one.step == step), None)
 
 
 def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
-    """Return the sets from which a resume can start, newest first."""
+    """Return the sets (each has the files of one training step) from which a resume can start,
+    newest first.
+    """
     return sorted((one for one in sets if one.complete), key=lambda one: -one.step)
 
 

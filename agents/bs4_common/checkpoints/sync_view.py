@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 #: The most uploaded steps that are remembered; the pointer and the milestones are in the store
 #: itself.
@@ -31,7 +31,9 @@ FOLDED = frozenset(
 
 
 class ListedStep(TypedDict, total=False):
-    """What is wrong with a step in the store. A complete step has none of these."""
+    """One step that was found to be incomplete when the object store was listed, with what is
+    missing.
+    """
 
     step: int
     files: int
@@ -43,8 +45,9 @@ class ListedStep(TypedDict, total=False):
 
 
 class SyncRecord(TypedDict, total=False):
-    """A record of type `sync`. Each event has its own of these fields, and `ordered` also those of
-    the order.
+    """A record of type `sync` in the journal: an event of the uploads of one run. Which of these
+    fields a record has depends on its event. The event `ordered` has the fields of the order (what
+    to upload, and to which place).
     """
 
     t: float
@@ -54,12 +57,12 @@ class SyncRecord(TypedDict, total=False):
     run: str
     to: str | None
     """A place in an object store, or None if the order is taken back."""
-    once: bool
+    once: bool | None
     every: int | None
-    milestones: int
+    milestones: int | None
     keep_remote: int | None
     limit_mib: float | None
-    weights: bool
+    weights: bool | None
     who: str
     step: int
     bytes: int
@@ -80,33 +83,43 @@ class SyncRecord(TypedDict, total=False):
     names: Sequence[str]
     detail: str
     error: str
+    passing: bool
+    """True if the same work may succeed soon without any change."""
 
 
-class SyncFacts(TypedDict, total=False):
-    """What the detectors read of a run's uploads; see `SyncView.told`."""
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
 
-    run: str
-    removed: Sequence[int]
-    detail: str
-    error: str
-    failures: int
-    skipped: Sequence[int]
-    why: str
-    rounds: int
-    vanished: Sequence[int]
-    listed: bool
+    class SyncFacts(TypedDict, total=False):
+        """What the detectors read of a run's uploads; see `SyncView.told`."""
 
+        run: str
+        alive: bool
+        """False if the uploads keep failing."""
+        pointer: int | None
+        """The step that latest.json was last seen to name."""
+        interval_s: float
+        """Seconds in which one upload is expected to follow another."""
+        removed: Sequence[int]
+        detail: str
+        error: str
+        failures: int
+        skipped: Sequence[int]
+        why: str
+        rounds: int
+        vanished: Sequence[int]
+        listed: bool
 
-class RemoteRow(TypedDict):
-    """One step in the last listing of the store; see `SyncView.remote`."""
+    class RemoteRow(TypedDict):
+        """One step in the last listing of the store; see `SyncView.remote`."""
 
-    run: str
-    prefix: str
-    step: int
-    files: int | None
-    local_files: int | None
-    missing: str
-    uploading: bool
+        run: str
+        prefix: str
+        step: int
+        files: int | None
+        local_files: int | None
+        missing: str
+        uploading: bool
 
 
 @dataclass(kw_only=True)

@@ -32,5 +32,5 @@ def secret_name(name: str) -> bool:
 
 
 def private_key(head: bytes) -> bool:
-    """Return True if `head`, the first HEAD_BYTES bytes of a file, begins a private key."""
+    """Return True if `head`, the first HEAD_BYTES (256) bytes of a file, begins a private key."""
     return _PRIVATE_KEY.search(head) is not None

@@ -38,10 +38,10 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding together with the playbook of its failure. `t` is the time at which the finding
-    began as its log shows it, as a Unix time in seconds (in a kernel log perhaps since the boot),
-    or None if no log shows it. `since_m` is when the finding began in seconds of the monotonic
-    clock, or None for the time of the present scan.
+    """A finding (a failure that was seen at one moment) together with the playbook of its failure.
+    `t` is the time at which the finding began as its log shows it, as a Unix time in seconds (in a
+    kernel log perhaps since the boot), or None if no log shows it. `since_m` is when the finding
+    began in seconds of the monotonic clock, or None for the time of the present scan.
     """
 
     finding: Finding
@@ -94,8 +94,9 @@ def first_exit(run: RunFacts, source: str) -> float:
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
     """Return those entries of `found` ({incident id: cause}) that no other entry of the same
     attempt explains, sorted so that the likeliest cause comes first. An entry explains another if
-    its playbook lists the other's failure and the other did not come long before it. `facts` show
-    when processes ended, for the sorting.
+    its playbook lists the other's failure and the other did not come much earlier (by more than two
+    minutes or, where times are not known, more than 200 lines of the same log). `facts` show when
+    processes ended, for the sorting.
 
     If two entries explain each other, the one that comes first in `order` stays. An entry that is
     left out still explains others, so only the first of a chain of explanations remains.

@@ -71,8 +71,9 @@ Knows = Callable[[LogLine], bool]
 
 @dataclass(frozen=True)
 class Clothing:
-    """What stands around the lines of one log. `prefix` and `tail` match what stands before and
-    behind a line; `key` is the key of the line in a record of JSON, or "".
+    """What another program (a container engine, a collector) has put around every line of a log.
+    `prefix` and `tail` match what stands before and behind a line. If each line is instead a value
+    in a JSON object, `key` is its key there, otherwise "".
     """
 
     prefix: re.Pattern[bytes]
@@ -84,8 +85,8 @@ class Clothing:
     """The log is a kernel's."""
 
     def inner(self, raw: bytes) -> bytes:
-        """Return the line that `raw` holds, without a line end; `raw` itself if it does not wear
-        this clothing.
+        """Return the line inside `raw` without what was put around it and without a line end. If
+        `raw` does not have the expected prefix or form, return `raw` itself.
         """
         if self.key:
             return _value(raw, self.key, kernel=self.kernel)
@@ -98,7 +99,9 @@ class Clothing:
         return _unquoted(line) if self.quoted else line
 
     def block(self, data: bytes) -> bytes:
-        """Return the lines of `data` without their clothing. Their number stays the same."""
+        """Return the lines of `data` without what was put around each. The number of lines stays
+        the same.
+        """
         if b"\x1b" in data:
             data = _plain(data)
         if self.key or self.tail is not None:
@@ -108,8 +111,10 @@ class Clothing:
 
 @dataclass
 class Wardrobe:
-    """The clothing of one growing file, with the number `generation`. It is learnt from the file's
-    beginning, while that grows. `looked` is the number of lines that were there at the last look.
+    """Learns what another program has put around the lines of one growing log file, which is file
+    number `generation` of its log. It is learnt from the file's beginning, in several tries while
+    that grows. `worn` is the result, or None. `looked` is the number of lines that the file had at
+    the last try.
     """
 
     generation: int = -1
@@ -117,13 +122,19 @@ class Wardrobe:
     looked: int = 0
 
     def wants(self, generation: int) -> bool:
-        """Return True if the beginning of the file `generation` may still tell something."""
+        """Return True if another look at the beginning of the file number `generation` may show
+        what stands around its lines. For a new number, what was learnt from the file before is
+        forgotten.
+        """
         if generation != self.generation:
             self.generation, self.worn, self.looked = generation, None, 0
         return self.worn is None and self.looked < _LINES
 
     def look(self, head: bytes, grammar: Grammar, knows: Knows) -> None:
-        """Learn from the first bytes of the file, at most SAMPLE, if they have grown enough."""
+        """Try to learn what stands around the lines from `head`, the first bytes of the file (at
+        most SAMPLE, 64 KiB). Do nothing if they have not grown enough since the last try. `grammar`
+        parses a line, and `knows` says if a parsed line is a known one.
+        """
         count = head.count(b"\n")
         if count >= max(FEW, 2 * self.looked) or (len(head) >= SAMPLE and count):
             self.looked = _LINES if len(head) >= SAMPLE else count
@@ -131,7 +142,9 @@ class Wardrobe:
 
 
 def understood(line: LogLine) -> bool:
-    """Return True if a line has a known header or is a part of Python's tracebacks."""
+    """Return True if a parsed log line has a known header (a level, a rank or a time), or if it is
+    a line of one of Python's tracebacks.
+    """
     return bool(
         line.level
         or line.rank is not None
@@ -144,8 +157,10 @@ def understood(line: LogLine) -> bool:
 def learnt(
     sample: bytes, grammar: Grammar, knows: Knows, *, kernel: bool = False
 ) -> Clothing | None:
-    """Return what stands around the lines of a log that begins with `sample`, or None. `kernel` is
-    True for a kernel log.
+    """Find out what another program has put around every line of a log, from `sample`, its first
+    bytes. Return what was found, or None if nothing was put there or it cannot be told. `grammar`
+    parses a line, and `knows` says if a parsed line is a known one. `kernel` is True for a kernel
+    log.
     """
     whole = _plain(sample[:SAMPLE]).split(b"\n")
     lines = [raw[:_LONG].rstrip(b"\r") for raw in whole if raw.strip()]

@@ -7,12 +7,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from bs4_common.digest import sha256
 from bs4_common.errors import UnknownPlaybook
 from bs4_common.states import Danger, Role, Severity, Where
 from bs4_common.trainers import registry
+
+if TYPE_CHECKING:
+    from bs4_common.failures.signatures import SignatureFields
 
 #: The numbers of a playbook for its detector, by the detector's names for them.
 Parameters = Mapping[str, float]
@@ -21,8 +24,9 @@ _For = TypedDict("_For", {"for": Sequence[str]}, total=False)
 
 
 class StepSettings(_For, total=False):
-    """What a playbook gives one step of its `fix`. Each step has its own of these, and `for` has
-    the ids of the trainers whose config has the keys of `set` and `unset`.
+    """The parameters that a playbook gives one step of its repair (`fix`). Which of the fields a
+    step has depends on its kind. `for` has the ids of the trainers whose config has the keys in
+    `set` and `unset`.
     """
 
     below_mb: int
@@ -49,7 +53,7 @@ class StepSettings(_For, total=False):
 
 
 class VerifySettings(TypedDict, total=False):
-    """What a playbook gives the check that its repair worked."""
+    """The parameters that a playbook gives the check that its repair has worked."""
 
     count: int
     """Training steps."""
@@ -57,6 +61,41 @@ class VerifySettings(TypedDict, total=False):
     """Seconds."""
     percent: int
     """Used space of the run's file system, 1 to 99."""
+
+
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    _With = TypedDict("_With", {"with": Mapping[str, object], "for": float}, total=False)
+
+    class Detect(_With, total=False):
+        """How a playbook recognises its failure: by a detector, or by log lines. `with` has what it
+        gives the detector, and `for` the seconds for which the failure must be seen unbroken.
+        """
+
+        detector: str
+        logs: Sequence[SignatureFields]
+        keep_firing_for: float
+        """Seconds."""
+        until_attempt_ends: bool
+
+    class PlaybookFields(TypedDict, total=False):
+        """A playbook as playbooks.json has it; see `Playbook`."""
+
+        id: str
+        title: str
+        family: str
+        role: Role
+        severity: Severity
+        danger: Danger
+        where: Where
+        applies: Sequence[str]
+        detect: Detect
+        explains: Sequence[str]
+        fix: Sequence[Mapping[str, StepSettings | None]]
+        verify: Mapping[str, VerifySettings]
+        typed_name: bool
+        automatic: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +120,7 @@ class Playbook:
     danger: Danger
     where: Where
     applies: frozenset[str]
-    detect: Mapping[str, Any]
+    detect: Detect
     explains: frozenset[str]
     fix: Sequence[tuple[str, StepSettings]]
     verify: Mapping[str, VerifySettings]
@@ -90,7 +129,7 @@ class Playbook:
     sha256: str
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
+    def from_dict(cls, data: PlaybookFields) -> Playbook:
         """Return the playbook that `data` describes, an entry of the file playbooks.json, which has
         all compiled playbooks.
         """
@@ -133,7 +172,7 @@ class Playbook:
         return {key: value for key, value in given.items() if isinstance(value, (int, float))}
 
     @property
-    def signatures(self) -> Sequence[Mapping[str, Any]]:
+    def signatures(self) -> Sequence[SignatureFields]:
         """Return the log signatures (descriptions of log lines) by which the failure is recognised,
         or an empty list if a detector recognises it.
         """
@@ -183,8 +222,8 @@ def digest(value: Any) -> str:
 
 
 class Library:
-    """All playbooks of the installed agent or of a source checkout, by id. Iterating over it yields
-    the playbooks.
+    """All playbooks, by their ids, read from `raw`, the bytes of the file playbooks.json. Iterating
+    over it yields each Playbook.
     """
 
     def __init__(self, raw: bytes) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_common.digest import sha256
 from bs4_common.failures.causes import Cause, causes
@@ -23,6 +23,9 @@ from bs4_common.failures.reasons import EndReasons
 from bs4_common.failures.tracks import Track
 from bs4_common.states import Transit
 from bs4_common.trainers.base import LogLine
+
+if TYPE_CHECKING:
+    from bs4_common.ledger import JournalRecord
 
 #: Pieces of evidence that one finding shows at most.
 _EVIDENCE = 8
@@ -117,11 +120,11 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """Return the Matcher, which compares lines with the patterns of known failures, of the log
-        `source` of an attempt. It is created at the first call. `trainer` is the id of the run's
-        trainer, or "" for the patterns of all trainers. `anchor` is a time near the log's first
-        line, as a Unix time in seconds, for lines that show only a time of day (None means now).
-        `trainer` and `anchor` are used at the first call only.
+        """Return the Matcher of the log `source` of an attempt, which compares its lines with the
+        patterns of known failures. It is created at the first call. `trainer` is the id of the
+        run's trainer, or "" for the patterns of all trainers. `anchor` is a Unix time in seconds
+        within half a day of the log's first line, for lines that show only a time of day (None
+        means now). `trainer` and `anchor` are used at the first call only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:
@@ -437,10 +440,10 @@ def _anchor(place: Evidence) -> str:
     return f"{place['stream'] or place['file']}:{place['cursor'] or place['offset']}"
 
 
-def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:
+def transition_fields(transition: Transition, coverage: Sequence[str]) -> JournalRecord:
     """Return the fields of the record of type `incident` that the journal (the agent's log of
-    actions and incidents) gets for the transition, as {name: value}. `coverage` lists what could
-    not be seen in the scan.
+    actions and incidents) gets for the transition. `coverage` lists what could not be seen in the
+    scan.
     """
     item, playbook = transition.finding, transition.playbook
     return {
@@ -450,10 +453,10 @@ def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[s
         "title": item.title or playbook.title,
         "run": item.run,
         "attempt": item.attempt,
-        "role": item.role,
-        "severity": item.severity,
+        "role": item.role or playbook.role,
+        "severity": item.severity or playbook.severity,
         "summary": item.summary,
-        "evidence": [dict(e) for e in item.evidence],
+        "evidence": [e.copy() for e in item.evidence],
         "coverage": [*coverage, *item.coverage],
         "playbook": item.playbook or (playbook.id if playbook.fix else None),
         "where": playbook.where,

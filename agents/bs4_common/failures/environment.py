@@ -54,7 +54,7 @@ class Heap:
 
     @property
     def total(self) -> int:
-        """Return the size of all steps together, in bytes."""
+        """Return the size in bytes of the directory's entries of all steps together."""
         return sum(self.bytes.values())
 
 
@@ -79,11 +79,12 @@ class ProcessFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
-    """A local directory of one W&B run. `offline` is True if W&B's client did not upload while it
-    ran, and `synced` if `wandb sync` has uploaded the directory. `changed` is its last write, as a
-    Unix time in seconds, and `began` the date and time in its name. `step` is the newest step that
-    W&B's client has recorded in it, uploaded or not; it is None for earlier attempts, where it is
-    not read.
+    """A local directory in which W&B's client records one W&B run. `offline` is True if the client
+    did not upload while the run was going on, and `synced` if `wandb sync` has uploaded the
+    directory since. `changed` is the time of its last write, as a Unix time in seconds. `began` is
+    the local date and time in its name, as text ("20260131_095959"), and `id` the id of the W&B
+    run. `step` is the newest step that the client has recorded in it, uploaded or not. It is read
+    only for the newest attempt of the run, and is None for directories of earlier attempts.
     """
 
     path: Path
@@ -97,9 +98,9 @@ class WandbDirectory:
 
 @dataclass(frozen=True)
 class Tracked:
-    """The place on W&B where one side of a run is tracked, in W&B's own words. `side` is "trainer"
-    or "orchestrator", and `id` the id of the W&B run. If `entity` is "", it is the one of the API
-    key. If `server` is "", it is W&B's own server.
+    """The place on W&B where one side of a run is tracked. `side` is "trainer" or "orchestrator",
+    and `id` the id of the W&B run. `entity` is W&B's name for the owner (a user or a team); "" is
+    that of the API key. If `server` is "", it is W&B's own server.
     """
 
     side: str
@@ -146,9 +147,9 @@ class Adapter:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnvironment:
-    """What is scanned of one run at long intervals: sizes, processes, W&B directories, caches,
+    """What is scanned of one run only at long intervals: sizes, processes, W&B directories, caches,
     adapters. `looked_t` is the time of the scan, as a Unix time in seconds. None in another field
-    means that this field is unknown.
+    means that it is unknown.
     """
 
     looked_t: float

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,13 @@ from bs4_common.failures.environment import (
 from bs4_common.files import listed, read_passing
 from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec, RunLayout
-from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, parse_arguments
+from bs4_common.trainers.settings import (
+    UNKNOWN_CONFIG,
+    BadConfig,
+    FlatSettings,
+    Settings,
+    parse_arguments,
+)
 
 #: `# env: owner/name@1.2.3`, `# environment: name==1.2.3` and `# env_version = "1.2.3"` in the
 #: comments at the top of a config.
@@ -36,7 +42,7 @@ _VERSION = re.compile(
 _HEADER = 8192
 
 
-def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
+def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> FlatSettings | None:
     """Return the settings of a run by dotted key, for example `{"ckpt.interval": 20}`. `argv` is
     the command that was really started; the options in it replace the config file's values. An
     empty table has the value True, because a bare `[ckpt]` switches checkpoints on. Return None if
@@ -44,22 +50,21 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
     """
     if (of_words := registry.get(spec.trainer).traits.flat) is not None:
         # Hydra's words count, with or without a config file behind them.
-        return dict(of_words(spec, argv)) or None
+        return of_words(spec, argv) or None
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
-        data = settings.settings_of(spec, watching=True).data
+        flat = dict(settings.settings_of(spec, watching=True).flat())
         options = parse_arguments(argv).options
     except BadConfig:
         return None
-    flat = flatten(data)
     for key, value in options:
         if value is not True or not any(name.startswith(key + ".") for name in flat):
             flat[key] = value
-    return flat or None
+    return FlatSettings(flat) or None
 
 
-def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, RunEnvironment]:
+def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[FlatSettings | None, RunEnvironment]:
     """Return (settings by dotted key, RunEnvironment) of a finished run, as far as its directory
     shows them: the configs that its launcher wrote, the trainer's refusal of a config, adapters and
     W&B directories. The settings are None if no config was written.
@@ -69,13 +74,14 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
     if (recorded := registry.get(spec.trainer).traits.recorded) is not None:
         flat.update(recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
-        flat.update(flatten(read_passing(configs / f"{component}.json") or {}, component + "."))
+        written = Settings(read_passing(configs / f"{component}.json") or {})
+        flat.update(written.flat(component + "."))
     try:
-        flat.update(flatten(settings.load_toml(configs / "orch.toml"), "orchestrator."))
+        flat.update(settings.load_toml(configs / "orch.toml").flat("orchestrator."))
     except BadConfig:
         pass  # the current generation writes none, and 2026-01 may have died before it did
     rejected, rejected_t = text_file(configs / "error.txt")
-    known = flat or None
+    known = FlatSettings(flat) or None
     return known, RunEnvironment(
         looked_t=time.time(),
         wandb=wandb_directories(spec, layout),
@@ -83,24 +89,6 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
         rejected=rejected,
         rejected_t=rejected_t,
     )
-
-
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as one level with dotted keys: `{"a": {"b": 1}, "c": [{"d": 2}]}`
-    becomes `{"a.b": 1, "c.0.d": 2}`. `prefix` is put before each key. Lists of plain values stay
-    lists, an empty table becomes True, and values that are None are left out.
-    """
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat.update(flatten(value, name + ".") if value else {name: True})
-        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            for index, item in enumerate(value):
-                flat.update(flatten(item, f"{name}.{index}."))
-        elif value is not None and value != "None":
-            flat[name] = value
-    return flat
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
@@ -122,7 +110,7 @@ def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
 
 
 def environment_versions(
-    spec: LaunchSpec, config: Mapping[str, Any] | None
+    spec: LaunchSpec, config: FlatSettings | None
 ) -> list[EnvironmentVersion] | None:
     """Return the training environments whose versions the comments at the top of the run's config
     name, each with the version that is installed in `.venv` of the working directory. `config` has
@@ -136,7 +124,7 @@ def environment_versions(
     except OSError:
         return None
     pins: dict[str, str] = dict(_NAMED.findall(header))
-    known = config or {}
+    known = config or FlatSettings()
     first = known.get("orchestrator.env.0.id") or known.get(
         "orchestrator.train.source.0.env.taskset.id"
     )
@@ -162,7 +150,7 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
     return None, cwd / ".venv"
 
 
-def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
+def adapters(spec: LaunchSpec, config: FlatSettings | None) -> list[Adapter] | None:
     """Return the LoRA adapters that the settings in `config` load from a path on the pod, each with
     the names of its missing files. Return None if `config` is None.
     """

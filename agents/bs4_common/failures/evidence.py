@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from bs4_common.identity import Identity
 
 
 class Place(TypedDict):
-    """Where evidence stands. Texts are "" and numbers 0 if the evidence has no such place."""
+    """The place of a piece of evidence: the log or other source, the file, and the line in it.
+    Texts are "" and numbers 0 if the evidence has no such place.
+    """
 
     source: str
     """What holds it: a log such as "trainer", or "files", "process", "config", "disk", ..."""
@@ -27,14 +28,18 @@ class Place(TypedDict):
 
 
 class Evidence(Place):
-    """One piece of evidence, as incidents and their journal records have it."""
+    """One piece of evidence for a failure, such as a log line, as incidents and their journal
+    records have it.
+    """
 
     text: str
     """The line, or the fact in words."""
 
 
-def evidence_of(record: Mapping[str, Any]) -> Evidence:
-    """Return the evidence in a record of the journal. A field that the record lacks is empty."""
+def evidence_of(record: Evidence) -> Evidence:
+    """Return the evidence in a record of the journal. A field that an older agent has left out is
+    empty.
+    """
     return {
         "source": str(record.get("source", "")),
         "stream": str(record.get("stream", "")),

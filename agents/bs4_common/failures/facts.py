@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.failures.environment import ConsoleFacts, Disk, RunEnvironment
 from bs4_common.failures.evidence import Evidence
 from bs4_common.identity import Identity
 from bs4_common.runs.model import Exit, Member
 from bs4_common.states import Role, SeenState, Severity
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout, Trainer
+from bs4_common.trainers.settings import FlatSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,9 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> Evidence:
-        """Return the line as evidence."""
+        """Return the log line of this event in the form of evidence, which has its place and its
+        text.
+        """
         return {
             "source": self.source,
             "stream": self.stream,
@@ -60,11 +64,29 @@ class Side:
     steps: int = 0
 
 
+class Intent(TypedDict, total=False):
+    """How far a run had come when the agent was ordered to end."""
+
+    run: str
+    attempt: int
+    local_step: int | None
+    """The newest step on the pod whose files verify."""
+    local_known: bool
+    """False if the disk did not answer in time."""
+    remote_step: int | None
+    """The newest step that was verified in the store."""
+    t: float | None
+    """Wall seconds since 1970 of the order, once it is read back."""
+    signal: str | None
+    """The name of the signal, once it is read back."""
+
+
 @dataclass(frozen=True)
 class Stop:
     """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
-    end began, by the time of the log lines in seconds. `ordered` is True if somebody signalled the
-    launcher. If it is False, the launcher may have ended the processes because one of them failed.
+    end began, by the times in the log lines, in seconds. `ordered` is True if somebody signalled
+    the launcher. If it is False, the launcher may have ended the processes because one of them
+    failed.
     """
 
     t: float
@@ -144,13 +166,13 @@ class RunFacts:
     """The earlier attempts of the run that a stop of ours has ended, by number."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
     """By attempt: the stop that the logs of a finished run show."""
-    history: Sequence[Mapping[str, Any]] = ()
+    history: Sequence[StepRecord] = ()
     """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
     (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
     """
     resume: int | None = None
     """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
-    config: Mapping[str, Any] | None = None
+    config: FlatSettings | None = None
     """The run's settings as flat dotted keys, with the command line laid over the file, or None if
     they are unknown.
     """
@@ -160,14 +182,14 @@ class RunFacts:
     """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
     and started again.
     """
-    leaving: Mapping[str, Any] | None = None
-    """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
-    `local_step`, `local_known`, `remote_step`.
-    """
+    leaving: Intent | None = None
+    """What the agent recorded of this attempt when it was told to leave."""
 
     @property
     def trainer(self) -> Trainer:
-        """Return the run's trainer. Raises BadRequest if it is not known here."""
+        """Return the run's trainer. Raises BadRequest if this program knows no trainer with the
+        run's trainer id.
+        """
         return registry.get(self.spec.trainer)
 
     @property
@@ -184,16 +206,11 @@ class RunFacts:
                 return self.config[key]
         return None
 
-    def under(self, prefix: str) -> dict[str, Any]:
-        """Return the settings whose dotted keys begin with `prefix` and a dot, as {full key:
-        value}. The dictionary is empty if there are none or the settings are unknown.
+    def under(self, prefix: str) -> FlatSettings:
+        """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
+        There is none if the settings are unknown.
         """
-        given = (self.config or {}).items()
-        found = {}
-        for key, value in given:
-            if key.startswith(prefix + "."):
-                found[key] = value
-        return found
+        return FlatSettings(self.config or {}).under(prefix)
 
     def alive(self, *components: str) -> list[Member]:
         """Return the living processes with these parts in the run (components such as "trainer" or
@@ -226,8 +243,8 @@ class RunFacts:
         return self.first(component) is not None
 
     def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
-        """Return the events of the kind `kind`, for example "step", oldest first. With `side`, only
-        those that this side wrote.
+        """Return the events (meanings of log lines) of the kind `kind`, for example "step", oldest
+        first. With `side`, only those are returned that this side (such as "trainer") wrote.
         """
         found = []
         for e in self.events:
@@ -236,9 +253,9 @@ class RunFacts:
         return found
 
     def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
-        """Return the newest event of the kind `kind`, for example "step", or None if there is none.
-        With `side`, only events that this side wrote count; with `values`, only those that have
-        these values.
+        """Return the newest event (meaning of a log line) of the kind `kind`, for example "step",
+        or None if there is none. With `side`, only events that this side (such as "trainer") wrote
+        count. With `values`, only events count that have these values.
         """
         for event in reversed(self.events_of(kind, side)):
             if values.items() <= event.event.values.items():
@@ -353,7 +370,7 @@ class Facts:
 
     def disk(self, run: str) -> Disk | None:
         """Return the filesystem that the run `run` writes its output to, or None if that is
-        unknown, for example because it could not be measured lately.
+        unknown, for example because it was not measured in the last minute.
         """
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 

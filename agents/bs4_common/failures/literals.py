@@ -11,8 +11,9 @@ ones.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 #: How often a character occurs in logs, per mille, measured on logs of trainers, vLLM, kernels and
 #: tracebacks. Other characters are below 1.
@@ -89,17 +90,19 @@ class Literals(Generic[Key]):
         return bool(self._words) or bool(self.always)
 
     def expression(self) -> str:
-        """Return a regular expression that finds every place where the distinctive part of a
-        literal may begin, or "" if there are no literals.
+        """Return a regular expression that finds every place where one of the literals may be in a
+        text, or "" if there are no literals. A match begins at a rare character of a literal, which
+        need not be its first.
         """
         if self._words:
             return _trie(self._words)
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """Return the literals as bytes, for a search in raw data, grouped by the first letters of
-        their distinctive part. Each entry is (literal, offset in it of that part, True if case is
-        ignored, the keys that have it).
+        """Return the literals as bytes, for a search in raw data. They are grouped by the few
+        letters with which a search for them begins: those from a rare character of the literal on.
+        Each entry is (literal, offset of these letters in it, True if case is ignored, the keys
+        that have it).
         """
         rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():
@@ -186,35 +189,43 @@ def _chars(text: str, folded: bool) -> list[str]:
     return rows
 
 
+@dataclass
+class _Node:
+    """A place in the trie. If a word ends here, `before` has what may lie before it, and nothing
+    follows.
+    """
+
+    following: dict[str, _Node] = field(default_factory=dict)
+    before: set[str] = field(default_factory=set)
+
+
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
     """Return the expression for all words. A word ends with what must lie before it:
     `checkpoint(?<=final checkpoint)`.
     """
-    root: dict[str, Any] = {}
+    root = _Node()
     for text, start, folded in sorted(
         words, key=lambda word: (word[0][word[1] : word[1] + _MOST], word)
     ):
         chars = _chars(text[: start + _MOST], folded)
         node, depth = root, start
-        while "" not in node and depth < len(chars):
-            node = node.setdefault(chars[depth], {})
+        while not node.before and depth < len(chars):
+            node = node.following.setdefault(chars[depth], _Node())
             depth += 1
-        if "" not in node:
-            node.clear()  # a word that continues from here is found by this one
-        before = "".join(chars[max(0, start - _MOST) : depth]) if start else ""
-        node.setdefault("", set()).add(before)
+        if not node.before:
+            node.following.clear()  # a word that continues from here is found by this one
+        node.before.add("".join(chars[max(0, start - _MOST) : depth]) if start else "")
     return _joined(root)
 
 
-def _joined(node: Mapping[str, Any]) -> str:
+def _joined(node: _Node) -> str:
     """Return the expression for one node of the trie."""
-    if "" in node:
-        before = sorted(node[""])
-        if "" in before:
-            return ""
-        parts = [f"(?<={text})" for text in before]
+    if "" in node.before:
+        return ""
+    if node.before:
+        parts = [f"(?<={text})" for text in sorted(node.before)]
     else:
-        parts = [char + _joined(child) for char, child in node.items()]
+        parts = [char + _joined(child) for char, child in node.following.items()]
     if len(parts) == 1:
         return parts[0]
     return f"(?:{'|'.join(parts)})"

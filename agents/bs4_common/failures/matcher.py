@@ -151,8 +151,8 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 class LineClock:
     """Computes the time of the newest line of a log that shows a time. For lines that show only a
-    time of day, `anchor` is a time near the first line, as a Unix time in seconds, and `tz` the UTC
-    offset of these lines in seconds.
+    time of day, `anchor` is a Unix time in seconds within half a day of the first line, and `tz`
+    the UTC offset of these lines in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -162,7 +162,9 @@ class LineClock:
         self._t: float | None = None
 
     def date(self, line: LogLine) -> None:
-        """Take note of a line's time, if it shows one. Call it for the lines in order."""
+        """Remember a line's time, if it shows one, as the time of the newest line. Call it for the
+        lines in order.
+        """
         if not dated(line):
             return
         self._dated = line
@@ -242,12 +244,13 @@ class Matcher:
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """Match one line. `place` is where it stands.
+        """Match one line against the log signatures (patterns of known failures). `place` is where
+        it stands.
 
         `back` and `date_above` are for a reader that does not feed every line, and None for others:
         `back(expression, first, last)` returns the number of the last line from `first` to `last`
         that matches, or None, and `date_above()` passes the nearest line above that shows a time to
-        `date`.
+        the method `date`.
         """
         number, source = place["line"], place["source"]
         if not blank(line):
@@ -349,8 +352,8 @@ class Matcher:
                 self.armed.add(key)
 
     def date(self, line: LogLine) -> None:
-        """Take note of the time that `line` shows. Call this for a line that is not passed to
-        `feed`.
+        """Remember the time that `line` shows as the time of the newest line. Call this for a line
+        that is not passed to `feed`.
         """
         self._clock.date(line)
 

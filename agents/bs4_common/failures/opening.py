@@ -28,8 +28,10 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open the log at `path` for reading, unpacked and with its text in UTF-8. Raises OSError if it
-    cannot be opened, and later, from `read`, if a packed file is damaged or cut off.
+    """Open the log at `path` for reading, and return a file that yields its text in UTF-8. A log
+    that is packed (gzip, bzip2, xz or zstd) is unpacked while it is read. Raises OSError if it
+    cannot be opened; `read` of the returned file raises OSError if a packed file is damaged or cut
+    off.
     """
     handle = path.open("rb")
     start = handle.peek(8)

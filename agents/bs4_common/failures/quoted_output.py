@@ -92,9 +92,9 @@ class QuotedOutput:
     since_m: float = 0.0
 
     def header(self, line: LogLine, number: int, source: str) -> None:
-        """Note that `line` has a header (a level). It ends any quoted text above it, and it may
-        announce quoted text below it. `number` is the number of the line, and `source` the name of
-        the log.
+        """Note that `line` has a header (a level). It ends any quoted text (output of a model that
+        the program prints) above it, and it may announce quoted text below it. `number` is the
+        number of the line, and `source` the name of the log.
         """
         if number < self.line or not source.startswith(_WRITERS):
             return
@@ -110,7 +110,9 @@ class QuotedOutput:
         self.line = number
 
     def open(self) -> None:
-        """Report that a line below the last header looks like the beginning of quoted text."""
+        """Report that a line below the last header (a line with a level) looks like the beginning
+        of quoted text, which is output of a model.
+        """
         self.announced = self.announced or self.record
 
     def begin(self, line: LogLine | None, number: int) -> None:
@@ -121,15 +123,16 @@ class QuotedOutput:
         self.line = self.line if line is None else number
 
     def may_be(self, line: LogLine, number: int) -> bool:
-        """Return True if a line may belong to quoted text that was announced: it shows neither a
-        writer nor a time, and is at most 200 lines below the header.
+        """Return True if a line may belong to quoted text (output of a model that the program
+        prints) which the last header has announced: it shows neither a writer nor a time, and is at
+        most 200 lines below that header.
         """
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
 
     def hold(self, number: int, now_m: float, *more: Any) -> None:
-        """Hold a line back until `decide` is called. `number` is its line number and `now_m` the
-        present time in seconds of the monotonic clock. `number` and `more` are passed to the `take`
-        of `decide`.
+        """Hold a line back, which may be quoted text (output of a model), until `decide` is called.
+        `number` is its line number and `now_m` the present time in seconds of the monotonic clock.
+        `number` and `more` are passed to the `take` of `decide`.
         """
         self.since_m = now_m if not self.held else self.since_m
         self.held.append((number, *more))
@@ -156,7 +159,9 @@ class QuotedOutput:
 
 
 def opens(line: LogLine) -> bool:
-    """Return True if a line has no header and looks like the beginning of quoted text."""
+    """Return True if a line has no header (a level) and looks like the beginning of quoted text,
+    which is output of a model.
+    """
     return headless(line) and _OPENS.match(line.text) is not None
 
 
@@ -191,7 +196,8 @@ def samples(source: str) -> bool:
 
 
 def asks(source: str) -> bool:
-    """Return True if lines in the log `source` can only be judged with the header above them,
-    because its program prints models' output.
+    """Return True if it takes the header above a line to tell whether a line in the log `source` is
+    the program's own or output of a model. That is so for logs of programs that print models'
+    output.
     """
     return source.startswith(_WRITERS)

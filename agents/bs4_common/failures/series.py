@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from bs4_common.failures.evidence import Evidence, as_evidence
 from bs4_common.failures.facts import RunFacts
+from bs4_common.telemetry import StepRecord
 
 Point = tuple[int, float]
 
 
 #: By run: its history and the columns read from it. A dozen detectors read them every two seconds,
 #: and the history changes once a step.
-_columns: dict[str, tuple[Sequence[Mapping[str, Any]], dict[tuple[str, str], list[Point]]]] = {}
+_columns: dict[str, tuple[Sequence[StepRecord], dict[tuple[str, str], list[Point]]]] = {}
 _RUNS = 16
 
 
@@ -31,7 +32,7 @@ def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
         known = _columns[run.name] = (run.history, {})
     if (side, key) not in known[1]:
         known[1][side, key] = [
-            (r["step"], _number(r[key])) for r in run.history if r["side"] == side and key in r
+            (r["step"], _number(r.get(key))) for r in run.history if r["side"] == side and key in r
         ]
     return known[1][side, key]
 
@@ -84,8 +85,8 @@ def pace_s(run: RunFacts) -> float | None:
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> Evidence:
     """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
-    as evidence. If that line is not among the run's events any
-    more, the evidence is `text` with the step's number.
+    as evidence. If that line is not among the run's events any more, the evidence is `text` with
+    the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:

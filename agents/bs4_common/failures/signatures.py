@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 #: Characters of a line that patterns see, so that an unbounded line cannot hold a regular
 #: expression for seconds.
@@ -59,6 +59,42 @@ Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
 """The roles of a signature's expressions."""
 
 
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class NearFields(TypedDict, total=False):
+        """A `Near` as playbooks.json has it."""
+
+        pattern: str
+        before: int
+        """Lines, as `after`."""
+        after: int
+        absent: bool
+
+    class SignatureFields(TypedDict, total=False):
+        """A `Signature` as playbooks.json has it. `needs` and `raw` are those of its expressions,
+        by the key of the expression.
+        """
+
+        source: str | Sequence[str]
+        pattern: str
+        levels: Sequence[str]
+        logger: str
+        unless: str
+        near: NearFields
+        only_after: str
+        not_after: str
+        where: Mapping[str, str]
+        count: int
+        within: float
+        """Seconds."""
+        last: bool
+        ends_run: bool
+        cleared_by: str
+        needs: Mapping[str, Sequence[str]]
+        raw: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Near:
     """A condition of a log signature on the lines near a matching line: a line at most `before`
@@ -93,7 +129,9 @@ class Condition:
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
-        """Return True if the group in `match` is a number for which the comparison is true."""
+        """Return True if what the condition's named group has matched in `match` is a number for
+        which the comparison is true.
+        """
         try:
             return self.compare(float(match.group(self.group)), self.number)
         except (TypeError, ValueError):
@@ -134,7 +172,7 @@ class Signature:
     """Every expression that lines must be searched for, by its role."""
 
     @classmethod
-    def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
+    def from_compiled(cls, failure: str, data: SignatureFields) -> Signature:
         """Return the signature that an entry `data` of a compiled playbook describes. `failure` is
         the playbook's id.
         """
@@ -142,11 +180,12 @@ class Signature:
         source = data["source"]
 
         def expression(key: str) -> Expression | None:
-            if key in data:
-                return Expression(data[key], needs.get(key, ()), raw.get(key, ""))
+            text = data.get(key)
+            if isinstance(text, str):
+                return Expression(text, needs.get(key, ()), raw.get(key, ""))
             return None
 
-        roles = {}
+        roles: dict[str, Expression] = {}
         for key in ("pattern", "only_after", "not_after", "cleared_by"):
             if (found := expression(key)) is not None:
                 roles[key] = found
@@ -185,8 +224,9 @@ class Signature:
         return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
-        """Return True if a line, taken by itself, matches the pattern and the conditions on its
-        level, its logger and its groups. Conditions on other lines are not checked.
+        """Return True if a line, taken by itself, matches the signature's pattern and its
+        conditions on the line's level, its logger and the numbers in it. Conditions on other lines
+        are not checked.
         """
         if self.levels and level not in self.levels:
             return False

@@ -40,7 +40,9 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
-    """One match of a log signature: its moment, and as `place` the line as evidence."""
+    """One match of a log signature (a pattern of a known failure): `moment` is when and in which
+    line it was seen, and `place` the line as evidence.
+    """
 
     moment: Moment
     place: Evidence
@@ -111,7 +113,7 @@ class Track:
 
     def armed(self, role: str) -> bool:
         """Return True if a line that matches only the expression with the role `role` ("near" or
-        "cleared_by") can change this track now, so that it must be searched for.
+        "cleared_by") can change the progress of the signature now, so that it must be searched for.
         """
         if role == "near":
             return bool(self._pending)
@@ -119,7 +121,8 @@ class Track:
 
     def done(self, role: str) -> bool:
         """Return True if a line that matches only the expression with the role `role` cannot change
-        this track any more, or not before `cleared_by` matches. It need not be searched for then.
+        the progress of the signature any more, or not before `cleared_by` matches. It need not be
+        searched for then.
         """
         return (
             self._ruled_out
@@ -197,9 +200,10 @@ class Track:
                 self._hit(seen)
 
     def settle(self, line: int | None) -> None:
-        """Decide the matches that have waited long enough for a neighbouring line below them: they
-        count if that line must be absent, and are dropped otherwise. `line` is the number of the
-        line that the log has reached, or None if the log is finished.
+        """Decide the matches that had to wait for a line near them (the condition `near`), as far
+        as the log has passed all lines that could fulfil it. They count if a line near them must be
+        absent, and are dropped otherwise. `line` is the number of the line that the log has
+        reached, or None if the log is finished.
         """
         near = self.signature.near
         if near is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from bs4_common.telemetry import StepRecord
 
 #: Steps kept for each side. The longest condition is "no better reward for 300 steps", which needs
 #: some steps before those to compare with.
@@ -42,9 +44,9 @@ class History:
 
     def __init__(self) -> None:
         self._sides: dict[str, dict[int, _Row]] = {}
-        self._records: Sequence[Mapping[str, Any]] | None = None
+        self._records: Sequence[StepRecord] | None = None
 
-    def add(self, record: Mapping[str, Any], m: float | None) -> None:
+    def add(self, record: StepRecord, m: float | None) -> None:
         """Add a step record, which has the form of the records in the stream steps/<run>. `m` is
         the second of the monotonic clock at which the step finished, or None if it is not known.
 
@@ -66,7 +68,7 @@ class History:
         same._records = self.records()
         return same
 
-    def records(self) -> Sequence[Mapping[str, Any]]:
+    def records(self) -> Sequence[StepRecord]:
         """Return the records of all sides: all steps of one side in the order in which they were
         added, then those of the next side. Each has `side`, `step`, the numbers that are known, and
         `m` (the second of the monotonic clock at which the step finished) if that is known.
@@ -78,10 +80,10 @@ class History:
             self._records = list(self._kept())
         return self._records
 
-    def _kept(self) -> Iterator[dict[str, Any]]:
+    def _kept(self) -> Iterator[StepRecord]:
         """Yield the kept steps of all sides as records."""
         for side, steps in self._sides.items():
             for step, row in steps.items():
                 fields = zip(FIELDS, row, strict=True)
                 values = {name: value for name, value in fields if value is not None}
-                yield {"side": side, "step": step, **values}
+                yield cast("StepRecord", {"side": side, "step": step, **values})

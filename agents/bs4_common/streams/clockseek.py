@@ -39,8 +39,8 @@ def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) 
     line whose clock is not before the clock of the line at `start` plus `seconds`.
 
     If the stream does not reach so far, return its end or its start. If `budget`, the time that the
-    query may take, is over, return the place that was reached by then. Return None if no line near
-    `start` has a clock.
+    query may take, is over, return the place that was reached by then. Return None if no line
+    within about 256 KiB of `start` has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
@@ -180,7 +180,8 @@ class Tape:
     def tick_before(self, place: int) -> Tick | None:
         """Find a line that begins at or before `place` and has a clock HH:MM:SS; it need not be the
         last such line. Return two numbers: the place on the tape at which the line begins, and its
-        clock in seconds since midnight. Return None if no line near has a clock.
+        clock in seconds since midnight. Return None if no line in about the 256 KiB before `place`
+        has a clock.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_common.errors import BadRequest
 from bs4_common.streams import seek
@@ -15,6 +15,9 @@ from bs4_common.streams.budget import Budget
 from bs4_common.streams.cursor import END, START, Cursor
 from bs4_common.streams.lines import LineIndex
 from bs4_common.streams.stream import Stat, Stream
+
+if TYPE_CHECKING:
+    from bs4_common.streams.regexscan import ScanRequest, Term
 
 #: Longest search text; a regular expression of this size compiles in milliseconds.
 PATTERN_LIMIT = 1000
@@ -25,36 +28,37 @@ TERMS = 16
 TEXT_SLICE_S = 0.25
 
 
-class Hit(TypedDict):
-    """One line that a search has found."""
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
 
-    cursor: str
-    text: str
-    at: int
-    """Bytes into the line at which the match begins."""
+    class Hit(TypedDict):
+        """One line that a search has found."""
 
+        cursor: str
+        text: str
+        at: int
+        """Bytes into the line at which the match begins."""
 
-class StatAnswer(Stat):
-    """The answer to the query `stat`."""
+    class StatAnswer(Stat):
+        """The answer to the query `stat`."""
 
-    next: None
+        next: None
 
+    class QueryAnswer(TypedDict, total=False):
+        """The answer to any other query; see `Queries.run` for the fields of each kind."""
 
-class QueryAnswer(TypedDict, total=False):
-    """The answer to any other query; see `Queries.run` for the fields of each kind."""
-
-    cursor: str | None
-    cut: bool
-    within: bool
-    t: float | None
-    """Wall seconds since 1970."""
-    exact: bool
-    line: int | None
-    lines: int | Sequence[Sequence[str | int]] | None
-    hits: Sequence[Hit]
-    stretches: Sequence[Sequence[int]]
-    next: Mapping[str, Any] | None
-    """The arguments of the query that continues this one, or None if the answer is complete."""
+        cursor: str | None
+        cut: bool
+        within: bool
+        t: float | None
+        """Wall seconds since 1970."""
+        exact: bool
+        line: int | None
+        lines: int | Sequence[Sequence[str | int]] | None
+        hits: Sequence[Hit]
+        stretches: Sequence[Sequence[int]]
+        next: Mapping[str, Any] | None
+        """The arguments of the query that continues this one, or None if the answer is complete."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,9 @@ class Queries:
     def run(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> StatAnswer | QueryAnswer:
-        """Answer query `op` and return the answer. Setting `stop` cancels it.
-        Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
+        """Answer the query with the name `op` and return the answer. Another thread can cancel it
+        by setting `stop`. Raises BadRequest if the query is unknown or its arguments are wrong, and
+        BadCursor if the stream has no such place.
 
         * `stat`: the answer is that of the stream's `stat`.
         * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The
@@ -196,11 +201,11 @@ class Queries:
         from bs4_common.streams import search
 
         pattern, ignore_case, backwards = (
-            _pattern(asked.arguments),
+            _pattern(asked.arguments.get("pattern")),
             bool(asked.arguments.get("ignore_case")),
             bool(asked.arguments.get("backwards")),
         )
-        pieces, limit = self._stream.pieces(), min(_limit(asked.arguments), search.MAX_HITS)
+        pieces, limit = self._stream.pieces(), min(_limit(asked), search.MAX_HITS)
         start = self._place(asked.arguments.get("cursor", END if backwards else START))
         if asked.arguments.get("regex"):
             hits, place = search.regex(
@@ -231,13 +236,14 @@ class Queries:
         """Answer `count`."""
         from bs4_common.streams import search
 
-        pattern, ignore_case = _pattern(asked.arguments), bool(asked.arguments.get("ignore_case"))
+        pattern = _pattern(asked.arguments.get("pattern"))
+        ignore_case = bool(asked.arguments.get("ignore_case"))
         pieces, start = (
             search.whole_lines(self._stream.pieces()),
             self._place(asked.arguments.get("cursor", START)),
         )
         if asked.arguments.get("regex"):
-            request: search.ScanRequest = {
+            request: ScanRequest = {
                 "op": "count",
                 "terms": [{"pattern": pattern, "ignore_case": ignore_case}],
                 "limit": search.STRETCHES,
@@ -276,22 +282,22 @@ class Queries:
             raise BadRequest(
                 f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer."
             )
-        checked: list[search.Term] = []
+        checked: list[Term] = []
         for t in terms:
             checked.append(
                 {
-                    "pattern": _pattern(t),
+                    "pattern": _pattern(t.get("pattern")),
                     "ignore_case": bool(t.get("ignore_case")),
                     "out": bool(t.get("out")),
                 }
             )
         pieces = search.whole_lines(self._stream.pieces())
         start = self._place(asked.arguments.get("cursor", END if backwards else START))
-        request: search.ScanRequest = {
+        request: ScanRequest = {
             "op": "sift",
             "terms": checked,
             "floor": floor,
-            "limit": min(_limit(asked.arguments), search.MAX_HITS),
+            "limit": min(_limit(asked), search.MAX_HITS),
         }
         answer, place = search.scan(pieces, start, request, asked.budget, backwards=backwards)
         lines = []
@@ -330,17 +336,16 @@ def _next(place: Cursor | None) -> dict[str, str] | None:
     return None
 
 
-def _pattern(arguments: Mapping[str, Any]) -> str:
+def _pattern(pattern: object) -> str:
     """Return the checked argument `pattern`. Raises BadRequest."""
-    pattern = arguments.get("pattern")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= PATTERN_LIMIT:
         raise BadRequest(f"A search needs `pattern`, a text of 1 to {PATTERN_LIMIT} characters.")
     return pattern
 
 
-def _limit(arguments: Mapping[str, Any]) -> int:
+def _limit(asked: _Query) -> int:
     """Return the checked argument `limit`, 100 by default. Raises BadRequest."""
-    limit = arguments.get("limit", 100)
+    limit = asked.arguments.get("limit", 100)
     if type(limit) is not int or limit < 1:
         raise BadRequest("A search needs `limit` to be a positive integer.")
     return limit

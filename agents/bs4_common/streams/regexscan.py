@@ -25,8 +25,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 #: Bytes of a line that an expression sees in a search and a count (LINE), and in a filter (REACH).
 #: The console's own filter sees as many. A text is found in the whole of a line.
@@ -64,6 +64,53 @@ _CASELESS = re.compile(r"[^A-Za-z\x80-\U0010ffff]+")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class Term(TypedDict, total=False):
+        """A regular expression that a line must match, or, with `out`, must not match."""
+
+        pattern: str
+        ignore_case: bool
+        out: bool
+
+    class ScanRequest(TypedDict, total=False):
+        """What the scanner searches for."""
+
+        op: str
+        """ "search", "sift" or "count"."""
+        terms: Sequence[Term]
+        floor: int
+        """The lowest level of a line, such as 40 for ERROR."""
+        limit: int
+        """Hits or stretches at most."""
+
+    class ScanOrder(ScanRequest):
+        """The whole request: what is searched for, and where."""
+
+        ranges: Sequence[Sequence[int]]
+        """Each is [generation, open file, first byte, last byte]."""
+        backwards: bool
+        seconds: float
+        room: int
+        """Bytes of hits at most."""
+        escapes: str
+        """An expression for the escape sequences of a terminal, in Latin-1."""
+
+    class ScanAnswer(TypedDict, total=False):
+        """What the scanner has found."""
+
+        hits: Sequence[Any]
+        stretches: list[list[int]]
+        """Each is [generation, begin, end, lines]."""
+        reached: list[int] | None
+        """The place up to which lines were counted, as [generation, offset]."""
+        next: list[int] | None
+        """The place to continue from, or None if everything was searched."""
+        error: str
+        """Why a pattern is no regular expression."""
+
+
 class Wanted:
     """The condition that a request sets for lines. It consists of terms, which are regular
     expressions that a line must match (or, for a term with `out`, must not match), and of the
@@ -71,7 +118,7 @@ class Wanted:
     [{"pattern", "ignore_case", "out"}] and `floor`.
     """
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self, request: ScanOrder) -> None:
         self.reach = REACH if request["op"] == "sift" else LINE
         self.floor = request.get("floor", 0)
         self.ins: list[tuple[re.Pattern[bytes], int | None]] = []
@@ -112,8 +159,8 @@ class Wanted:
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        """Return True if the line matches every term without `out` and no term with `out`. The
-        level of the line is not tested here.
+        """Return True if the line matches every term (regular expression) without `out` and no term
+        with `out`. The level of the line is not tested here.
         """
         return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
             p.search(line[:reach]) for p, reach in self.outs
@@ -134,7 +181,7 @@ def main() -> None:
     If the answer takes a second longer than the request's `seconds`, an alarm signal ends this
     process.
     """
-    request = json.load(sys.stdin)
+    request: ScanOrder = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
     try:
         wanted = Wanted(request)
@@ -146,7 +193,7 @@ def main() -> None:
     )
 
 
-def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
+def collect(wanted: Wanted, request: ScanOrder) -> ScanAnswer:
     """Return the answer to `request`, of the kind `search` or `sift`, for lines that satisfy
     `wanted`. It has `hits`, a list of the lines found, and `next`, the place to continue from as
     [generation, offset], or None if everything was searched.
@@ -165,7 +212,7 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
                         "hits": hits,
                         "next": [generation, offset + size if backwards else offset],
                     }
-                told = [generation, offset, whole(line), len(line)]
+                told: list[Any] = [generation, offset, whole(line), len(line)]
                 if not sift:
                     told = hit(wanted, generation, fd, first, offset, line)
                 if not sift and hits and hits[-1][:2] == told[:2]:
@@ -178,7 +225,7 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
     return {"hits": hits, "next": None}
 
 
-def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
+def count(wanted: Wanted, request: ScanOrder) -> ScanAnswer:
     """Return the answer to `request`, of the kind `count`, for lines that satisfy `wanted`. It has
     `stretches` (lists [generation, begin, end, lines]: the parts of files with such lines, and how
     many each has), `reached` (the place up to which lines were counted), and `next`, the place to

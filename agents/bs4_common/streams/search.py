@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING
 
 from bs4_common.errors import BadRequest
 from bs4_common.identity import Identity
@@ -22,6 +22,9 @@ from bs4_common.streams.cursor import Cursor
 from bs4_common.streams.lines import line_start, nth_newline
 from bs4_common.streams.regexscan import excerpt
 from bs4_common.streams.stream import Piece, opened
+
+if TYPE_CHECKING:
+    from bs4_common.streams.regexscan import ScanAnswer, ScanOrder, ScanRequest
 
 MAX_HITS = 500
 #: Bytes of hits in one answer. They fit a frame's header (64 KiB) with room for escapes.
@@ -249,7 +252,8 @@ def regex(
     `budget` is the time that the search may take.
 
     Only the first 16 KiB of a line are searched, but a pattern without special characters is found
-    anywhere in a line. Raises BadRequest if the pattern is invalid or takes too long.
+    anywhere in a line. Raises BadRequest if the pattern is invalid, or takes more than about a
+    second on one line.
     """
     request: ScanRequest = {
         "op": "search",
@@ -260,40 +264,6 @@ def regex(
     return [
         (Cursor(generation, offset), text, at) for generation, offset, text, at in answer["hits"]
     ], following
-
-
-class Term(TypedDict, total=False):
-    """A regular expression that a line must match, or, with `out`, must not match."""
-
-    pattern: str
-    ignore_case: bool
-    out: bool
-
-
-class ScanRequest(TypedDict, total=False):
-    """What the scanner searches for; regexscan.py describes the keys."""
-
-    op: str
-    """ "search", "sift" or "count"."""
-    terms: Sequence[Term]
-    floor: int
-    """The lowest level of a line, such as 40 for ERROR."""
-    limit: int
-    """Hits or stretches at most."""
-
-
-class ScanAnswer(TypedDict, total=False):
-    """What the scanner has found."""
-
-    hits: Sequence[Any]
-    stretches: list[list[int]]
-    """Each is [generation, begin, end, lines]."""
-    reached: list[int] | None
-    """The place up to which lines were counted, as [generation, offset]."""
-    next: list[int] | None
-    """The place to continue from, or None if everything was searched."""
-    error: str
-    """Why a pattern is no regular expression."""
 
 
 def scan(
@@ -311,8 +281,8 @@ def scan(
     and `reached`; see the top of regexscan.py), and the place from which another search can
     continue, or None if everything was searched. `budget` is the time that the search may take.
 
-    If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid or
-    takes too long.
+    If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid, or
+    takes more than about a second on one line.
     """
     wanted = list(_ranges(pieces, start, backwards=backwards))
     ranges, fds = [], []
@@ -321,7 +291,7 @@ def scan(
             ranges.append([piece.generation, fd, begin, end])
             fds.append(fd)
     try:
-        message = {
+        message: ScanOrder = {
             **request,
             "ranges": ranges,
             "backwards": backwards,

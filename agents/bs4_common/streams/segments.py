@@ -32,7 +32,9 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
-    """Raised for a record that is too large for one message (frame) to a console."""
+    """Raised for a record of more than 256 KiB, which does not fit into one message (frame) to a
+    console.
+    """
 
     type = "record-too-large"
 
@@ -93,9 +95,9 @@ class SegmentStream:
         """Write one record at the end of the stream, and return the cursor of the place after it.
         With `sync` the record is on the disk when this returns.
 
-        Raises SpoolFull if there is no room, RecordTooLarge if the record is too large for one
-        message (frame) to a console, or RecordNotJson if JSON cannot express it. In all three cases
-        nothing is written.
+        Raises SpoolFull if there is no room, RecordTooLarge if the record has more than 256 KiB,
+        which is the most in one message to a console, or RecordNotJson if JSON cannot express it.
+        In all three cases nothing is written.
         """
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -109,8 +111,8 @@ class SegmentStream:
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
         """Write one record, given as the bytes of a JSON object without LF, at the end of the
         stream, and return the cursor of the place after it. With `sync` the record is on the disk
-        when this returns. Raises SpoolFull if there is no room, or RecordTooLarge if the record is
-        too large for one message (frame) to a console; nothing is written then.
+        when this returns. Raises SpoolFull if there is no room, or RecordTooLarge if the record has
+        more than 256 KiB; nothing is written then.
         """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
@@ -188,7 +190,7 @@ class SegmentStream:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that the stream still has, oldest first. A line that is no JSON object
-        is skipped; of the journal's lines, `Journal.verify` reports such ones.
+        is skipped; in the journal, `Journal.verify` reports such lines.
         """
         for _, line in self.lines():
             record = parse(line)

@@ -38,7 +38,7 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
 
 
 class GenerationRow(TypedDict):
-    """One file of a log."""
+    """One file of a log as the state of the log's stream lists it."""
 
     generation: int
     path: str
@@ -57,7 +57,7 @@ class GenerationRow(TypedDict):
 
 
 class Stat(TypedDict, total=False):
-    """The state of a stream. `path` and what follows are only there for streams of some kinds."""
+    """The state of a stream. The fields from `path` on are only there for streams of some kinds."""
 
     kind: str
     """ "log", "records" or "file"."""

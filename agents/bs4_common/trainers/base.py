@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from bs4_common.states import EventKind, Phase
+from bs4_common.telemetry import StepRecord
 
 if TYPE_CHECKING:
-    from bs4_common.trainers.settings import Settings
+    from bs4_common.trainers.settings import FlatSettings, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,7 @@ class LaunchSpec:
 
     @property
     def config_path(self) -> Path:
-        """Return the path of the config, absolute if `cwd` is."""
+        """Return the path of the config, joined to `cwd` if the config is relative."""
         return self.cwd / self.config
 
 
@@ -226,10 +227,36 @@ class RunLayout:
     """
 
 
+if TYPE_CHECKING:
+    # Only for the type checker: at run time, each would take 10 KiB of the agent.
+
+    class Needs(TypedDict, total=False):
+        """What the check before a start must know of a run and cannot find in its config."""
+
+        python: str
+        """The path of the run's interpreter, if it is not that of the checkout."""
+        modules: Sequence[str]
+        """What that interpreter has to import."""
+        keep_last: int | None
+        interval: int | None
+        """Steps between two checkpoints, or None if none is saved."""
+        max_steps: int | None
+        wandb: bool
+        """True if the start needs a login at W&B."""
+        model: str
+        gpu_ids: Sequence[int]
+        engine: str | None
+        serves_itself: bool
+        """True if the rollout engine lives in the trainer's own processes."""
+        bytes_each: float
+        """Bytes on disk that a checkpoint takes for each parameter of the model."""
+
+
 @dataclass(frozen=True)
 class ConfigClasses:
-    """The classes with which a trainer itself reads its configs. `reader` is the module and the
-    function that read a command line, and `classes` the module and class of each component.
+    """The classes with which a trainer itself reads its configs, for a check of a config before a
+    launch. `reader` is the module and the function that read a command line, and `classes` maps
+    each component to the module and the name of its class.
     """
 
     reader: tuple[str, str]
@@ -242,7 +269,9 @@ class ConfigClasses:
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """The keys of two settings: which GPUs of a machine train, and which serve."""
+    """The keys of two settings of a trainer: those that say which GPUs of a machine train (`train`)
+    and which serve the model (`infer`).
+    """
 
     train: str
     infer: str
@@ -254,8 +283,8 @@ class GpuSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What one trainer does in another way than others, in every run. Code outside this package
-    asks these, and never which trainer it is.
+    """The properties in which a trainer differs from others, in every run. Code outside this
+    package asks for a property and never for the name of the trainer.
     """
 
     sides: Sequence[str]
@@ -293,11 +322,11 @@ class Traits:
     """Returns the logs in the directory of a run by attempt. None if only the newest attempt's logs
     are kept.
     """
-    flat: Callable[[LaunchSpec, Sequence[str]], Mapping[str, Any]] | None = None
+    flat: Callable[[LaunchSpec, Sequence[str]], FlatSettings] | None = None
     """Returns the settings of a run by dotted key, from its spec and the command that was really
     started. None if they are those of its TOML file and of options like `--key value`.
     """
-    recorded: Callable[[Path], Mapping[str, Any]] | None = None
+    recorded: Callable[[Path], FlatSettings] | None = None
     """Returns the settings by dotted key that the trainer recorded in the directory of a run. None
     if it writes the configs of its components there (`configs/trainer.json`).
     """
@@ -331,7 +360,7 @@ class Trainer(Protocol):
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return the command that starts `spec`, as a list of words. It switches the saving of
         checkpoints on. Raises BadConfig if the config or its options are wrong or contradict the
-        spec, and NotApplicable for what this trainer cannot start.
+        spec, and NotApplicable if this trainer cannot start what the spec describes.
         """
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
@@ -339,12 +368,11 @@ class Trainer(Protocol):
         Variables in `spec.env` win over them. Raises BadConfig if the config cannot be used.
         """
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         """Return those settings of the run that the check before the start
         (`preflight.pod_probe.at_run`) must know and cannot find in the config itself, because this
         trainer has other names for them than prime-rl. The keys are the ones that this check uses
-        for them, such as `python` for the run's interpreter if it is not that of the checkout. The
-        mapping is empty if the check finds everything itself.
+        for them. The record is empty if the check finds everything itself.
         """
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
@@ -410,12 +438,12 @@ class Trainer(Protocol):
         exist. Return None if there is no such file for this trainer.
         """
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the numbers in `row`, one row of the metrics file, as a record of the stream
-        steps/<run>, from which consoles read the training steps of a run. Its keys are `side`,
-        `step`, `log_t` (a Unix time in seconds), and one for each number that the row has. Return
-        None if the row has none of the numbers that such a record can have, or if its time is no
-        possible Unix time.
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
+        """Return the numbers in `raw`, one line of the metrics file, as a record of the stream
+        steps/<run>, from which consoles read the training steps of a run. It has `side`, `step`,
+        `log_t`, and each number that the line has. Return None if the line is none of the trainer's
+        or is still being written, if it has none of the numbers that such a record can have, or if
+        its time is no possible Unix time.
         """
 
     def tracked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bs4_common.checkpoints.inventory import scan
@@ -13,6 +13,9 @@ from bs4_common.trainers import launcher, lines, settings
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, Trainer
 from bs4_common.trainers.grammar import Grammar, finished_sides
 from bs4_common.trainers.settings import Settings
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 #: Steps between checkpoints if the config names none. At the 3 to 5 minutes a step that users of
 #: 7-8B models report, 10 steps are at most 50 minutes of lost work. keep_last is never added,
@@ -36,7 +39,7 @@ class PrimeRlTrainer(Trainer):
         """Return an empty mapping, because a prime-rl config sets no environment variables."""
         return {}
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         """Return {"bytes_each": number}, the bytes on disk that a checkpoint takes for each
         parameter of the model. These are the bytes of the weight, those of two moments of Adam
         unless only an adapter is trained, and those of what this version of prime-rl writes beside
@@ -53,12 +56,14 @@ class PrimeRlTrainer(Trainer):
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return the environment variables that give this start one id at W&B: none."""
+        """Return an empty mapping, because no environment variable gives this start an id at
+        W&B.
+        """
         return {}
 
     def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return the options in `words` as pairs of the key and the text to type, without the ids
-        at W&B.
+        """Return the options in `words`, which follow the config on a command line, as pairs of the
+        key and the text that a person would type. Ids at W&B are left out.
         """
         found = []
         for key, value in settings.parse_arguments(words).options:
@@ -113,8 +118,8 @@ class PrimeRlTrainer(Trainer):
         )
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if both the orchestrator's and the trainer's final lines are among the
-        events.
+        """Return True if both the orchestrator's and the trainer's final lines, which they write
+        when training is complete, are among the events.
         """
         return {"orchestrator", "trainer"} <= finished_sides(events)
 
@@ -131,7 +136,7 @@ def client_url(address: Any) -> str:
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:
     """Return the words to put on the command line so that the trainer reads the config of `spec`:
-    `@` and the file, as two words, because neither prime-rl generation understands `@FILE`. The
+    `@` and the file, as two words, because neither version of prime-rl understands `@FILE`. The
     list is empty if `current`, the settings that the spec's own options give, names the config
     already.
     """
@@ -166,8 +171,8 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
     `uv run torchrun ... -m MODULE` if it has several ranks. `scripts` and `modules` have the script
     and the module of each component.
 
-    Raises NotApplicable if this generation has no such component, or if the component starts its
-    ranks itself.
+    Raises NotApplicable if this version of prime-rl has no such component, or if the component
+    starts its ranks itself.
     """
     if spec.component not in scripts:
         raise NotApplicable(

@@ -118,7 +118,7 @@ class Rule:
 
 
 class Grammar:
-    """The rules by which the log lines of one version of the trainer get their meaning."""
+    """The rules by which the log lines of one version of a trainer get their meaning as events."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[
@@ -129,9 +129,10 @@ class Grammar:
             self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
 
     def words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return a list of texts of which every line of the log `source` that means an event
-        contains at least one, so that other lines need not be parsed. If "" is among them, any line
-        may mean an event. Lines that mean only events of a kind in `passing` need not contain any.
+        """Return a list of texts for a fast first filter of the log `source`: every line that means
+        an event contains at least one of them, so lines that contain none need not be parsed. If ""
+        is among the texts, any line may mean an event. Lines that mean only events of a kind in
+        `passing` need not contain any of the texts.
         """
         side, texts = _side(source), set()
         for (where, _), known in self._rules.items():

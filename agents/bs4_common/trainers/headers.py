@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
-from typing import Any
 
 from bs4_common.foreign_json import ForeignJsonError, loads
 from bs4_common.trainers.base import LogLine
@@ -81,9 +80,9 @@ _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d
 
 
 def unwrapped(text: str) -> str:
-    """Return `text` without the prefix that a container engine, the journal or a scheduler (Docker,
-    containerd, journald, docker compose, srun) puts before every line. Text without such a prefix
-    is returned unchanged.
+    """Return `text` without the prefix that another program puts before every line: a container
+    engine (Docker, containerd, docker compose), systemd's journal or a scheduler (srun). Text
+    without such a prefix is returned unchanged.
 
     The prefix's time is dropped too, because it is not the line's own.
     """
@@ -95,7 +94,7 @@ def unwrapped(text: str) -> str:
 
 def kernel(text: str) -> LogLine:
     """Return the parts of a line of a kernel log, without its prefixes. It may be from dmesg,
-    /dev/kmsg, syslog, the journal, pstore or the log of NVIDIA's fabric manager.
+    /dev/kmsg, syslog, systemd's journal, pstore or the log of NVIDIA's fabric manager.
 
     `level` is always "", because priorities say little about what a line means. `timestamp` is a
     Unix time in seconds, or in seconds since the boot if the line has no date.
@@ -138,11 +137,11 @@ def other(text: str, rank: int | None = None) -> LogLine | None:
             match = pattern.fullmatch(text)
             if match is not None:
                 timestamp, clock = _iso(match.group(1))
-                return _line(match.groupdict(), clock, timestamp, rank)
+                return _line(match, clock, timestamp, rank)
     elif text[:1].isupper():
         match = _BASIC.fullmatch(text)
         if match is not None:
-            return _line(match.groupdict(), None, None, rank)
+            return _line(match, None, None, rank)
     return None
 
 
@@ -157,9 +156,10 @@ def c10d_clock(text: str) -> tuple[str | None, str]:
 
 
 def _line(
-    found: dict[str, Any], clock: str | None, timestamp: float | None, rank: int | None
+    match: re.Match[str], clock: str | None, timestamp: float | None, rank: int | None
 ) -> LogLine:
     """Return the line of a match of Python's logging."""
+    found = match.groupdict()
     level = found["level"]
     return LogLine(
         text=found["text"],

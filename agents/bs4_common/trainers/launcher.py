@@ -96,8 +96,8 @@ _NEW_KEYS = (
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
     """Return which part of prime-rl a process is, such as "rank", by its title or its command line.
-    Return None if it is no part of prime-rl. Both generations are known. The name is for the screen
-    and does not prove that the process belongs to a run.
+    Return None if it is no part of prime-rl. Both versions of prime-rl are known. The result is a
+    name to show; it does not prove that the process belongs to a run.
     """
     if not cmdline or not cmdline[0]:
         return _titled(comm)
@@ -224,7 +224,7 @@ def _gives(arguments: Arguments, keys: Sequence[str]) -> bool:
 
 def by_entry_point(script: Path) -> str | None:
     """Return the trainer id of the module that the console script at this path imports. Return None
-    if the script cannot be read, or imports neither generation of prime-rl.
+    if the script cannot be read, or imports neither version of prime-rl.
     """
     if str(script).endswith("prime_rl.rl"):
         return V2026_01

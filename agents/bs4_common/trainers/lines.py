@@ -249,8 +249,10 @@ def _json_line(raw: bytes, rank: int | None) -> LogLine | None:
         return None
     timestamp, clock = _iso(row["timestamp"])
     if row.get("type") == "progress":
+        step = f" (step {row['step']})" if isinstance(row.get("step"), int) else ""
+        done = f"{row.get('percent')}% {row.get('current')}/{row.get('total')}"
         return LogLine(
-            text=_progress(row),
+            text=f"{row.get('desc')}: {done}{step}",
             level=row["level"],
             clock=clock,
             timestamp=timestamp,
@@ -291,14 +293,6 @@ def _json_head(raw: bytes) -> dict[str, str] | None:
         "level": level,
         "message": message.replace("\\n", "\n").replace('\\"', '"'),
     }
-
-
-def _progress(row: dict[str, Any]) -> str:
-    """Return a progress record as text."""
-    step = ""
-    if isinstance(row.get("step"), int):
-        step = f" (step {row['step']})"
-    return f"{row.get('desc')}: {row.get('percent')}% {row.get('current')}/{row.get('total')}{step}"
 
 
 def _iso(text: str) -> tuple[float | None, str | None]:

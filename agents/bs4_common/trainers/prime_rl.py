@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from bs4_common.errors import NotApplicable
 from bs4_common.foreign_json import loads
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
@@ -85,7 +86,7 @@ _CLASSES = ConfigClasses(
 
 
 def wrote(directory: Path) -> bool:
-    """Return True if the directory looks like that of a run of this generation: it has the logs of
+    """Return True if the directory looks like that of a run of current prime-rl: it has the logs of
     an attempt.
     """
     logs = directory / "logs"
@@ -93,7 +94,7 @@ def wrote(directory: Path) -> bool:
 
 
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
-    """Return the logs in the directory of a run by the number of their attempt."""
+    """Return the logs in `directory`, the directory of a run, by the number of their attempt."""
     found = {}
     for number, path in attempts_in(directory / "logs").items():
         found[number] = sources_in(path)
@@ -101,8 +102,8 @@ def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
 
 
 class PrimeRl(PrimeRlTrainer):
-    """The current generation of prime-rl, after its version of January 2026. Its steps count from
-    1, its policy versions from 0.
+    """The trainer prime-rl in its current version, which came after that of January 2026. Its steps
+    count from 1, its policy versions from 0.
     """
 
     id = launcher.CURRENT
@@ -142,7 +143,7 @@ class PrimeRl(PrimeRlTrainer):
 
         Raises BadConfig for a resume at step 0 (steps count from 1), for a config or options that
         resume although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm
-        and for a component that this generation does not have.
+        and for a component that current prime-rl does not have.
         """
         if spec.argv:
             return list(spec.argv)
@@ -211,7 +212,7 @@ class PrimeRl(PrimeRlTrainer):
         """Return `ckpt.output_dir`, from the run's own resolved config if it exists, or None if it
         is not set.
         """
-        written = Settings(_resolved(run, "trainer")).get("ckpt.output_dir")
+        written = _resolved(run, "trainer").get("ckpt.output_dir")
         text = written or settings.settings_of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
@@ -251,7 +252,7 @@ class PrimeRl(PrimeRlTrainer):
         return super().event(source, line)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of a process `rl @ cfg ...` of this generation whose options or config
+        """Return the spec of a process `rl @ cfg ...` of current prime-rl whose options or config
         name the run. Return None for any other process.
 
         A launcher hides its command line behind a title within seconds, and a run without a name in
@@ -296,8 +297,9 @@ class PrimeRl(PrimeRlTrainer):
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return PRL_RUN_ID, from which trainer and orchestrator take the run's id at W&B. Empty
-        for a component that tracks nothing.
+        """Return the environment variable PRL_RUN_ID, from which trainer and orchestrator take the
+        run's id at W&B: the one in `before`, or else `identity`. Empty for a component that is not
+        tracked at W&B.
         """
         if spec.component not in ("rl", "sft"):
             return {}
@@ -312,7 +314,7 @@ class PrimeRl(PrimeRlTrainer):
         was started.
         """
         current = settings.settings_of(spec, watching=True)
-        if written := _resolved(self._run_dir(spec), "inference"):
+        if written := _resolved(self._run_dir(spec), "inference").data:
             current = Settings({"inference": written})
         base = current.first(*_CLIENT)
         if base is not None and current.get("inference") is None:
@@ -338,11 +340,11 @@ class PrimeRl(PrimeRlTrainer):
         )
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the numbers in one row of the metrics file under the keys of a record of the
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
+        """Return the numbers in one line of the metrics file under the keys of a record of the
         stream steps/<run>, or None if it has none of them.
         """
-        return record(row)
+        return record(raw)
 
 
 #: The keys of the address of a server that the launcher does not start. The admin address is the
@@ -426,15 +428,15 @@ def _asked(current: Settings) -> int | None:
     return _LATEST
 
 
-def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
+def _resolved(run_dir: Path, component: str) -> Settings:
     """Return the config that the launcher resolved for a component. Empty before the launcher wrote
     it; a half-written file counts as not written.
     """
     try:
         data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+        return Settings({})
+    return Settings(data if isinstance(data, dict) else {})
 
 
 def sources_in(logs: Path) -> list[LogSource]:

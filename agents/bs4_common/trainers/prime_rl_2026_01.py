@@ -5,11 +5,11 @@ output directory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
@@ -60,8 +60,8 @@ _CLASSES = ConfigClasses(
 
 
 def wrote(directory: Path) -> bool:
-    """Return True if the directory looks like the output directory of a run of this generation: it
-    has `run_default`, or the output of a launcher's children.
+    """Return True if the directory looks like the output directory of a run of prime-rl's version
+    of January 2026: it has `run_default`, or the output of a launcher's children.
     """
     return (directory / _RUN).is_dir() or any((directory / "logs").glob("*.stdout"))
 
@@ -103,7 +103,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         component that is started apart, the script is the component's instead of `rl`.
 
         Raises BadConfig if the config or the options resume although the spec starts afresh. Raises
-        NotApplicable for a component that this generation does not have.
+        NotApplicable for a component that this version of prime-rl does not have.
         """
         if spec.argv:
             return list(spec.argv)
@@ -178,8 +178,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
         """Return the spec of a launcher process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg
-        ...`. Return None for any other process, and if something shows that it belongs to the
-        current generation.
+        ...`. Return None for any other process, and if something shows that it belongs to current
+        prime-rl.
         """
         found = launcher.launch_words(cmdline)
         if found is None:
@@ -246,13 +246,13 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return None, because this generation writes no metrics file. It sends metrics to W&B or
-        Prime's monitor.
+        """Return None, because this version of prime-rl writes no metrics file. It sends metrics to
+        W&B or Prime's monitor.
         """
         return None  # W&B or Prime's monitor only
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return None, because this generation writes no metrics file."""
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
+        """Return None, because this version of prime-rl writes no metrics file."""
         return None
 
 

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
-from bs4_common.foreign_json import finite, integer, number, wall_second
+from bs4_common.foreign_json import ForeignJsonError, integer, loads, number, wall_second
+from bs4_common.telemetry import StepRecord
+
+#: A number as a steps record has it. NaN and infinities are texts.
+Number = float | str
+#: The columns of a row. None is no number.
+Row = Mapping[str, Number | None]
 
 #: A key of the file, the key of a steps record, and the factor to its unit.
 _TRAINER = {
@@ -56,15 +62,22 @@ _TRAINER_ONLY = (
 )
 
 
-def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the numbers in one row of metrics.jsonl under the keys of a record of the stream
-    steps/<run>: `side`, `step`, `log_t` (a Unix time in seconds) and so on. Return None for a row
+def record(raw: bytes) -> StepRecord | None:
+    """Return the numbers in `raw`, one line of metrics.jsonl, under the keys of a record of the
+    stream steps/<run>. Return None for a line that is no row or is still being written, for a row
     that has none of them, such as one about evaluations or the machine, and for one whose time is
     no possible Unix time.
     """
-    step, wall = integer(row.get("step")), wall_second(row.get("time"))
+    try:
+        told = loads(raw)
+    except ForeignJsonError:
+        return None
+    if not isinstance(told, dict):
+        return None
+    step, wall = integer(told.get("step")), wall_second(told.get("time"))
     if step is None or wall is None:
         return None
+    row = {key: number(value) for key, value in told.items()}
     if not row.keys().isdisjoint(_ORCHESTRATOR_ONLY):
         values = {**_picked(row, _ORCHESTRATOR), **_agents(row), **_tool_calls(row)}
         side = "orchestrator"
@@ -74,17 +87,15 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     else:
         return None
     if values:
-        return {"side": side, "step": step, "log_t": wall, **values}
+        return cast("StepRecord", {"side": side, "step": step, "log_t": wall, **values})
     return None
 
 
-def _picked(
-    row: Mapping[str, Any], keys: Mapping[str, tuple[str, float]]
-) -> dict[str, float | str]:
+def _picked(row: Row, keys: Mapping[str, tuple[str, float]]) -> dict[str, Number]:
     """Return the numbers of a row that `keys` name, under the keys of a steps record and in its
     units.
     """
-    found: dict[str, float | str] = {}
+    found: dict[str, Number] = {}
     for key, (name, factor) in keys.items():
         value = _in_unit(row.get(key), factor)
         if value is not None:
@@ -92,9 +103,9 @@ def _picked(
     return found
 
 
-def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
+def _agents(row: Row) -> dict[str, Number]:
     """Return the numbers of the environment's one agent, or nothing if there are several."""
-    found: dict[str, float | str] = {}
+    found: dict[str, Number] = {}
     agents: set[str] = set()
     for key in row:
         match = _AGENT.fullmatch(key)
@@ -108,20 +119,19 @@ def _agents(row: Mapping[str, Any]) -> dict[str, float | str]:
     return found if len(agents) == 1 else {}
 
 
-def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
+def _tool_calls(row: Row) -> dict[str, Number]:
     """Return the largest count of tool calls in a row, or nothing if it has none."""
     counts = []
     for key in row:
-        if _TOOL_CALLS.fullmatch(key) and (count := finite(row[key])) is not None:
+        if _TOOL_CALLS.fullmatch(key) and isinstance(count := row[key], float):
             counts.append(count)
     if counts:
         return {"tool_calls": max(counts)}
     return {}
 
 
-def _in_unit(value: Any, factor: float) -> float | str | None:
+def _in_unit(value: Number | None, factor: float) -> Number | None:
     """Return a number of the file in the unit of a steps record; see `foreign_json.number`."""
-    told = number(value)
-    if isinstance(told, float):
-        return number(told * factor)
-    return told
+    if isinstance(value, float):
+        return number(value * factor)
+    return value

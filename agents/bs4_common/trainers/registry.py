@@ -39,8 +39,8 @@ class Proc(NamedTuple):
 
 
 def ids() -> tuple[str, ...]:
-    """Return the ids of all trainers that the agent knows, one for each generation of prime-rl and
-    one for verl.
+    """Return the ids of all trainers that the agent knows, one for each version of prime-rl and one
+    for verl.
     """
     return tuple(_TRAINERS)
 
@@ -61,8 +61,9 @@ def find(id_: str) -> Trainer | None:
 
 
 def named(words: Collection[str]) -> frozenset[str]:
-    """Return the ids of the trainers that `words` names, as `applies` of a playbook does. The word
-    `any` names all.
+    """Return the ids of the trainers in `words`, which are trainer ids or the word `any`, as in the
+    list `applies` of a playbook. `any` stands for all trainers, and a former id for the present
+    one.
     """
     if ANY in words:
         return frozenset(_TRAINERS)

@@ -12,13 +12,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bs4_common.errors import AgentError
 from bs4_common.trainers.base import LaunchSpec
-
-if TYPE_CHECKING:
-    import tomlkit
 
 #: The config of a spec whose config is not known: an adopted launcher has overwritten its command
 #: line.
@@ -37,7 +34,7 @@ class BadConfig(AgentError):
 
 @dataclass(frozen=True)
 class Arguments:
-    """The words after `rl` on the command line of either prime-rl generation, taken apart.
+    """The words after `rl` on a command line of prime-rl (either of its two versions), taken apart.
 
     `config` is the file after a bare `@`, or None. `nested` are the (key, file) pairs of `--trainer
     @ file`. `options` are the other options in their order, as (key, value); keys are dotted and
@@ -67,8 +64,8 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Take apart the words after `rl` on a command line of either prime-rl generation. Words that
-    belong to no option are ignored, as prime-rl does.
+    """Take apart the words after `rl` on a command line of prime-rl (either of its two versions).
+    Words that belong to no option are ignored, as prime-rl does.
     """
     config: str | None = None
     nested: list[tuple[str, str]] = []
@@ -137,7 +134,7 @@ class Settings:
 
     def get(self, dotted: str) -> Any:
         """Return the value at a dotted key such as `a.b.c`. Return None if it is not set or is the
-        word "None", with which both prime-rl generations write null.
+        word "None", with which both versions of prime-rl write null.
         """
         node: Any = self.data
         for key in dotted.split("."):
@@ -189,6 +186,65 @@ class Settings:
         table = self.get(head) if head else self.data
         return isinstance(table, Mapping) and last in table and table[last] in ("None", None, False)
 
+    def flat(self, prefix: str = "") -> FlatSettings:
+        """Return the settings as one table: `{"a": {"b": 1}, "c": [{"d": 2}]}` becomes `{"a.b": 1,
+        "c.0.d": 2}`. `prefix` is put before each key. Lists of plain values stay lists, an empty
+        table becomes True, and values that are None are left out.
+        """
+        flat: dict[str, Any] = {}
+        for key, value in self.data.items():
+            name = f"{prefix}{key}"
+            if isinstance(value, Mapping):
+                flat.update(Settings(value).flat(name + ".") if value else {name: True})
+            elif isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
+                for index, item in enumerate(value):
+                    flat.update(Settings(item).flat(f"{name}.{index}."))
+            elif value is not None and value != "None":
+                flat[name] = value
+        return FlatSettings(flat)
+
+
+@dataclass(frozen=True, eq=False)
+class FlatSettings(Mapping[str, Any]):
+    """The settings of a run as one table, which maps dotted keys such as `ckpt.interval` to values.
+    It equals any other mapping with the same keys and values.
+    """
+
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.table[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def integer(self, *keys: str) -> int | None:
+        """Return the whole number that the settings have for the first of `keys` that has one, or
+        None if none of the keys has a whole number.
+        """
+        for key in keys:
+            if isinstance(value := self.get(key), int) and not isinstance(value, bool):
+                return value
+        return None
+
+    def text(self, key: str) -> str | None:
+        """Return the value of `key` if it is a text that is not empty, and None otherwise."""
+        value = self.get(key)
+        if isinstance(value, str) and value:
+            return value
+        return None
+
+    def under(self, prefix: str) -> FlatSettings:
+        """Return the settings whose keys begin with `prefix` and a dot, by their full keys."""
+        found = {}
+        for key, value in self.items():
+            if key.startswith(prefix + "."):
+                found[key] = value
+        return FlatSettings(found)
+
 
 def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
     """Return the settings with which `spec` starts: those of its config files, overridden by those
@@ -207,37 +263,37 @@ def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
     arguments = parse_arguments(spec.overrides)
     data: dict[str, Any] = {}
     if str(spec.config) not in arguments.files:
-        data = _inherit(spec.config_path, watching, _DEPTH)
+        data.update(_inherit(spec.config_path, watching, _DEPTH).data)
     for key, path in arguments.nested:
-        _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH))
+        _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH).data)
     for key, value in arguments.options:
         _put(data, key, value)
     # A server that is started apart has the keys of [inference] at the top of its own config.
     return Settings({"inference": data} if spec.component == "inference" else data, arguments)
 
 
-def _inherit(path: Path, watching: bool, depth: int) -> dict[str, Any]:
+def _inherit(path: Path, watching: bool, depth: int) -> Settings:
     """Return the tables of a file and of those that its `toml_files` name, relative to it. A later
     file replaces whole top-level tables of an earlier one (2026-01).
     """
     try:
         if depth == 0:
             raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
-        data = load_toml(path)
+        data = dict(load_toml(path).data)
     except BadConfig:
         if not watching:
             raise
-        return {}
+        return Settings({})
     more = data.pop("toml_files", None)
     for name in more if isinstance(more, list) else ():
-        data.update(_inherit(path.parent / str(name), watching, depth - 1))
-    return data
+        data.update(_inherit(path.parent / str(name), watching, depth - 1).data)
+    return Settings(data)
 
 
-_cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+_cache: dict[Path, tuple[tuple[int, int, int], Settings]] = {}
 
 
-def load_toml(path: Path) -> dict[str, Any]:
+def load_toml(path: Path) -> Settings:
     """Return the content of a TOML file as plain tables, which the caller may change. Raises
     BadConfig if it cannot be read or is no TOML.
 
@@ -259,7 +315,7 @@ def load_toml(path: Path) -> dict[str, Any]:
     return copy.deepcopy(entry[1])
 
 
-def _plain(path: Path) -> dict[str, Any]:
+def _plain(path: Path) -> Settings:
     """Return the tables of a TOML file. Python's own parser (3.11 and later) is preferred, because
     tomlkit keeps comments and costs 4 MB and ten times the time.
     """
@@ -267,11 +323,17 @@ def _plain(path: Path) -> dict[str, Any]:
         import tomllib
 
         try:
-            return tomllib.loads(_text(path))
+            return Settings(tomllib.loads(_text(path)))
         except tomllib.TOMLDecodeError as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
     else:
-        return parse_document(path).unwrap()
+        import tomlkit  # Python 3.10 has no parser of its own
+        from tomlkit.exceptions import TOMLKitError
+
+        try:
+            return Settings(tomlkit.parse(_text(path)).unwrap())
+        except TOMLKitError as error:
+            raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
 
 
 def _text(path: Path) -> str:
@@ -282,19 +344,6 @@ def _text(path: Path) -> str:
         raise BadConfig(
             f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8."
         ) from error
-
-
-def parse_document(path: Path) -> tomlkit.TOMLDocument:
-    """Return the content of a TOML file as a document of tomlkit, which keeps comments. Raises
-    BadConfig if it is no TOML or not UTF-8, and OSError if it cannot be read.
-    """
-    import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
-    from tomlkit.exceptions import TOMLKitError
-
-    try:
-        return tomlkit.parse(_text(path))
-    except TOMLKitError as error:
-        raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
 
 
 def _put(data: dict[str, Any], dotted: str, value: Any) -> None:

@@ -4,11 +4,12 @@ metrics file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from bs4_common.foreign_json import ForeignJsonError, loads, wall_second
+from bs4_common.foreign_json import wall_second
+from bs4_common.telemetry import StepPlace, StepRecord
 from bs4_common.trainers.base import Event, Trainer
 from bs4_common.trainers.lines import Clock
 
@@ -60,8 +61,6 @@ ROLLOUTS = frozenset(
 #: prime-rl: the environment).
 EVAL = "eval:"
 
-StepRecord = dict[str, Any]
-
 #: Steps remembered for each side, for numbers that come late: the metrics file is read apart from
 #: the logs.
 _REMEMBERED = 256
@@ -74,8 +73,8 @@ class _Known:
     """
 
     rank: int = 0
-    line: StepRecord = field(default_factory=dict)
-    metrics: StepRecord = field(default_factory=dict)
+    line: StepRecord = field(default_factory=StepRecord)
+    metrics: StepRecord = field(default_factory=StepRecord)
 
     def merged(self) -> StepRecord:
         """Return the record with the place and the date of the line. Numbers of the metrics file
@@ -139,10 +138,10 @@ class StepReader:
             event.is_step_bar and self._is_new(attempt, event)
         ):
             return []
-        rank, place = line.rank or 0, {"stream": f"log/{self._run}/{source}", "cursor": cursor}
+        place: StepPlace = {"stream": f"log/{self._run}/{source}", "cursor": cursor}
         rows = []
         for record in records_of(event):
-            told = self._told({"attempt": attempt, **record}, rank, wall, place)
+            told = self._told({"attempt": attempt, **record}, line.rank or 0, wall, place)
             if told is not None:
                 rows.append(told)
         return rows
@@ -154,7 +153,7 @@ class StepReader:
         return event.step not in self._sides.get((attempt, event.side), {})
 
     def _told(
-        self, record: StepRecord, rank: int, wall: float | None, place: Mapping[str, Any]
+        self, record: StepRecord, rank: int, wall: float | None, place: StepPlace
     ) -> StepRecord | None:
         """Return the record that a line makes, or None if it says nothing new."""
         known = self._known(record)
@@ -176,14 +175,10 @@ class StepReader:
         before it are skipped, because the file also has the lines of earlier attempts, and a step
         that is done again must not get their numbers.
         """
-        try:
-            row = loads(raw)
-        except ForeignJsonError:
-            return []  # a line that is still being written, or none of the trainer's
-        found = self._trainer.metrics_record(row) if isinstance(row, dict) else None
+        found = self._trainer.metrics_record(raw)
         if found is None or (since is not None and found["log_t"] < since):
             return []
-        record = {"attempt": attempt, **found}
+        record: StepRecord = {"attempt": attempt, **found}
         known = self._known(record)
         known.metrics = {**known.metrics, **record}
         if "time_s" in record:
@@ -218,7 +213,9 @@ def records_of(event: Event) -> list[StepRecord]:
     numbers. There is one for each side of which the line has numbers, and one, with the side
     `eval:NAME`, for each validation.
     """
-    points = []
+    points: list[StepRecord] = []
+    if event.step is None:
+        return points
     for name, value in _validations(event).items():
         points.append({"side": f"{EVAL}{name}", "step": event.step, "val": value})
     if event.kind == "eval":
@@ -226,12 +223,13 @@ def records_of(event: Event) -> list[StepRecord]:
     values = _values(event.values)
     if event.side != "trainer" or not ROLLOUTS.intersection(values):
         return [{"side": event.side, "step": event.step, **values}, *points]
-    trainer: StepRecord = {"side": "trainer", "step": event.step}
-    rollouts: StepRecord = {"side": "orchestrator", "step": event.step}
-    for name, value in values.items():
-        side = rollouts if name in ROLLOUTS else trainer
-        side[name] = value
-    return [trainer, rollouts, *points]
+    rollouts = _values(event.values, ROLLOUTS)
+    rest = _values(event.values, frozenset(values) - ROLLOUTS)
+    return [
+        {"side": "trainer", "step": event.step, **rest},
+        {"side": "orchestrator", "step": event.step, **rollouts},
+        *points,
+    ]
 
 
 def _validations(event: Event) -> dict[str, float]:
@@ -247,15 +245,13 @@ def _validations(event: Event) -> dict[str, float]:
     return {}
 
 
-def _values(values: Mapping[str, Any]) -> StepRecord:
-    """Return only what a steps record may hold."""
-    return {name: values[name] for name in VALUES if name in values}
+def _values(values: Mapping[str, Any], names: Collection[str] = VALUES) -> StepRecord:
+    """Return only what a steps record may hold, and of that what is among `names`."""
+    found = {name: values[name] for name in VALUES if name in names and name in values}
+    return cast("StepRecord", found)
 
 
 def _numbers(record: StepRecord) -> StepRecord:
     """Return a record without its place and date."""
-    found = {}
-    for name, value in record.items():
-        if name not in ("at", "log_t"):
-            found[name] = value
-    return found
+    found = {name: value for name, value in record.items() if name not in ("at", "log_t")}
+    return cast("StepRecord", found)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_common.checkpoints.inventory import scan, step_directories
 from bs4_common.errors import NotApplicable
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
 from bs4_common.trainers.base import (
     Checkpoint,
@@ -28,7 +29,10 @@ from bs4_common.trainers.base import (
     Traits,
 )
 from bs4_common.trainers.grammar import finished_sides
-from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, Settings
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, FlatSettings, Settings
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 VERL = "verl"
 #: The file that names the newest step that verl has saved whole. verl writes it last, and not
@@ -68,7 +72,9 @@ def wrote(directory: Path) -> bool:
 
 
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
-    """Return the metrics files in the directory of a run by the number of their attempt."""
+    """Return the metrics files in `directory`, the directory of a run, by the number of their
+    attempt.
+    """
     found = {}
     for number, path in numbered(directory).items():
         found[number] = [LogSource("metrics", path)]
@@ -151,7 +157,7 @@ class Verl:
         kept = [word for word in spec.overrides if word.partition("=")[0] not in added]
         words = verl_settings.without(words + kept, _OWNED)
         where = self.layout(spec)
-        if verl_settings.text(known, "trainer.default_local_dir") is None:
+        if known.text("trainer.default_local_dir") is None:
             words.append(
                 verl_settings.word("trainer.default_local_dir", str(where.trainer_checkpoints))
             )
@@ -177,11 +183,12 @@ class Verl:
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
         """Return the environment variables, by name, that the config file sets for the run, and
-        PYTHONPATH if verl is a submodule of the project. Raises BadConfig.
+        PYTHONPATH if verl is a submodule of the project. Raises BadConfig if the config file cannot
+        be used.
         """
         return verl_settings.variables(spec)
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         """Return what the check before the start must know of the run's settings, such as the
         number of GPUs; see `Trainer.needs`. Raises BadConfig if the config cannot be used.
         """
@@ -211,7 +218,7 @@ class Verl:
         them elsewhere.
         """
         run = self._run_dir(spec)
-        rollouts = verl_settings.text(verl_settings.flat(spec), "trainer.rollout_data_dir")
+        rollouts = verl_settings.flat(spec).text("trainer.rollout_data_dir")
         checkpoints = self._checkpoints(spec, run)
         return RunLayout(
             output_dir=spec.output_dir,
@@ -300,11 +307,11 @@ class Verl:
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec with which a process was started that is verl's driver, or torchrun under
-        SFT. Return None for any other process.
+        """Return the spec with which a process was started, if that process is verl's driver, or
+        torchrun under SFT. Return None for any other process.
 
-        Its config is not known; the words of its command line are the spec's overrides. Its
-        directories are those that the words name, relative to `cwd`.
+        The config of the returned spec is not known; the words of the process's command line are
+        its overrides. Its directories are those that these words name, relative to `cwd`.
         """
         start = verl_processes.start_words(cmdline)
         if start is None:
@@ -375,22 +382,26 @@ class Verl:
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return W&B's own variables, which verl's one logger reads. Empty if the run does not use
-        it.
+        """Return the variables WANDB_RUN_ID and WANDB_RESUME, which give the run its id at W&B: the
+        one in `before`, or else `identity`. Empty if the run does not use W&B.
         """
         if not self.needs(spec).get("wandb"):
             return {}
         return {"WANDB_RUN_ID": before.get("WANDB_RUN_ID") or identity, "WANDB_RESUME": "allow"}
 
     def options(self, words: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """Return Hydra's overrides in `words` as pairs of the key and the word to type."""
+        """Return Hydra's overrides (such as `key=value`) in `words`, the words of a command line,
+        as pairs of the key and the word to type.
+        """
         found = []
         for key, value in verl_settings.overrides(words).items():
             found.append((key, verl_settings.word(key, value)))
         return found
 
     def model(self, spec: LaunchSpec, current: Settings) -> object:
-        """Return the path or the hub's name of the model, or "" if nothing names it."""
+        """Return the path or the hub's name of the model that is trained, or "" if nothing names
+        it. `current` is not used.
+        """
         return verl_settings.model(verl_settings.flat(spec))
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
@@ -400,7 +411,7 @@ class Verl:
         # Its rows are the log `metrics`, which has the steps and their times.
         return None
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
         """Return None always, because verl's metrics file is read as a log with the name `metrics`
         instead.
         """
@@ -423,9 +434,7 @@ class Verl:
         that its config file plans. Return None if there is neither.
         """
         known = verl_settings.flat(spec)
-        return verl_settings.integer(
-            known, "trainer.total_training_steps"
-        ) or verl_settings.integer(known, verl_settings.PLANNED)
+        return known.integer("trainer.total_training_steps") or known.integer(verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
         """Return True if verl's final line, the one of its last validation, is among the events.
@@ -434,7 +443,7 @@ class Verl:
         return "trainer" in finished_sides(events)
 
 
-def _refuse_mode(spec: LaunchSpec, known: Mapping[str, Any]) -> None:
+def _refuse_mode(spec: LaunchSpec, known: FlatSettings) -> None:
     """Raise BadConfig for an unknown resume mode or a resume at a step below 1."""
     mode = known.get("trainer.resume_mode", "auto")
     # A run that was started by hand is started again with a mode from here, whatever its own mode

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from bs4_common.foreign_json import ForeignJsonError, integer, loads, number, recorded
 
 Metrics = Mapping[str, "float | str"]
+#: A value of an event: a number, a name, or the results of a validation by name.
+Told = float | str | Mapping[str, float]
 
 #: The only prefixes of keys in a validation's line (`step:0 - val-core/...`) or row.
 _VALIDATION = ("val-core/", "val-aux/", "val/")
@@ -115,13 +116,13 @@ def is_validation(metrics: Metrics) -> bool:
     return all(key.startswith(_VALIDATION) for key in metrics)
 
 
-def record(metrics: Metrics) -> dict[str, Any]:
+def record(metrics: Metrics) -> dict[str, Told]:
     """Return verl's metrics under the keys of a record of the stream steps/<run>, in that record's
     units. If a metric is NaN, `not_finite` has its name.
 
     An infinity does not set `not_finite`, because the minimum of an empty group is one.
     """
-    found: dict[str, Any] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
+    found: dict[str, Told] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
         prompt, answer = metrics["prompt_length/mean"], metrics["response_length/mean"]
         if isinstance(prompt, float) and isinstance(answer, float):
@@ -136,7 +137,7 @@ def record(metrics: Metrics) -> dict[str, Any]:
     return found
 
 
-def validation(metrics: Metrics) -> dict[str, Any]:
+def validation(metrics: Metrics) -> dict[str, Told]:
     """Return the values of an event of kind eval, from the metrics of a validation: `reward` (the
     first data source's mean score, or else the first number), `env` (the name of that data source),
     and `validation`, the mapping that `validations` returns. Under SFT, `loss` is returned in place

@@ -7,10 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bs4_common.trainers import verl_settings
 from bs4_common.trainers.base import LaunchSpec
+from bs4_common.trainers.settings import FlatSettings
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 #: Bytes on disk for each parameter: weights and Adam's two moments in 32 bits. For an adapter only
 #: the frozen weights count.
@@ -19,7 +23,7 @@ _FULL, _ADAPTER = 12.0, 4.0
 _GPUS = 8
 
 
-def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
+def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> Needs:
     """Return those settings of a verl run that the check before the start must know, such as the
     number of GPUs, under the keys that this check uses for them; see `trainers.base.Trainer.needs`.
     `environment` are the environment variables, by name, that the run gets in addition to the
@@ -29,15 +33,15 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     rl = spec.component == "rl"
     gpus, engine, keep = ranks(spec), None, "trainer.max_ckpt_to_keep"
     if rl:
-        gpus = verl_settings.integer(known, "trainer.n_gpus_per_node") or _GPUS
-        engine = verl_settings.text(known, "actor_rollout_ref.rollout.name") or "vllm"
+        gpus = known.integer("trainer.n_gpus_per_node") or _GPUS
+        engine = known.text("actor_rollout_ref.rollout.name") or "vllm"
         keep = "trainer.max_actor_ckpt_to_keep"
     return {
         "python": interpreter(spec, absolute=not spec.container),
         "modules": ["verl"],
-        "keep_last": verl_settings.integer(known, keep),
+        "keep_last": known.integer(keep),
         "interval": _frequency(known),
-        "max_steps": verl_settings.integer(known, "trainer.total_training_steps"),
+        "max_steps": known.integer("trainer.total_training_steps"),
         "wandb": "wandb" in verl_settings.loggers(known, verl_settings.version(spec.cwd))
         and environment.get("WANDB_MODE") != "offline",
         "model": verl_settings.model(known),
@@ -54,9 +58,7 @@ def ranks(spec: LaunchSpec) -> int:
     """
     if spec.processes > 1:
         return spec.processes
-    return (
-        verl_settings.integer(verl_settings.flat(spec), "trainer.n_gpus_per_node") or spec.processes
-    )
+    return verl_settings.flat(spec).integer("trainer.n_gpus_per_node") or spec.processes
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
@@ -81,9 +83,9 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
     return shutil.which("python3", path=spec.env.get("PATH", os.environ.get("PATH"))) or "python3"
 
 
-def _frequency(known: Mapping[str, Any]) -> int | None:
+def _frequency(known: FlatSettings) -> int | None:
     """Return the number of steps between checkpoints, or None if none are saved."""
-    often = verl_settings.integer(known, "trainer.save_freq")
+    often = known.integer("trainer.save_freq")
     if often is not None and often > 0:
         return often
     return None

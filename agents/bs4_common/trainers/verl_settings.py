@@ -18,7 +18,7 @@ from typing import Any
 
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec
-from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig
+from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, FlatSettings, Settings
 
 _WORD = re.compile(
     r"(?P<prefix>\+{0,2}|~)(?P<key>[A-Za-z_][\w./@:-]{0,200}?)(?:=(?P<value>.*))?", re.DOTALL
@@ -38,13 +38,13 @@ _INTEGER = re.compile(r"[-+]?\d{1,18}")
 _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
-def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the settings `before` (None is none), changed by those of `words`, the words of a
-    command line, that are overrides. The result is one table with dotted keys and plain values. A
-    word `key=value` sets a key and `~key` removes it; all other words are ignored. `before` itself
-    is not changed.
+def overrides(words: Sequence[str], before: FlatSettings | None = None) -> FlatSettings:
+    """Return the settings `before` (None is none), changed by the overrides among `words`, the
+    words of a command line: `key=value` sets a key and `~key` removes it; all other words are
+    ignored. The result is one table with dotted keys and plain values. `before` itself is not
+    changed.
     """
-    found = dict(before or {})
+    found = dict(before or FlatSettings())
     for word in words:
         match = _WORD.fullmatch(word)
         if match is None or (match["value"] is None and match["prefix"] != "~"):
@@ -53,7 +53,7 @@ def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> 
             found.pop(match["key"], None)
         else:
             found[match["key"]] = plain(match["value"])
-    return found
+    return FlatSettings(found)
 
 
 def is_override(word: str) -> bool:
@@ -128,7 +128,7 @@ def _written(value: Any) -> str:
     return f"'{quoted}'"
 
 
-def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
+def of_file(spec: LaunchSpec, *, watching: bool = False) -> FlatSettings:
     """Return the settings in the config file of `spec` as one table with dotted keys. The keys are
     as the file writes them, so some begin with a plus sign, which Hydra needs for a new key. The
     table is empty if the config is not known.
@@ -136,14 +136,9 @@ def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
     Raises BadConfig if the file cannot be read; with `watching`, an empty table is returned
     instead.
     """
-    return _flat(
-        {
-            key: value
-            for key, value in _file(spec, watching=watching).items()
-            if key not in (_ENVIRONMENT, _PLAN)
-        },
-        "",
-    )
+    tables = _file(spec, watching=watching).data
+    given = {key: value for key, value in tables.items() if key not in (_ENVIRONMENT, _PLAN)}
+    return _flat(Settings(given), "")
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:
@@ -151,7 +146,7 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
     name, and PYTHONPATH if verl lies in the project as a submodule. Raises BadConfig if the file or
     that table cannot be used.
     """
-    table = _file(spec, watching=False).get(_ENVIRONMENT, {})
+    table = _file(spec, watching=False).data.get(_ENVIRONMENT, {})
     if not isinstance(table, Mapping) or not all(
         isinstance(value, (str, int, float)) for value in table.values()
     ):
@@ -175,7 +170,7 @@ def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
     the file has no such number. Raises BadConfig if the value is no whole number above 0 or if the
     file cannot be read; with `watching`, None is returned instead.
     """
-    table = _file(spec, watching=watching).get(_PLAN, {})
+    table = _file(spec, watching=watching).data.get(_PLAN, {})
     steps = table.get("steps") if isinstance(table, Mapping) else table
     if steps is None or (isinstance(steps, int) and not isinstance(steps, bool) and steps > 0):
         return steps
@@ -184,18 +179,18 @@ def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
     raise BadConfig(f"[{_PLAN}] steps of {spec.config_path} is a whole number above 0; correct it.")
 
 
-def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
+def _file(spec: LaunchSpec, *, watching: bool) -> Settings:
     """Return the tables of the spec's config file. If it cannot be read, raise BadConfig, or return
-    {} if `watching`.
+    none if `watching`.
     """
     if spec.config == UNKNOWN_CONFIG:
-        return {}
+        return Settings({})
     try:
         return settings.load_toml(spec.config_path)
     except BadConfig:
         if not watching:
             raise
-        return {}
+        return Settings({})
 
 
 def bare(key: str) -> str:
@@ -224,7 +219,7 @@ def component_of(keys: Iterable[str]) -> str | None:
     return None
 
 
-def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
+def loggers(known: FlatSettings, version: tuple[int, int] | None) -> list[Any]:
     """Return the loggers with which the agent starts verl. They are those that the settings `known`
     name, and the file logger if this `version` of verl, (major, minor), has one.
 
@@ -244,15 +239,15 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
     return [*(asked if given is not None else ["console"]), "file"]
 
 
-def model(known: Mapping[str, Any]) -> str:
+def model(known: FlatSettings) -> str:
     """Return the name or path of the model that is trained, or "" if the settings name none."""
     for key in ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path"):
-        if (value := text(known, key)) is not None:
+        if (value := known.text(key)) is not None:
             return value
     return ""
 
 
-def adapter(known: Mapping[str, Any]) -> bool:
+def adapter(known: FlatSettings) -> bool:
     """Return True if only an adapter (LoRA) is trained and not the whole model."""
     ranks = (
         "actor_rollout_ref.model.lora_rank",
@@ -261,12 +256,12 @@ def adapter(known: Mapping[str, Any]) -> bool:
         "model.lora.rank",
     )
     return (
-        bool(integer(known, *ranks))
-        or text(known, "actor_rollout_ref.model.lora_adapter_path") is not None
+        bool(known.integer(*ranks))
+        or known.text("actor_rollout_ref.model.lora_adapter_path") is not None
     )
 
 
-def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
+def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> FlatSettings:
     """Return every known setting of the run as one table with dotted keys. It has those of the
     spec's config file, changed by the spec's overrides, and then by `words`, the words of the
     command with which the run was really started. A config that cannot be read counts as empty.
@@ -276,10 +271,10 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
         found[bare(name)] = value
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
-    return overrides([*spec.overrides, *words], found)
+    return overrides([*spec.overrides, *words], FlatSettings(found))
 
 
-def recorded(run: Path) -> dict[str, Any]:
+def recorded(run: Path) -> FlatSettings:
     """Return the overrides with which a finished run was started, by dotted key, as Hydra recorded
     them in the run directory `run`, in `.hydra/overrides.yaml` of the newest attempt. Empty if
     there is no such file.
@@ -298,7 +293,7 @@ def recorded(run: Path) -> dict[str, Any]:
             if line.startswith("- "):
                 found.append(_unquoted(line[2:].strip()))
         return overrides(found)
-    return {}
+    return FlatSettings()
 
 
 def _unquoted(text: str) -> str:
@@ -310,41 +305,21 @@ def _unquoted(text: str) -> str:
     return text.strip('"')
 
 
-def local_dir(known: Mapping[str, Any]) -> str | None:
+def local_dir(known: FlatSettings) -> str | None:
     """Return the directory of the checkpoints as the settings `known` name it. Return None if they
     do not name one, or if the name refers to other settings (`${...}`).
     """
-    given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
+    given = known.text("trainer.default_local_dir") or known.text("trainer.checkpoints_dir")
     if given is not None and "${" not in given:
         return given
     return None
 
 
-def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def names(known: FlatSettings) -> tuple[str | None, str | None]:
     """Return the name of the project and the name of the experiment in the settings `known`. Each
     of the two is None if the settings do not have it.
     """
-    return text(known, "trainer.project_name"), text(known, "trainer.experiment_name")
-
-
-def integer(found: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the whole number that the settings `found` have for the first of `keys` that has one
-    there, or None if none of the keys has a whole number.
-    """
-    for key in keys:
-        if isinstance(value := found.get(key), int) and not isinstance(value, bool):
-            return value
-    return None
-
-
-def text(found: Mapping[str, Any], key: str) -> str | None:
-    """Return the value of `key` in the settings `found` if it is a text that is not empty, and None
-    otherwise.
-    """
-    value = found.get(key)
-    if isinstance(value, str) and value:
-        return value
-    return None
+    return known.text("trainer.project_name"), known.text("trainer.experiment_name")
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
@@ -379,12 +354,12 @@ def _numbers(said: str) -> tuple[int, int] | None:
     return None
 
 
-def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _flat(tables: Settings, prefix: str) -> FlatSettings:
     """Return nested tables as one table with dotted keys. The word "None" becomes None."""
     found: dict[str, Any] = {}
-    for key, value in table.items():
+    for key, value in tables.data.items():
         if isinstance(value, Mapping):
-            found.update(_flat(value, f"{prefix}{key}."))
+            found.update(_flat(Settings(value), f"{prefix}{key}."))
         else:
             found[f"{prefix}{key}"] = None if value == "None" else value
-    return found
+    return FlatSettings(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bs4_common.checkpoints.best import best_first, worth
 from bs4_common.checkpoints.orders import Order
@@ -14,6 +14,7 @@ from bs4_common.failures.offline import guess_trainer, spec_of
 from bs4_common.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
+from bs4_console.pods.port import Asks
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.run_log import validation
 from bs4_console.run_log.eta import describe
@@ -25,21 +26,11 @@ _LIVE_S = 900.0
 _NEXT = "Give the run's own directory, and --trainer where its generation cannot be seen."
 
 
-class Asks(Protocol):
-    """An object that can query a pod: the part of PodSession and Channel that is needed here."""
-
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send a query about `stream`, a name such as "checkpoints" or "journal", to the pod's
-        agent and return the agent's answer. `op` is the kind of the query, and `parameters` are its
-        fields.
-        """
-
-
 async def of_pod(asks: Asks, run: str) -> CheckpointReport:
     """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
     checkpoints, the training step from which it can be resumed, and the forecast of when the disk
     is full (see bs4_common.checkpoints.report). The agent sends a long report in pages, which are
-    put together; after `ceilings.PAGES` pages the rest is left out.
+    put together; after 1,000 pages (ceilings.PAGES) the rest is left out.
     """
     found = _report_of(await asks.query("checkpoints", "list", run=run))
     rest = found
@@ -138,9 +129,9 @@ def line(found: CheckpointReport) -> str:
 
 
 def outlook(found: CheckpointReport) -> str:
-    """Return a phrase about the disk of a pod: when it will be full of checkpoints, for how many
-    more there is room, or that all will fit. Return "" if none of these is known. `found` is a
-    checkpoint report, the result of `of_pod`.
+    """Return a phrase about the disk of a pod: when it will be full, for how many more checkpoints
+    there is room, or that all checkpoints to come will fit. Return "" if none of these is known.
+    `found` is a checkpoint report, the result of `of_pod`.
     """
     seen = found["forecast"]
     if seen["lasts"]:
@@ -157,10 +148,10 @@ def outlook(found: CheckpointReport) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """Return one line about a run's retention order, which says which checkpoints stay on the pod's
-    disk: the order itself, and which checkpoints it deleted last or why it could not. It is read
-    from the pod's journal (the agent's log of actions and incidents) alone. Return "" if the run
-    has no retention order.
+    """Return one line about the order to delete old checkpoints of the run `run` on the pod: which
+    checkpoints stay, and which ones were deleted last or why that failed. It is read from the pod's
+    journal (the agent's log of actions and incidents) alone. Return "" if no such order is in
+    force.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -188,9 +179,9 @@ def standing(state: PodState, run: str) -> str:
 
 
 def order_text(order: OrderRow) -> str:
-    """Return in words which checkpoints stay under the retention order `order`, such as `the 3
-    newest complete checkpoints stay, and every 50th step`. The words have no capital and no full
-    stop, because they become part of a sentence.
+    """Return in words which checkpoints stay while `order`, an order to delete the others, is in
+    force: for example `the 3 newest complete checkpoints stay, and every 50th step`. The words have
+    no capital and no full stop, because they become part of a sentence.
     """
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
@@ -205,9 +196,10 @@ def order_text(order: OrderRow) -> str:
 
 
 def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None:
-    """Return the step of the run's best complete checkpoint by a metric, or None if no complete
-    checkpoint has a value of it. `found` is the run's checkpoint report. Raises UsageError, which
-    names the metrics that are known, if nothing is recorded by that name.
+    """Return the training step of the run's best complete checkpoint by `metric`, such as "reward".
+    Return None if no complete checkpoint has a value of it. `found` is the run's checkpoint report,
+    the result of `of_pod`. Raises UsageError, which names the known metrics, if the run has
+    recorded no metric of this name.
     """
     recorded: dict[str, dict[int, float]] = {}
     if rewards := run.series("reward"):
@@ -228,19 +220,20 @@ def best_step(run: RunState, metric: str, found: CheckpointReport) -> int | None
 
 
 def protects(state: PodState, run: str, metric: str) -> bool:
-    """Return True if the run's retention order on the pod protects the best checkpoint by this
-    metric. An agent of an earlier version takes the order and knows no metric.
+    """Return True if the order in force on the pod to delete old checkpoints of the run `run` keeps
+    the best one by `metric`. Return False if there is no such order, if it keeps the best by
+    another metric, or if the pod's agent is too old to know of metrics.
     """
     order = Order.of(state.ledger.orders.get(run))
     return order is not None and order.best == metric
 
 
 def foresight(found: CheckpointReport, last: int, milestones: int, best: int | None = None) -> str:
-    """Return a sentence that says which of the run's checkpoints a new retention order would delete
-    at once. `found` is the run's checkpoint report, the result of `of_pod`. `last` is how many of
-    the newest complete checkpoints stay. Steps that are multiples of `milestones` stay too (0:
-    none), and so does the best one, `best`, if it is not None. This is a forecast: the pod itself
-    decides, and also keeps checkpoints that are in use or in doubt.
+    """Return a sentence that says which of the run's checkpoints would be deleted at once by a new
+    order that keeps only some of them. `found` is the run's checkpoint report, the result of
+    `of_pod`. `last` is how many of the newest complete checkpoints stay. Steps that are multiples
+    of `milestones` stay too (0: none), and so does the step `best`, if it is not None. This is a
+    forecast: the pod itself decides, and also keeps checkpoints that are in use or in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:
@@ -274,9 +267,10 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
 
 
 def remarks(found: CheckpointReport) -> list[str]:
-    """Return the lines below the table of a run's checkpoints: weights of other steps, free disk
-    space, what the trainer itself keeps, the retention order, and what came of the order. `found`
-    is a checkpoint report, the result of `of_pod`.
+    """Return the lines that are printed below the table of a run's checkpoints. They are about
+    weights of other steps, free disk space, how many checkpoints the trainer itself keeps, and the
+    order to delete old ones with the last message about it. `found` is a checkpoint report, the
+    result of `of_pod`.
     """
     disk, seen, said = found["disk"], found["forecast"], found.get("guard")
     lines = []

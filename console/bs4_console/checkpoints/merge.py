@@ -5,7 +5,7 @@ on a pod, or back a step of any run up there: the request, the pod's plan, and i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_common.trainers import registry
 from bs4_console.errors import NotApplicableError, RefusedError
@@ -16,15 +16,31 @@ from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 Made = Literal["merge", "backup"]
 
 
+class MergeBody(TypedDict, total=False):
+    """A `MergeRequest` as the agent takes it."""
+
+    run: str
+    step: int | None
+    target: str
+    adapter: str
+    base: str
+
+
 @dataclass(frozen=True)
 class MergeRequest:
-    """The request to merge one checkpoint of a verl run into a Hugging Face directory on its pod.
-    `step` is the checkpoint's training step, or None for the newest complete one. With `adapter`,
-    the directory of an adapter is merged into the model in `base` in place of a step, by the
-    environment of the run; `base` "" means the one that the adapter names. `target` is the
-    directory to write; "" means one below the run's directory. A relative path starts at the run's
-    working directory. With the kind "backup" the step of a run of any trainer is copied there, and
-    "" means `checkpoints_backup/RUN` beside the run's output directory.
+    """The request to make a new directory on a pod from a checkpoint of the run `run`. There are
+    three forms:
+
+    * With `kind` "merge", the checkpoint of the training step `step` of a verl run (None: the
+      newest complete one) is merged into a Hugging Face directory.
+    * With `adapter`, the path of a LoRA adapter, that adapter is merged into the model in `base`
+      instead, in the Python environment of the run. `base` "" means the model that the adapter
+      names.
+    * With `kind` "backup", the checkpoint of a run of any trainer is only copied.
+
+    `target` is the directory to write. "" means one below the run's directory, or for a backup
+    `checkpoints_backup/RUN` beside the run's output directory. Relative paths start at the run's
+    working directory.
     """
 
     run: str
@@ -34,9 +50,9 @@ class MergeRequest:
     base: str = ""
     kind: Made = "merge"
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> MergeBody:
         """Return the request as the JSON object that the agent takes."""
-        body = {"run": self.run, "step": self.step, "target": self.target}
+        body: MergeBody = {"run": self.run, "step": self.step, "target": self.target}
         if self.adapter:
             body |= {"adapter": self.adapter, "base": self.base}
         return body
@@ -44,8 +60,9 @@ class MergeRequest:
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
     """Have the pod make the plan of the merge or backup `asked`, and return the plan. Raises
-    NotApplicableError if the run has nothing to merge, and RefusedError if it is not allowed, each
-    with the agent's reason, or if an older agent has planned another merge.
+    NotApplicableError, with the agent's reason, if the run has nothing to merge or copy. Raises
+    RefusedError, with the agent's reason, if it refuses; also if an adapter is to be merged and the
+    agent is too old for that.
     """
     if asked.kind == "backup":
         key = await live.submit("plan", backup=asked.body())
@@ -68,14 +85,15 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 async def begin(live: PodSession, view: PlanView) -> str:
     """Confirm the plan `view` of a merge or backup by its hash, so that the pod carries it out.
-    Returns the key of the action that does so.
+    Return the key of the action that does so.
     """
     return await live.submit(view.playbook, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(state: PodState, run: str, kind: Made = "merge") -> ActionView | None:
-    """Return the merge (or the backup) of the run `run` that has been submitted and has not ended,
-    or None if there is none. A caller watches such an action and starts no second one.
+    """Return the merge (or with `kind` "backup" the backup) of the run `run` that has been
+    submitted to the pod and has not ended. Return None if there is none. A caller follows that
+    action and starts no second one.
     """
     for a in state.ledger.actions.values():
         if a.kind == kind and a.run == run and not a.ended:

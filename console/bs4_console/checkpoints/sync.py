@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_common.checkpoints.remote import legacy_layout, prune, steps
 from bs4_common.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
@@ -70,11 +70,71 @@ class StoreFailed(ConsoleError):
             self.exit_code = USAGE
 
 
+class RemoteStepRow(TypedDict):
+    """A checkpoint step in the bucket, in JSON output."""
+
+    step: int
+    complete: bool
+    missing: str
+    """What is missing, as a phrase, or ""."""
+    bytes: int
+    files: int
+    t: float
+    """Wall seconds since 1970 at which its last file was uploaded."""
+    age_s: float
+    pointed: bool
+    """True if latest.json names it."""
+    trainer: str | None
+    wandb: Mapping[str, str]
+
+
+class SeedStepRow(TypedDict):
+    """A step that another script uploaded, in JSON output."""
+
+    step: int
+    root: str
+    bytes: int
+    files: int
+    missing: str
+
+
+class RemoteRunRow(TypedDict):
+    """What the bucket holds of a run, in JSON output."""
+
+    to: str
+    run: str
+    pointer: int | None
+    """The step that latest.json names."""
+    pointer_why: str
+    steps: Sequence[RemoteStepRow]
+    older: Sequence[SeedStepRow]
+    others: Sequence[str]
+
+
+class SyncStatus(TypedDict):
+    """The state of a run's sync, in JSON output; see bs4_common.checkpoints.sync_view.SyncView."""
+
+    run: str
+    to: str | None
+    pointer: int | None
+    pointed_t: float | None
+    uploaded: Sequence[int]
+    step: int | None
+    sent: int
+    total: int
+    rate: float | None
+    failures: int
+    error: str | None
+    detail: str
+    order: Mapping[str, object]
+    """The fields of the order."""
+
+
 @dataclass(frozen=True)
 class Prunable:
-    """The plan of removing old checkpoint steps of one run from the object store. The `keep` newest
-    complete steps stay, and also steps that are multiples of `milestones` (0: none). `decision`
-    says which steps would be removed and which stay.
+    """The plan of removing old checkpoint steps of the run `run` from `place` in the object store.
+    The `keep` newest complete steps stay, and also steps that are multiples of `milestones` (0: no
+    multiples stay). `decision` says which steps would be removed and which stay.
     """
 
     place: Place
@@ -154,9 +214,9 @@ def _key(given: Credentials | None) -> tuple[str, str]:
 
 
 def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
-    """List the bucket of `place` and return what it holds of a run: the checkpoint steps, and the
-    pointer to the newest complete one. Raises StoreFailed if the store fails or holds nothing of
-    the run.
+    """List the bucket of `place` and return what it holds of the run `run`: the checkpoint steps,
+    and which one the bucket itself names as the newest complete one. Raises StoreFailed if the
+    store fails or holds nothing of the run.
     """
     try:
         found = steps.scan(store, Layout(place.prefix, run))
@@ -182,9 +242,9 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
 
 def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
     """Return the plan of removing checkpoint steps of a run from the bucket: all except the `keep`
-    newest complete ones and multiples of `milestones` (0: none). Raises RefusedError, with the
-    reason, if nothing may be removed, UsageError if `keep` is too small, and StoreFailed if the
-    store fails.
+    newest complete ones and multiples of `milestones` (0: no multiples stay). Raises RefusedError,
+    with the reason, if no step may be removed now, UsageError if `keep` is below 2, and StoreFailed
+    if the store fails.
     """
     found = scan(store, place, run)
     try:
@@ -237,9 +297,9 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
 
 def remote_as_dict(
     place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
-) -> dict[str, Any]:
-    """Return what the bucket holds of a run as the JSON object of `checkpoints remote --json`.
-    `found` is the result of `scan`, and `left` the result of `older`.
+) -> RemoteRunRow:
+    """Return what the bucket of `place` holds of the run `run` as the JSON object of `checkpoints
+    remote --json`. `found` is the result of `scan`, and `left` the result of `older`.
     """
     return {
         "to": str(place),
@@ -261,7 +321,7 @@ def remote_as_dict(
     }
 
 
-def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
+def _step(one: RemoteStep, found: RemoteRun) -> RemoteStepRow:
     """Return the JSON object about one step in the bucket."""
     return {
         "step": one.step,
@@ -277,7 +337,7 @@ def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
     }
 
 
-def status(state: PodState, run: str) -> dict[str, Any] | None:
+def status(state: PodState, run: str) -> SyncStatus | None:
     """Return the state of a run's sync to the object store as the JSON object of `checkpoints sync
     --status --json`, from the pod's journal (the agent's log of actions and incidents) alone.
     Return None if no sync was ever ordered for the run.
@@ -308,8 +368,9 @@ def status(state: PodState, run: str) -> dict[str, Any] | None:
 
 def line(view: SyncView, now: float | None = None) -> str:
     """Return one line about the state of the uploads of a run's checkpoints, such as `step 40 is in
-    the store since 3m; step 45: 1.2 of 13 GiB, 40 MiB/s`. `now` is the present Unix time in
-    seconds; None means that of this machine.
+    the store since 3m; step 45: 1.2 of 13 GiB, 40 MiB/s`. `view` is what the pod's journal (the
+    agent's log of actions and incidents) has of them. `now` is the present Unix time in seconds;
+    None means that of this machine.
     """
     wall = time.time() if now is None else now
     if not view.order.get("to") and not view.order.get("once"):

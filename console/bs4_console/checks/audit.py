@@ -37,9 +37,9 @@ LIVE_S = 600.0
 
 @dataclass(frozen=True)
 class Found:
-    """The result of checking a journal that lies on this machine. `checked` has the details. `last`
-    is the number and digest of the journal's newest record, or None if the journal (the agent's log
-    of actions and incidents) is not whole.
+    """The result of checking a journal (the agent's log of actions and incidents) whose files lie
+    on this machine. `checked` has the details. `last` is the number and digest of the journal's
+    newest record, or None if its chain of hashes is not whole.
     """
 
     checked: Checked
@@ -47,9 +47,9 @@ class Found:
 
 
 def journals_below(directory: Path) -> list[Path]:
-    """Return the directories that hold a journal's files: `directory` itself and directories named
-    `journal` up to a few levels below it, sorted. Links are not followed. The result is empty if
-    there is no journal.
+    """Return the directories that hold the files of a journal (the agent's log of actions and
+    incidents): `directory` itself and directories named `journal` up to a few levels below it,
+    sorted. Links are not followed. The result is empty if there is no journal.
     """
     found = []
     if _files(directory):

@@ -9,8 +9,9 @@ that was written anew from its beginning. Those show only against a copy, see `A
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_common.foreign_json import integer
 from bs4_common.journal import GENESIS, digest
@@ -28,8 +29,10 @@ _SENTENCES = 20
 
 @dataclass(frozen=True)
 class Break:
-    """One place at which a journal's hash chain is broken. `offset` is the byte in `file` at which
-    the line begins that shows the break, and `detail` is a sentence about it.
+    """One place at which the hash chain of a journal (the agent's log of actions and incidents) is
+    broken, for example where a record does not hold the hash of the line before it. `offset` is the
+    byte in `file` at which the line begins that shows the break, and `detail` is a sentence about
+    it.
     """
 
     file: str
@@ -48,14 +51,32 @@ class Anchor:
     digest: str
 
 
+class ChainRow(TypedDict):
+    """The result of checking one journal as `audit --json` prints it; see `Checked`."""
+
+    status: Status
+    where: Where
+    pod: str | None
+    path: str
+    files: int
+    records: int
+    first_seq: int | None
+    last_seq: int | None
+    breaks: int
+    first_break: Break | None
+    unknown: Sequence[str]
+    notes: Sequence[str]
+
+
 @dataclass(kw_only=True)
 class Checked:
-    """The result of checking one journal. `where` says what was checked: files that this console
-    "kept", a "live" pod, or another "directory". `path` is the journal's place there, and `pod` the
-    pod's name ("" for no pod). `files` and `records` count what was read, and `first_seq` and
-    `last_seq` are the numbers of the first and last record. `breaks` is the number of broken
-    places, of which `first_break` is the first. `unknown` has the reasons why something could not
-    be checked, and `notes` further sentences for a person.
+    """The result of checking the hash chain of one journal (the agent's log of actions and
+    incidents). `where` says what was checked: files that this console "kept", a "live" pod, or
+    another "directory". `path` is the journal's place there, and `pod` the pod's name ("" for no
+    pod). `files` and `records` count what was read, and `first_seq` and `last_seq` are the numbers
+    of the first and last record. `breaks` is the number of broken places, of which `first_break` is
+    the first. `unknown` has the reasons why something could not be checked, and `notes` further
+    sentences for a person.
     """
 
     where: Where
@@ -83,9 +104,9 @@ class Checked:
             return "unknown"
         return "whole"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as the JSON object that `audit --json` prints for each journal
-        (bs4.audit/1).
+    def as_dict(self) -> ChainRow:
+        """Return the result as the JSON object that `audit --json` prints for each journal (the
+        agent's log of actions and incidents), with the schema bs4.audit/1.
         """
         return {
             "status": self.status,
@@ -104,9 +125,10 @@ class Checked:
 
 
 class ChainCheck:
-    """Checks the hash chain of one journal, in which each record holds the hash of the line before
-    it. Call `line` for each line in order, `hole` at a place where lines are missing for a known
-    reason, and `end` after the last line. `checked` is the result for the lines so far.
+    """Checks the hash chain of one journal (the agent's log of actions and incidents), in which
+    each record holds the hash of the line before it. Call `line` for each line in order, `hole` at
+    a place where lines are missing for a known reason, and `end` after the last line. `checked` is
+    the result for the lines so far.
     """
 
     def __init__(self, checked: Checked, anchor: Anchor | None = None) -> None:
@@ -120,17 +142,17 @@ class ChainCheck:
 
     @property
     def last(self) -> Anchor | None:
-        """Return the number and digest of the record that was given last, or None if no line was
-        given yet or the last one is not a record.
+        """Return the number and digest of the record that the method `line` was given last. Return
+        None if it was given no line yet, or if that line is not a record.
         """
         if self._seq is None or self._digest is None:
             return None
         return Anchor(self._seq, self._digest)
 
     def line(self, file: str, offset: int, line: bytes, *, first: bool = False) -> None:
-        """Check the next line of the journal, without its LF, and add what is wrong to `checked`.
-        The line begins at byte `offset` of `file`. `first` is True for the first line of the
-        journal's first file, which must be record 1.
+        """Check the next line of the journal (the agent's log of actions and incidents), without
+        its LF, and add what is wrong to `checked`. The line begins at byte `offset` of `file`.
+        `first` is True for the first line of the journal's first file, which must be record 1.
         """
         record = parse(line) or {}
         seq, prev = integer(record.get("seq")), record.get("prev")
@@ -148,9 +170,10 @@ class ChainCheck:
         self._compare(file, offset)
 
     def hole(self, reason: str) -> None:
-        """Note that lines are missing at this place for an innocent `reason`, which makes the
-        journal's status "unknown" and not "broken". The next line is not compared with the lines
-        before the hole.
+        """Note that lines are missing at this place for `reason`, which is an innocent one, for
+        example that they were never read. The status of the journal (the agent's log of actions and
+        incidents) then becomes "unknown" and not "broken". The next line is not compared with the
+        lines before the hole.
         """
         self.doubt(reason)
         self._digest = self._seq = None
@@ -172,9 +195,10 @@ class ChainCheck:
         self.checked.breaks += 1
 
     def end(self, file: str, offset: int) -> None:
-        """Check that the journal (the agent's log of actions and incidents) reaches the number of
-        the record that was kept elsewhere, if there is one; a journal that ends before it is
-        broken. The journal ends at byte `offset` of `file`. Call this after the last line.
+        """Check that no records are missing at the end of the journal (the agent's log of actions
+        and incidents). If a newer record of it is known from another place, and the lines given end
+        before that record, the journal is broken. The last line of the journal ends at byte
+        `offset` of `file`. Call this after the last line.
         """
         anchor, last = self._anchor, self.checked.last_seq
         if anchor is not None and last is not None and last < anchor.seq:

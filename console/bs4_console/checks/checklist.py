@@ -22,8 +22,9 @@ State = Literal["ok", "look", "unknown", "by hand"]
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of the list: its name, what is known of it, and whether it is well (`ok`), wants a
-    look (`look`), is not known, or is only seen by a person (`by hand`).
+    """One entry of a run's checklist, which a person goes through every so many steps. `name` is
+    what is checked, such as "reward", and `text` what is known of it. `state` is "ok", "look" (a
+    person should look at it), "unknown", or "by hand" (only a person can check it).
     """
 
     name: str
@@ -34,7 +35,9 @@ class Item:
 def items(
     pod: PodState, run: RunState, at: int, every: int, whole: Sequence[int] | None
 ) -> list[Item]:
-    """Return the list of `run` for the step `at`, each `every` steps. `whole` are the steps of its
+    """Return the checklist of `run` as it is at the training step `at`: reward, entropy, GPU
+    memory, disk, checkpoints and so on. `every` is the number of steps between two checklists;
+    numbers are compared with those so many steps before. `whole` are the steps of the run's
     complete checkpoints, or None if the pod could not be asked.
     """
     found = [_reward(run, at, every)]
@@ -132,5 +135,7 @@ def _sync(pod: PodState, run: RunState, at: int, every: int) -> Item:
 
 
 def wanting(found: Sequence[Item]) -> list[str]:
-    """Return the names of the entries that want a look."""
+    """Return the names of those entries of a checklist at which a person should look (state
+    "look").
+    """
     return [item.name for item in found if item.state == "look"]

@@ -48,7 +48,7 @@ class Notifier:
     when the pings stop.
 
     `complain` is called with one sentence when a channel begins to fail, when it works again, and
-    when a notice is dropped because too many wait for a channel that fails.
+    when a notice is dropped because 100 others (KEPT) wait already for a channel that fails.
     """
 
     def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:

@@ -12,10 +12,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypedDict, cast
+from typing import BinaryIO, TypedDict, cast
 
 from bs4_common.failures import offline, opening
 from bs4_common.failures.compiled import Library
@@ -52,7 +52,9 @@ _SEVERITIES = ("info", "warning", "critical")
 
 
 class EvidenceRow(TypedDict):
-    """One piece of the evidence of a finding."""
+    """One line of a log, or one file, that shows a failure: part of a finding in the JSON of the
+    command `diagnose`.
+    """
 
     source: str
     file: str
@@ -64,7 +66,7 @@ class EvidenceRow(TypedDict):
 
 
 class FindingRow(TypedDict):
-    """A finding in the JSON of `diagnose`."""
+    """One failure that was found in files, in the JSON of the command `diagnose`."""
 
     id: str
     """The id of the failure's playbook."""
@@ -83,7 +85,7 @@ class FindingRow(TypedDict):
 
 
 class Diagnosis(TypedDict):
-    """What is wrong in some files."""
+    """The result of the function `diagnose`: the failures that logs or run directories show."""
 
     findings: list[FindingRow]
     """Causes first."""
@@ -92,7 +94,9 @@ class Diagnosis(TypedDict):
 
 
 class AssumedDiagnosis(Diagnosis):
-    """A diagnosis with what was assumed for it."""
+    """The result of the function `assuming`: a diagnosis, and for each log whose program was not
+    clear, the program that was assumed to have written it.
+    """
 
     assumed: dict[str, str]
     """By path of a log: the source that was assumed for it."""
@@ -105,12 +109,16 @@ class UnclearSource(UsageError):
 def assuming(
     paths: Sequence[Path], source: str | None = None, trainer: str | None = None
 ) -> AssumedDiagnosis:
-    """Return what `diagnose` returns, and under `assumed` the source that was assumed for each log
-    of which it is not clear what wrote it, as {path: source}. All sources are tried in turn, and
-    the first with the gravest finding is taken. A log in which no source has a finding is named in
-    the coverage, and so is one without a finding that `source` does not seem to have written.
-    Raises UsageError as `diagnose` does, and UnclearSource if there is a file that is no text and
-    no finding in any other path, because nothing would be known of it.
+    """Return what `diagnose` returns for `paths`, but also for logs of which it is not clear which
+    program wrote them. Such a log is read as if it came from each program in turn, and the program
+    whose reading shows the gravest finding is assumed. `assumed` in the result is {path: program}.
+    `trainer` is the id of the trainer whose programs are meant; None means that it is found out
+    from the files.
+
+    The coverage names each log in which no program's reading shows a finding. It also names a log
+    without a finding that `source`, the program that the caller stated, does not seem to have
+    written. Raises UsageError if a path cannot be read. Raises UnclearSource if a file is not text
+    and no other path has a finding, because nothing would be known of that file.
     """
     whole: AssumedDiagnosis = {"findings": [], "coverage": [], "assumed": {}}
     unclear: UnclearSource | None = None
@@ -532,20 +540,34 @@ def _needed(source: str, what: object) -> str:
 
 def _reported(incident: IncidentView) -> FindingRow:
     """Return a finding of the pod's own agent, which saw processes and GPUs as well as logs."""
-    return _row(vars(incident), 1, str)
+    return _row(incident, 1, str)
 
 
 def _finding(transition: Transition, subject: _Subject) -> FindingRow:
     """Return a finding of the engine, with file names as the person gave them."""
-    return _row(transition_fields(transition, ()), transition.finding.count, subject.name)
+    fields = transition_fields(transition, ())
+    incident = IncidentView(
+        id=fields["incident"],
+        failure=fields["failure"],
+        title=fields["title"],
+        run=fields["run"],
+        attempt=fields["attempt"],
+        role=fields["role"],
+        severity=fields["severity"],
+        summary=fields["summary"],
+        opened_t=0.0,
+        updated_t=0.0,
+        evidence=fields["evidence"],
+        coverage=fields["coverage"],
+        playbook=fields["playbook"],
+    )
+    return _row(incident, transition.finding.count, subject.name)
 
 
-def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> FindingRow:
-    """Return a finding as a JSON object. `fields` are those of an incident, and `count` is the
-    number of times that it was seen.
-    """
+def _row(incident: IncidentView, count: int, file_name: Callable[[str], str]) -> FindingRow:
+    """Return an incident as a JSON object. `count` is the number of times that it was seen."""
     evidence: list[EvidenceRow] = []
-    for item in fields["evidence"]:
+    for item in incident.evidence:
         evidence.append(
             {
                 "source": item.get("source", ""),
@@ -556,15 +578,15 @@ def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str])
             }
         )
     return {
-        "id": fields["failure"],
-        "title": fields["title"],
-        "role": fields["role"],
-        "severity": fields["severity"],
-        "summary": fields["summary"],
+        "id": incident.failure,
+        "title": incident.title,
+        "role": incident.role,
+        "severity": incident.severity,
+        "summary": incident.summary,
         "source": evidence[0]["source"] if evidence else "",
         "evidence": evidence,
-        "playbook": fields["playbook"],
-        "attempt": fields["attempt"],
+        "playbook": incident.playbook,
+        "attempt": incident.attempt,
         "count": count,
-        "coverage": fields["coverage"],
+        "coverage": incident.coverage,
     }

@@ -37,8 +37,9 @@ _HELP = {
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
-    """Return the verdicts as Nagios lines with perfdata, one for each pod, the worst first. Without
-    any verdict the text is an UNKNOWN line that says that no pod is in the inventory.
+    """Return the verdicts as Nagios lines with perfdata, one for each pod. Those with the worst
+    level come first. Without any verdict the text is an UNKNOWN line that says that no pod is in
+    the inventory.
     """
     if not verdicts:
         return f"UNKNOWN - {NO_POD}\n"

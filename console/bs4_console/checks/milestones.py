@@ -11,8 +11,8 @@ from bs4_console.pods.state import RunState
 
 @dataclass(frozen=True)
 class Order:
-    """The checklist is due at each multiple of `every`, a number of steps. It was gone through last
-    for the step `seen`.
+    """The instruction for a run that a person goes through its checklist at each training step that
+    is a multiple of `every`. `seen` is the step for which this was done last (0: never).
     """
 
     every: int
@@ -20,7 +20,9 @@ class Order:
 
 
 def order(run: RunState) -> Order | None:
-    """Return the order in force for a run, or None if there is none."""
+    """Return the instruction, as the run's notes record it, that a person goes through the run's
+    checklist every so many steps. Return None if there is none or it was switched off.
+    """
     every = seen = 0
     for note in run.view.notes:
         if note.get("checklist_every") is not None:
@@ -38,8 +40,9 @@ def reached(step: int | None, every: int) -> int:
 
 
 def due(run: RunState) -> int | None:
-    """Return the step for which the checklist of a run is due, or None if it is not, or nobody
-    has ordered it.
+    """Return the training step for which a person should go through the run's checklist now. Return
+    None if that was done already, if the run has not come so far, or if no checklist is ordered for
+    it.
     """
     standing = order(run)
     if standing is None:

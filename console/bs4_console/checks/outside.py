@@ -31,7 +31,7 @@ _ENDED_S = 3600.0
 
 
 class SightRow(TypedDict):
-    """What W&B said about a run, in the JSON of `check`."""
+    """What W&B said about one run, in the JSON of the command `check`."""
 
     run: str
     witness: str
@@ -50,7 +50,7 @@ class SightRow(TypedDict):
 @dataclass(frozen=True)
 class Outside:
     """What W&B said about one pod's runs at one time. `sights` maps each run's name to the
-    observation of it. `incidents` are the incidents that follow from the observations, as JSON
+    observation of it. `incidents` are the failures that follow from the observations, as JSON
     objects. `coverage` has phrases about what could not be seen.
     """
 
@@ -236,8 +236,8 @@ def _facts(pod: PodState, rows: Sequence[WandbRow]) -> Facts:
 
 
 class Lookout:
-    """Queries W&B again and again for a console that stays open, with the key of this machine, and
-    stores the observations in `PodState.sights` of each pod.
+    """Queries W&B every `every` seconds for a console that stays open, with the key of this
+    machine, and stores what it says of each run in `PodState.sights`.
     """
 
     def __init__(self, pods: Callable[[], Sequence[PodState]], every: float = EVERY_S) -> None:
@@ -245,8 +245,8 @@ class Lookout:
         self._pods, self._every = pods, every
 
     async def run(self) -> None:
-        """Query W&B about the runs of all pods, wait some seconds, and begin again, until
-        cancelled.
+        """Query W&B about the runs of all pods, wait (60 seconds by default), and begin again,
+        until cancelled.
         """
         while True:
             await asyncio.gather(*(self._look(pod) for pod in self._pods() if watched(pod)))

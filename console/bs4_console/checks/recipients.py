@@ -32,10 +32,11 @@ ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
 
 @dataclass(frozen=True)
 class Channel:
-    """One receiver of notices, as a table of notify.toml describes it. `url` is its address and
-    `token` its password ("" if it needs none). `least` is the mildest level of which it wants
-    notices. `fail` is for the kind healthchecks: the channel is pinged at /fail below its address
-    while something is critical.
+    """One receiver of notices, as a table of notify.toml describes it. `kind` is "webhook", "ntfy",
+    "apprise" or "healthchecks", and `name` its name for people. `url` is its address and `token`
+    its password (None if it needs none). `least` is the mildest level (0 OK, 1 WARNING, 2 CRITICAL,
+    3 UNKNOWN) of which it wants notices. `fail` is for the kind healthchecks: the channel is pinged
+    at /fail below its address while something is critical.
     """
 
     kind: ChannelKind
@@ -47,9 +48,9 @@ class Channel:
 
     def wants(self, level: int, was: int) -> bool:
         """Return True if the channel receives a notice of a change from level `was` to level
-        `level` (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). The worse of the two counts, so that a
-        channel that was told of a trouble is also told of the recovery. Always False for a channel
-        of the kind healthchecks, which receives only pings.
+        `level` (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). The worse of the two is compared with the
+        channel's `least`, so that a channel that got the notice of a trouble also gets that of the
+        recovery. Always False for a channel of the kind healthchecks, which receives only pings.
         """
         graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)

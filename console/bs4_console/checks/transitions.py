@@ -7,18 +7,31 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, rank
 from bs4_console.pods.observer import IncidentRow
+
+
+class NoticeRow(TypedDict):
+    """A notice as a JSON object."""
+
+    pod: str
+    status: str
+    """The level as a word, such as "CRITICAL"."""
+    was: str
+    text: str
+    incidents: Sequence[IncidentRow]
+    t: float
+    """Wall seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Notice:
     """One message about a change of a pod's level. `level` is the level now and `was` the level in
     the message before this one (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `text` has the reasons,
-    and `t` is the Unix time in seconds at which the level changed. `pod` is "" for a message that
-    concerns no pod.
+    `incidents` are the pod's failures, and `t` is the Unix time in seconds at which the level
+    changed. `pod` is "" for a message that concerns no pod.
     """
 
     pod: str
@@ -40,10 +53,8 @@ class Notice:
             return f"{word}: {self.pod}"
         return word
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the message as a JSON object with its fields. The levels are words, such as
-        "CRITICAL".
-        """
+    def as_dict(self) -> NoticeRow:
+        """Return the message as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -64,9 +75,10 @@ class _Told:
 
 
 class Transitions:
-    """Decides which verdicts become messages, and remembers what was sent for each pod. One bad
-    verdict is often a short network problem, so a bad level is sent only after two verdicts in a
-    row are at least that bad. A recovery is sent at once. No change is sent twice.
+    """Decides which verdicts on pods become messages, and remembers what was sent for each pod. One
+    bad verdict is often a short network problem, so a bad level is sent only after two verdicts in
+    a row are at least that bad. A recovery is sent at once. A new failure of a pod that is CRITICAL
+    already is sent too, once two verdicts in a row have it. No change is sent twice.
     """
 
     def __init__(self) -> None:
@@ -74,8 +86,9 @@ class Transitions:
 
     @property
     def level(self) -> int:
-        """Return the worst of the levels that were last sent for the pods, or UNKNOWN if no verdict
-        was taken yet. A pod for which nothing was sent counts as OK.
+        """Return the worst of the levels (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN) that were last
+        sent for the pods, or UNKNOWN if there was no verdict yet. A pod for which nothing was sent
+        counts as OK. UNKNOWN is worse than WARNING and less bad than CRITICAL.
         """
         return max((told.level for told in self._pods.values()), key=rank, default=UNKNOWN)
 

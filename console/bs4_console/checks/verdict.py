@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from bs4_console.checks.milestones import due
 from bs4_console.checks.outside import Outside, SightRow, beside_the_pod
@@ -25,9 +25,9 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Reason(NamedTuple):
-    """One thing that was checked and its level (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `subject`
-    names the thing ("run demo", "GPU 0", "disk /data", "telemetry"), and `text` says in what state
-    it is.
+    """One thing that was checked, and its level. `level` is 0 OK, 1 WARNING, 2 CRITICAL or 3
+    UNKNOWN. `subject` names the thing ("run demo", "GPU 0", "disk /data", "telemetry"), and `text`
+    says in what state it is.
     """
 
     level: int
@@ -35,9 +35,34 @@ class Reason(NamedTuple):
     text: str
 
 
+class CheckRow(TypedDict):
+    """One thing that was checked, in the JSON of `check`."""
+
+    subject: str
+    status: str
+    """The level as a word, such as "WARNING"."""
+    text: str
+
+
+class VerdictRow(TypedDict):
+    """A verdict in the JSON of `check`."""
+
+    pod: str
+    status: str
+    """The level as a word, such as "WARNING"."""
+    code: int
+    """The level as the exit code of a Nagios check."""
+    sentences: Sequence[str]
+    perfdata: Mapping[str, str]
+    incidents: Sequence[IncidentRow]
+    coverage: Sequence[str]
+    sights: Sequence[SightRow]
+    checks: Sequence[CheckRow]
+
+
 class Sample(NamedTuple):
-    """One number with its name and labels, for monitoring such as Prometheus. The unit is in the
-    name (seconds, bytes, ratio), by Prometheus' conventions.
+    """One number (`value`) with its `name` and `labels`, for monitoring such as Prometheus. The
+    unit is in the name (seconds, bytes, ratio), by Prometheus' conventions.
     """
 
     name: str
@@ -78,7 +103,7 @@ class Verdict:
         text = " ".join("; ".join(self.sentences).replace("|", "/").split())
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> VerdictRow:
         """Return the verdict as the JSON object that `check` prints for each pod."""
         return {
             "pod": self.pod,
@@ -112,8 +137,8 @@ def worse(level: int, than: int) -> bool:
 
 
 def rank(level: int) -> int:
-    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL as a number that
-    is greater for a worse level, for use as a sort key.
+    """Return a number for sorting verdicts by `level` (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). A
+    worse level gives a greater number; the order is OK < WARNING < UNKNOWN < CRITICAL.
     """
     return _RANK[level]
 
@@ -325,13 +350,13 @@ def _disks(pod: PodState) -> list[Reason]:
 
 
 def devices(pod: PodState) -> Sequence[Device]:
-    """Return the GPUs of the newest telemetry, empty if there are none."""
+    """Return the GPUs in the pod's newest telemetry record, or an empty list if it has none."""
     return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
 def measured_disks(pod: PodState) -> list[DiskUsage]:
-    """Return the disks of the newest telemetry whose size is known. An agent writes null where a
-    filesystem does not answer.
+    """Return the disks in the pod's newest telemetry record whose size is known. The agent writes
+    null for a filesystem that does not answer; such a disk is left out.
     """
     measured = []
     for disk in (pod.latest.get("host") or {}).get("disks") or ():

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 import httpx
@@ -145,32 +145,29 @@ class WandbApi:
         """
         if not entity:
             if self._entity is None:
-                viewer = _dict((await self._ask(_VIEWER, {})).get("viewer"))
-                self._entity = str(viewer.get("entity") or "")
+                viewer = await self._ask(_VIEWER, {})
+                self._entity = str(_within(viewer, "viewer", "entity") or "")
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = _dict(data.get("project")).get("run")
-        if isinstance(found, dict):
-            return _read(found)
-        return None
+        found = _within(data, "project", "run")
+        return _read(found) if isinstance(found, dict) else None
 
-    async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    async def _ask(self, query: str, variables: Mapping[str, str]) -> object:
         """Return the data that answers one GraphQL query. Raises WandbError if there is none."""
         try:
             async with asyncio.timeout(self._timeout):
-                return _data(
-                    await self._post({"query": query, "variables": dict(variables)}), self.base
-                )
+                return _data(await self._post(query, variables), self.base)
         except (httpx.HTTPError, TimeoutError, httpx.InvalidURL) as error:
             raise WandbError(
                 f"W&B at {self.base} did not answer ({type(error).__name__}).",
                 "Look at the network of this machine.",
             ) from None
 
-    async def _post(self, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Send one request, and return the HTTP status and the body. Raises WandbError if the body
-        is too large.
+    async def _post(self, query: str, variables: Mapping[str, str]) -> tuple[int, bytes]:
+        """Send one GraphQL query, and return the HTTP status and the body. Raises WandbError if the
+        body is too large.
         """
+        body = {"query": query, "variables": dict(variables)}
         async with self._client.stream("POST", f"{self.base}/graphql", json=body) as response:
             data = b""
             async for piece in response.aiter_bytes():
@@ -183,7 +180,7 @@ class WandbApi:
             return response.status_code, data
 
 
-def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
+def _data(answer: tuple[int, bytes], base: str) -> object:
     """Return the data of an answer. Raises WandbError if the answer is an error."""
     status, body = answer
     if status in (401, 403):
@@ -195,8 +192,8 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
             f"W&B at {base} answered with {status}.", "It is asked again at the next look."
         )
     try:
-        data = json.loads(body).get("data")
-    except (ValueError, AttributeError, RecursionError):
+        data = _within(json.loads(body), "data")
+    except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         raise WandbError(
@@ -205,15 +202,15 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
     return data
 
 
-def _read(found: Mapping[str, Any]) -> WandbRun:
+def _read(found: object) -> WandbRun:
     """Return the run that an answer describes."""
-    summary = _summary(found.get("summaryMetrics"))
-    heartbeat_t = _time(found.get("heartbeatAt"))
-    step, updated_t = _number(summary.get("_step")), _number(summary.get("_timestamp"))
+    summary = _summary(_within(found, "summaryMetrics"))
+    heartbeat_t = _time(_within(found, "heartbeatAt"))
+    step, updated_t = _number(_within(summary, "_step")), _number(_within(summary, "_timestamp"))
     return WandbRun(
-        id=str(found.get("name") or ""),
-        name=str(found.get("displayName") or ""),
-        state=str(found.get("state") or "unknown"),
+        id=str(_within(found, "name") or ""),
+        name=str(_within(found, "displayName") or ""),
+        state=str(_within(found, "state") or "unknown"),
         heartbeat_t=heartbeat_t,
         updated_t=heartbeat_t if updated_t is None else float(updated_t),
         step=None if step is None else int(step),
@@ -227,19 +224,23 @@ def _number(value: object) -> int | float | None:
     return value if isinstance(value, (int, float)) else None
 
 
-def _summary(text: object) -> dict[str, Any]:
-    """Return the run's summary metrics, or an empty dictionary if they cannot be parsed."""
-    if isinstance(text, str):
-        try:
-            text = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
-    return _dict(text)
+def _summary(text: object) -> object:
+    """Return the run's summary metrics, or None if they cannot be parsed."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-def _dict(value: object) -> dict[str, Any]:
-    """Return `value` if it is a dictionary, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def _within(value: object, *keys: str) -> object:
+    """Return what stands under `keys`, one within the other, in a JSON value, or None if there is
+    nothing.
+    """
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _time(text: object) -> float | None:
@@ -258,7 +259,10 @@ def _time(text: object) -> float | None:
 
 
 class Tracked(TypedDict, total=False):
-    """Where W&B shows one side of a run, as the journal has it."""
+    """Where W&B shows one program of a run, as the pod's journal (the agent's log of actions and
+    incidents) records it. `side` is the program, such as "trainer" or "orchestrator". `id` is its
+    run id at W&B, in the `project` of the `entity` on the `server`, a URL.
+    """
 
     side: str
     id: str
@@ -268,7 +272,10 @@ class Tracked(TypedDict, total=False):
 
 
 class WandbRow(TypedDict, total=False):
-    """What W&B knows of one side of a run, as the detectors read it."""
+    """What W&B says of one program of a run (`side`, such as "trainer"), in the form in which the
+    detectors of failures read it. `found` is False if W&B does not know it or does not show it;
+    then the other facts are missing.
+    """
 
     run: str
     side: str | None
@@ -284,9 +291,10 @@ class WandbRow(TypedDict, total=False):
 
 
 class WandbWitness:
-    """The external observer (see ExternalObserver) that queries W&B about one run. `tracked` says
-    where W&B shows each side of the run, such as the trainer and the orchestrator (server, entity,
-    project and id), as the pod's journal records it (see `RunView.tracked`).
+    """Queries W&B about one run; it is an external observer (see ExternalObserver). `tracked` says
+    where W&B shows each program of the run, such as the trainer and the orchestrator (server,
+    entity, project and id), as the pod's journal (the agent's log of actions and incidents) records
+    it (see `RunView.tracked`).
     """
 
     name = "wandb"
@@ -297,9 +305,10 @@ class WandbWitness:
         """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def observe(self) -> Observation:
-        """Query W&B once about all sides of the run, and return one observation that combines the
-        answers. Its state is "unknown", with the reason in `coverage`, if W&B could not be queried,
-        does not show the run, or cannot tell whether the run goes on.
+        """Query W&B once about all programs of the run that report to it (its sides, such as
+        trainer and orchestrator), and return one observation that combines the answers. Its state
+        is "unknown", with the reason in `coverage`, if W&B could not be queried, does not show the
+        run, or cannot tell whether the run goes on.
         """
         here = []
         for entry in self._tracked:

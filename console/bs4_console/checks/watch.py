@@ -30,8 +30,8 @@ class Judged(Protocol):
 
 
 class WatchedPod:
-    """A pod that is judged over one session that stays connected. The caller runs the session's
-    `run` as a task. The session must not be one that installs agents.
+    """A pod that is judged again and again over one session that stays connected. The caller runs
+    the session's `run` as a task. The session must be one that does not install agents.
     """
 
     def __init__(self, session: PodSession, timeout: float) -> None:
@@ -41,8 +41,10 @@ class WatchedPod:
         self._tried = time.monotonic()
 
     def retry(self) -> None:
-        """Try the link again if it is down and a person may have repaired it: at once if the pod
-        had no agent, otherwise STOPPED_S (300) seconds after the last time.
+        """Try to connect to the pod again if it is not connected, because a person may have
+        repaired what was wrong. If no agent was running on the pod, do so at every call; for any
+        other reason do so at most every STOPPED_S (300) seconds. Do nothing if the connection is
+        up.
         """
         link = self._session.state.link
         if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
@@ -50,8 +52,8 @@ class WatchedPod:
             self._session.retry_now()
 
     async def judge(self) -> Verdict:
-        """Return the verdict on the pod's state now. If the link has failed, the verdict is
-        UNKNOWN, with the link's error as its sentence.
+        """Return the verdict on the pod's state now. If the pod cannot be reached in time, the
+        verdict is UNKNOWN, and its sentence says why the connection failed.
         """
         session, link = self._session, self._session.state.link
         self.retry()

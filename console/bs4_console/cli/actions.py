@@ -15,7 +15,7 @@ from bs4_console.pods.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Follow the action `key` on the pod until it has ended, and return it. Prints each step of the
+    """Follow the action `key` on the pod until it has ended, and return it. Print each step of the
     action as it happens, and each incident that opens on the action's run in the meantime. The
     output is text, or NDJSON with `as_json`. With `quiet` nothing is printed.
     """

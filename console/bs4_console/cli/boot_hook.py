@@ -45,9 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(options: argparse.Namespace) -> int:
     """Show, print, install or remove the hook that starts the agent after a pod's reboot, as the
     options say. Return the exit code: 1 if the pod then has no hook, else 0; with --print, --remove
-    or --mode (the mode of the playbook that continues a run after a reboot) always 0. Raises
-    UsageError for --mode without --run, and RefusedError if the pod may not be changed or refuses
-    the mode.
+    or --mode (what the agent does with a run after a reboot: only show it, ask a person, or
+    continue it) always 0. Raises UsageError for --mode without --run, and RefusedError if the pod
+    may not be changed or refuses the mode.
     """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")

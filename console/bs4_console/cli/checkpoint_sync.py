@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from typing import cast
+from typing import Any, cast
 
 from bs4_console.checkpoints import sync
 from bs4_console.checkpoints.listing import age, size
@@ -219,7 +219,8 @@ async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
 def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
     """Print the final state with --json, and return `code`."""
     if options.json:
-        emit("sync", pod=options.pod, **(sync.status(live.state, options.name) or {}))
+        told: Any = sync.status(live.state, options.name) or {}
+        emit("sync", pod=options.pod, **told)
     return code
 
 

@@ -13,17 +13,16 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from bs4_console.cli.output import complain, emit, finding_code, table
-from bs4_console.configs.diff import compare, values
+from bs4_console.configs.diff import compare, valid
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.fix import fix, write
 from bs4_console.configs.history import History
 from bs4_console.configs.kinds import component_of
 from bs4_console.configs.lint import TRAINERS, lint
-from bs4_console.configs.migrate import Left, Migrated, migrate
+from bs4_console.configs.migrate import Migrated, migrate
 from bs4_console.configs.schema import COMPONENTS
 from bs4_console.configs.sizing import Wish, argument, estimate, new
 from bs4_console.configs.view import Given
@@ -368,7 +367,7 @@ def _component_of(options: argparse.Namespace) -> str:
     """
     found = options.component
     if not found and options.trainer in TOML:
-        found = component_of(read_toml(options.file).data, options.file, options.trainer)
+        found = component_of(read_toml(options.file), options.trainer)
     return found or "rl"
 
 
@@ -429,7 +428,7 @@ def _fix(options: argparse.Namespace) -> int:
 
 def _diff(options: argparse.Namespace) -> int:
     """Run `config diff` and return its exit code."""
-    changes = compare(values(options.before), values(options.after))
+    changes = compare(valid(options.before).data, valid(options.after).data)
     if options.json:
         emit("config-diff", changes=changes)
     else:
@@ -482,7 +481,7 @@ def _migrate(options: argparse.Namespace) -> int:
             component=done.component,
             refused=done.refused,
             text=text,
-            left_out=[_left(item) for item in done.left],
+            left_out=done.left,
             findings=done.findings,
         )
     else:
@@ -490,16 +489,6 @@ def _migrate(options: argparse.Namespace) -> int:
     if done.refused:
         return FINDING
     return _ends(done.findings)
-
-
-def _left(item: Left) -> dict[str, Any]:
-    """Return something that was not taken over as a JSON object."""
-    return {
-        "key": item.key,
-        "line": item.line,
-        "reason": item.reason,
-        "refuses": item.refuses,
-    }
 
 
 def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> None:
@@ -587,18 +576,16 @@ def _estimate(options: argparse.Namespace) -> int:
 
 def _history(options: argparse.Namespace) -> int:
     """Run `config history` and return 0."""
-    data = values(options.file)
+    digest = History.digest(valid(options.file).data)
     registry = options.registry or options.file.parent / "registry.json"
     history = History.read(registry)
     if options.add:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        history.add(options.file, data, options.add, today, options.based_on)
+        history.add(options.file, digest, options.add, today, options.based_on)
         history.write()
     versions = history.versions(history.key(options.file))
     active = history.active(history.key(options.file))
-    changed = not versions or (
-        bool(versions[-1].digest) and versions[-1].digest != History.digest(data)
-    )
+    changed = not versions or versions[-1].digest not in ("", digest)
     if options.json:
         emit(
             "config-history",

@@ -59,10 +59,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show practice pods (simulated ones) on this machine: three of them on the screen, one that
-    fails as the scenario says (--scenario), or a recorded incident; with --list, only print the
+    fails as the scenario says (--scenario), or a recorded incident. With --list, only print the
     scenarios. Without a screen (--headless, --json, or no terminal) a scenario is played to its
-    end: returns 1 if its run does not train again then (except with --no-fix). Otherwise returns 0.
-    Without Linux's /proc only the recording can be shown; --scenario then raises UsageError.
+    end. Return 1 if a scenario was played and its run does not train again at the end (except with
+    --no-fix), and 0 in all other cases. Without Linux's /proc only the recording can be shown;
+    --scenario then raises UsageError.
     """
     if options.list:
         from bs4_practice.tries import TRIES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.documentation.catalog import catalog
@@ -77,7 +77,42 @@ def _nothing(topic: str, found: Found) -> str:
     )
 
 
-def _object(hit: Hit, asked: tuple[str, ...], full: bool) -> Mapping[str, Any]:
+class SetByRow(TypedDict):
+    """A shipped config that sets a parameter, in JSON output."""
+
+    file: str
+    value: Any
+
+
+class SettingRow(TypedDict):
+    """What one trainer says about a parameter, in JSON output; see `Parameter`."""
+
+    trainer: str
+    component: str
+    type: str
+    has_default: bool
+    default: Any
+    required: bool
+    when: Sequence[str]
+    table: str | None
+    other_name: str | None
+    set_by: Sequence[SetByRow]
+
+
+class HitRow(TypedDict):
+    """A hit in JSON output."""
+
+    kind: str
+    name: str
+    title: str
+    passage: str
+    text: str | None
+    """All that is said, or None if it was not asked for."""
+    settings: Sequence[SettingRow]
+    command: str
+
+
+def _object(hit: Hit, asked: tuple[str, ...], full: bool) -> HitRow:
     """Return a hit as an object of the JSON output."""
     entry = hit.entry
     return {
@@ -91,7 +126,7 @@ def _object(hit: Hit, asked: tuple[str, ...], full: bool) -> Mapping[str, Any]:
     }
 
 
-def _setting(setting: Parameter) -> Mapping[str, Any]:
+def _setting(setting: Parameter) -> SettingRow:
     """Return what one trainer says about a parameter as an object of the JSON output."""
     return {
         "trainer": setting.trainer,

@@ -23,7 +23,9 @@ Runs = Callable[[tools.Command, bytes], tuple[int | None, bytes]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `envs splits`, but those that all verbs of `envs` have."""
+    """Add the options of `envs splits` to its parser, except those that all subcommands of `envs`
+    have.
+    """
     parser.add_argument(
         "places",
         nargs="*",
@@ -42,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(options: argparse.Namespace) -> list[Wanted]:
-    """Return the data sets that the options name. Raises UsageError if they name none, or one of
-    them is not understood.
+    """Return the data sets that the options of `envs splits` name: files and hub ids, environments,
+    and those of a config file. Raises UsageError if they name none, or if an option is not valid.
     """
     try:
         arguments = json.loads(options.args)
@@ -68,7 +70,10 @@ def wanted(options: argparse.Namespace) -> list[Wanted]:
 
 
 def command(options: argparse.Namespace) -> tools.Command:
-    """Return the command that reads the program: the interpreter of the project."""
+    """Return the command that starts the Python of the project, on the pod or this machine, as the
+    options say. The program that it runs (see `dataset_splits.program`) comes on its standard
+    input.
+    """
     words = ["python3", "-"]
     if options.pod is not None:
         return tools.there(words, options.project or "prime-rl")
@@ -76,8 +81,10 @@ def command(options: argparse.Namespace) -> tools.Command:
 
 
 def show(options: argparse.Namespace, place: str, runs: Runs) -> int:
-    """Run the program on `place` by `runs` and print the splits. Returns 1 if splits overlap that
-    should not, or a config takes more than there is, 3 if a data set could not be read, else 0.
+    """Read the data sets that the options name, and print the sizes of their splits and which rows
+    they share. `runs` starts the Python program that reads them, on the machine named `place`.
+    Return 1 if splits overlap that should not or a config takes more rows than there are, 3 if a
+    data set could not be read, else 0.
     """
     asked = splits.program(wanted(options))
     status, output = runs(command(options), asked)
@@ -106,7 +113,10 @@ def _row(one: splits.Split) -> list[str]:
 
 
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
-    """Run the program on this machine. What libraries print goes to standard error."""
+    """Run the command `ran` on this machine with `program`, a Python program, as its standard
+    input. Return its exit status and its standard output. Its standard error goes to that of this
+    process.
+    """
     done = subprocess.run(
         ran.argv,
         cwd=ran.directory,

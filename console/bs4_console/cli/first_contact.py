@@ -14,11 +14,11 @@ from bs4_console.pods.inventory import Pod
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:
     """Connect to a machine that this console has not used yet, and return the output of `uname -sm`
-    there. `told` has the fingerprints ("SHA256:...") that the machine's owner gave. If the
-    machine's host key has one of these, the key is pinned on this machine.
+    there. `told` has the fingerprints ("SHA256:...") that the machine's host key may have, as its
+    owner gave them. If the key has one of these, it is pinned on this machine.
 
-    If the key is not pinned yet, raises HostKeyUnknown if `told` is empty, and RefusedError if the
-    machine shows a key that is not in `told`. In both cases nothing is sent to the machine.
+    For a key that is not pinned yet, raises HostKeyUnknown if `told` is empty, and RefusedError if
+    the machine shows a key that is not in `told`. In both cases nothing is sent to the machine.
     """
     link = transport(pod)
     try:

@@ -236,7 +236,7 @@ def _show(
 ) -> None:
     """Print the plan, with the checks before the start."""
     if not options.json:
-        print(plan_text(view.plan, view.plan_hash))
+        print(plan_text(view))
         for line in guide.plan_lines(view, live.state, pod.price):
             print(f"  {line}")
         for line in looked.memory if looked is not None else ():

@@ -67,8 +67,8 @@ def _count(text: str) -> int:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Connect to the pod, print the log that the options name, and return 0. Raises the link's
-    error if the pod cannot be reached.
+    """Connect to the pod, print the log that the options name, and return 0. Raises a LinkError if
+    the pod cannot be reached.
     """
     async with linked(Inventory().get(options.pod)) as live:
         await _print(live, await _stream(live, options), options)
@@ -209,9 +209,9 @@ class _Text(_Redacted):
 
 
 def printer() -> _Redacted:
-    """Return an object that prints the bytes of a log without the secrets in them. If standard
-    output is a terminal, it leaves out what a terminal would act on; otherwise it prints the log
-    byte for byte.
+    """Return an object whose method `write` prints bytes of a log on standard output, with every
+    secret replaced. If standard output is a terminal, what a terminal would act on is left out too.
+    If it is a file or a pipe, all other bytes are printed unchanged.
     """
     if sys.stdout.isatty():
         return _Text()

@@ -71,11 +71,11 @@ def configure_backup(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Merge a checkpoint step of a verl run, or an adapter and its base, into a Hugging Face
-    directory on the run's pod, or with the verb `backup` copy a step there. Return the exit code: 0
-    if the directory is complete or only the plan was to be shown, 1 if it failed, 4 if it was
-    refused. If the same is under way for the run already, that is watched and no other is started.
-    Raises UsageError for options that exclude each other.
+    """Merge a checkpoint of a verl run, or an adapter and its base model, into a Hugging Face
+    directory on the run's pod. With the subcommand `backup`, copy a checkpoint there instead.
+    Return the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if it
+    failed, 4 if the pod refused it. If the same is under way for the run already, follow that and
+    start nothing. Raises UsageError for options that exclude each other.
     """
     if options.verb == "backup":
         return await _run(
@@ -114,11 +114,13 @@ async def _confirmed(
     """
     view = await merge.plan(live, asked)
     if options.json and options.plan == "":
-        told = plans.told(options, view, *_FIELDS)
+        told, fields = plans.told(options, view), {name: view.plan[name] for name in _FIELDS}
         if asked.kind == "backup":
-            emit("backup-plan", **told)
+            emit("backup-plan", **told, **fields)
         else:
-            emit("merge-plan", **told, commands=view.plan["commands"], cwd=view.plan["cwd"])
+            emit(
+                "merge-plan", **told, **fields, commands=view.plan["commands"], cwd=view.plan["cwd"]
+            )
     if plans.confirmed(options, view, merge.plan_lines(view)):
         return await merge.begin(live, view)
     return None

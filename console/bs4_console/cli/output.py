@@ -9,12 +9,17 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from bs4_console.errors import FINDING
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.printable import escaped, one_line
 from bs4_console.secret import redacted_values
+
+if TYPE_CHECKING:
+    from bs4_console.checks.diagnose import EvidenceRow
+    from bs4_console.pods.state import PlanView
 
 
 def emit(schema: str, **fields: Any) -> None:
@@ -65,14 +70,14 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-def evidence_place(item: Mapping[str, Any]) -> object:
+def evidence_place(item: EvidenceRow) -> str:
     """Return where the piece of evidence `item` lies: its `file` with its `line` as "FILE:LINE", or
-    its `file` alone if it has no line number, or the log's source if it has no file. Return None
-    or "" if `item` has none of these.
+    its `file` alone if it has no line number, or the log's source if it has no file. Return "" if
+    `item` has none of these.
     """
-    if item.get("line"):
+    if item["line"]:
         return f"{item['file']}:{item['line']}"
-    return item.get("file") or item.get("source")
+    return item["file"] or item["source"]
 
 
 def cell(text: str) -> str:
@@ -94,10 +99,11 @@ def gib(size: float | None) -> str:
     return f"{size / (1 << 30):.1f}G"
 
 
-def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
-    """Return a plan as text that a person reads before confirming it: each step with its exact
-    command and what the step would touch, and the plan's hash.
+def plan_text(view: PlanView) -> str:
+    """Return the plan `plan` as text that a person reads before confirming it: each step with its
+    exact command and what the step would touch, and `plan_hash`, by which the plan is confirmed.
     """
+    plan = plan_of(view)
     lines = [
         f"{plan['title']}",
         f"  run {plan['run']}, attempt {plan['attempt']}, danger: {plan['danger']}",
@@ -106,17 +112,18 @@ def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
         lines.append(f"  {number}. {step['title']}")
         if step["command"]:
             lines.append(f"       $ {step['command']}")
-        for process in step["shown"].get("processes", []):
+        shown = step["shown"] or {}
+        for process in shown.get("processes") or ():
             if isinstance(process, str):
                 text = process
             else:
                 text = f"pid {process['pid']} {process['component'] or '?'}: {process['command']}"
             lines.append(f"       - {text[:150]}")
-        for entry in step["shown"].get("directories", []):
+        for entry in shown.get("directories") or ():
             if not isinstance(entry, str):
                 entry = f"{entry['path']} ({entry['bytes']} bytes)"
             lines.append(f"       - {entry}")
-        for text in step["shown"].get("left_alone", []):
+        for text in shown.get("left_alone") or ():
             lines.append(f"       - left alone: {text[:140]}")
     for kind, parameters in plan["verify"].items():
         words = ", ".join(
@@ -124,5 +131,5 @@ def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
             for name, value in parameters.items()
         )
         lines.append(f"  then verify: {kind.replace('_', ' ')} ({words})")
-    lines.append(f"  plan {plan_hash}")
+    lines.append(f"  plan {view.plan_hash}")
     return "\n".join(lines)

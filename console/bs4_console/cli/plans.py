@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.cli.output import complain
 from bs4_console.cli.sessions import can_ask, confirm
 from bs4_console.errors import RefusedError
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.pods.state import ActionView, PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add to the parser of a command that carries out a plan the options --plan (show the plan, or
-    with a hash confirm it) and --yes (confirm it without a question).
+    """Add two options to the parser of a command that carries out a plan. --plan alone only shows
+    the plan, and --plan HASH confirms the plan with this hash. --yes confirms it without a
+    question.
     """
     parser.add_argument(
         "--plan",
@@ -56,9 +58,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Print on standard error that the action `going` is under way already, and that the command
-    watches it and starts no second one. Return the key of `going`. `what` is a word for the kind of
-    action, such as "merge".
+    """Print on standard error that the action `going` is under way already, and that this command
+    follows it instead of starting a second one. Return the key of `going`. `what` is a word for the
+    kind of action, such as "merge".
     """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
@@ -85,16 +87,24 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
         )
 
 
-def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """Return those fields of the JSON output of --plan --json that all commands share: the pod, the
-    run, the plan's hash, the Unix time in seconds at which the plan expires, and the training step
-    from which the run would resume. The fields of the plan that `fields` names are added.
-    """
-    own = {
+class PlanRow(TypedDict):
+    """The fields of the JSON output of --plan --json that all commands share."""
+
+    pod: str
+    run: str
+    plan_hash: str
+    expires: float
+    """Wall seconds since 1970."""
+    step: int | None
+    """The training step from which the run would resume."""
+
+
+def told(options: argparse.Namespace, view: PlanView) -> PlanRow:
+    """Return the fields of the JSON output of --plan --json that all commands share."""
+    return {
         "pod": options.pod,
         "run": view.run,
         "plan_hash": view.plan_hash,
         "expires": view.expires_t,
-        "step": view.plan["resume"],
+        "step": plan_of(view)["resume"],
     }
-    return own | {field: view.plan[field] for field in fields}

@@ -261,9 +261,10 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
-    """Have the pod make a new plan of the playbook with the id `playbook` for a run, and return the
-    plan. If the run has an open incident for which this is the playbook, the plan is for that
-    incident. Raises NotApplicableError, with the agent's reason, if the agent can make no plan.
+    """Have the pod make a new plan of the playbook with the id `playbook` for the run `run`, and
+    return the plan. If the run has an open incident that this playbook repairs, the plan is for
+    that incident. Raises NotApplicableError, with the agent's reason, if the agent can make no
+    plan.
     """
     incident = ""
     for i in live.state.ledger.open_incidents(run):
@@ -311,7 +312,7 @@ async def _plan(options: argparse.Namespace) -> int:
                 steps=plan.plan["steps"],
             )
         else:
-            print(plan_text(plan.plan, plan.plan_hash))
+            print(plan_text(plan))
             if told := _not_there(live, options.id, plan.run):
                 print(told)
     return 0
@@ -332,7 +333,7 @@ async def _run(options: argparse.Namespace) -> int:
                 )
                 return REFUSED
             plan = await make_plan(live, options.id, name)
-            print(plan_text(plan.plan, plan.plan_hash))
+            print(plan_text(plan))
             if told := _not_there(live, options.id, name):
                 print(told)
             word = "yes"

@@ -251,7 +251,7 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> None:
         raise RefusedError("The key was not trusted and nothing was sent.", f"Later: {again}.")
 
 
-def _fields(pod: Pod) -> dict[str, object]:
+def _fields(pod: Pod) -> dict[str, str | float | bool | tuple[str, ...]]:
     """Return the fields of a pod that are set in the inventory."""
     known = dataclasses.asdict(pod).items()
     found = {}

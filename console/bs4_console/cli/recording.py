@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bs4_console.cli.output import complain, emit, evidence_place
 from bs4_console.pods.recorded import RecordedSession
+from bs4_console.pods.state import evidence_of
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
@@ -32,6 +33,6 @@ async def show(session: RecordedSession, why: str, *, headless: bool, as_json: b
     print(why)
     print(verdict.line())
     for incident in session.state.ledger.open_incidents():
-        for item in incident.evidence:
-            print(f"    {evidence_place(item)}: {str(item.get('text'))[:160]}")
+        for item in map(evidence_of, incident.evidence):
+            print(f"    {evidence_place(item)}: {item['text'][:160]}")
     return 0

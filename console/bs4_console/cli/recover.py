@@ -246,9 +246,9 @@ def _plan_lines(outcome: Outcome) -> list[str]:
 async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
-    """Open, for the length of an `async with` block, the controller that watches one run and moves
-    it to another machine if its own is lost. Raises RefusedError if another process on this machine
-    controls the run already.
+    """Open, for the length of an `async with` block, the controller that watches the run of
+    `config` and moves it to another machine if its own is lost. Raises RefusedError if another
+    process on this machine controls the run already.
     """
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside

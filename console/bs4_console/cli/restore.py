@@ -138,13 +138,10 @@ async def _confirmed(
         orders = before.orders()
         lines += [f"then ordered as on {before.state.name}: {order}" for order in orders]
     if options.json and options.plan == "":
-        emit(
-            "restore-plan",
-            **plans.told(
-                options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
-            ),
-            orders=orders,
-        )
+        fields = ("skipped", "notes", "bytes", "missing", "free", "launch", "steps")
+        told = plans.told(options, view)
+        shown = {field: view.plan[field] for field in fields}
+        emit("restore-plan", **told, **shown, orders=orders)
     if plans.confirmed(options, view, lines):
         return await restore.begin(live, view)
     return None
@@ -175,7 +172,7 @@ def _next(options: argparse.Namespace, action: ActionView) -> str:
 async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:
     """Resume the restored run, and return the exit code."""
     asked = restore.launch_of(action.result)
-    environment = {}
+    environment: guide.Environment = {}
     if not options.no_preflight:
         looked = await guide.prepare(live, asked)
         environment = looked.environment

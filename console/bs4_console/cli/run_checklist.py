@@ -40,9 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the list of a run, order it, or write down that it was gone through. Returns 1 if an
-    entry that the program can see wants a look, else 0. Raises RefusedError if the pod's agent is
-    older and keeps no such order.
+    """Print the checklist of a run: what is known of its reward, GPU memory, disk and so on. With
+    --every, store instead how many steps apart it is to be gone through; with --done, also note
+    that a person has gone through it now. Return 1 if a person should look at an entry of the list,
+    else 0. Raises RefusedError if the pod's agent is too old to store this.
     """
     if options.every is not None and (options.every < 0 or options.done is not None):
         raise UsageError("--every takes a number of steps, and stands alone.", "Correct it.")

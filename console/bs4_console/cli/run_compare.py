@@ -36,7 +36,9 @@ def configure_rollback(parser: argparse.ArgumentParser) -> None:
 
 
 def compare(one: RunRecord, other: RunRecord, *, as_json: bool) -> int:
-    """Print two runs side by side, and return 0."""
+    """Print the runs `one` and `other` side by side, each line with a mark that says whether the
+    two differ in it. The output is text, or with `as_json` JSON. Return 0.
+    """
     found = comparison.rows(one, other)
     if as_json:
         emit("run-compare", runs=[one.name, other.name], rows=[asdict(row) for row in found])
@@ -74,10 +76,11 @@ def _shown(row: comparison.Row, number: int) -> str:
 
 
 def rollback(record: RunRecord, options: argparse.Namespace) -> int:
-    """Write the config of an earlier version of a run, after showing what differs, and return 0.
+    """Write the config of an earlier attempt of the run of `record` to a file of this machine,
+    after printing what differs. The options name the attempt and the file. Return 0.
 
-    Raises UsageError if the run has no such version, NotApplicableError if its text was not kept,
-    and RefusedError if the file exists and --force is not given.
+    Raises UsageError if the run has no such version, NotApplicableError if this machine has not
+    kept its text, and RefusedError if the file exists and --force is not given.
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)

@@ -49,8 +49,8 @@ def _stays(now: float) -> list[Stay]:
 
 
 def cost(options: argparse.Namespace) -> int:
-    """Print the cost of each run on each pod, and the total, from what is kept on this machine. No
-    pod is asked. Return 0.
+    """Print what each run has cost on each pod, and the total in US dollars, from records on this
+    machine. No pod is asked. Return 0. Raises UsageError for a run that no pod has recorded.
     """
     if options.days is not None and not options.days > 0:
         raise UsageError(f"{options.days:g} days are no time.", "Give a number above 0.")

@@ -18,8 +18,8 @@ _ASK_S = 20.0
 
 def print_curves(record: RunRecord) -> None:
     """Ask the run's pod whether it still has the checkpoints of the run's best validation steps.
-    The answers are put into `record`; if the pod cannot be asked, the reason is put there instead.
-    In spite of its name, this function prints nothing. Do nothing if the run has no validations.
+    Store the answers in `record.validation`, or the reason why the pod could not be asked. In spite
+    of its name, this function prints nothing. Do nothing if the run has no validations.
     """
     if record.validation:
         asyncio.run(_look(record))

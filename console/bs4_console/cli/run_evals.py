@@ -28,9 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the summary of an evaluation, and how it differs from an earlier one. Return 1 if an
-    environment as a whole is worse than before, else 0. Raises UsageError for a file that is no
-    result.
+    """Print the summary of an evaluation's results, and with --against how they differ from those
+    of an earlier one. Return 1 if the result for a whole environment is worse than before, else 0.
+    Raises UsageError if a file does not hold results.
     """
     path = Path(options.results)
     if path.suffix == ".json" and options.against is None:

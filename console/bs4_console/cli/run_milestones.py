@@ -65,9 +65,10 @@ def _at(text: str) -> tuple[int, int | None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the milestones of a run and evaluate the one that is due. Returns 0 if none is due or
-    the evaluation has begun well, 1 if one is due and nothing was begun or it failed, and 4 if a
-    check forbids it.
+    """Print at which training steps (milestones) a run is to be evaluated and which of these
+    evaluations are done. With --config and --server, start the one that is due. Return 0 if none is
+    due or it was started, 1 if one is due and was not started or it failed, and 4 if a preflight
+    check forbids it. Raises UsageError if only one of the two options is given.
     """
     if bool(options.config) != bool(options.server):
         raise UsageError(
@@ -128,7 +129,7 @@ async def _evaluate(options: argparse.Namespace, live: PodSession, pod: Pod, one
         return REFUSED
     view = await guide.plan(live, asked, price=pod.price, **looked.environment)
     if not options.json:
-        print(plan_text(view.plan, view.plan_hash))
+        print(plan_text(view))
     if not options.yes:
         if not can_ask(options):
             raise RefusedError(

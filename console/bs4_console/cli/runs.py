@@ -14,7 +14,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_console import files
 from bs4_console.cli import (
@@ -40,7 +40,7 @@ from bs4_console.errors import (
 )
 from bs4_console.pods import shell
 from bs4_console.pods.inventory import Pod
-from bs4_console.pods.state import RunState
+from bs4_console.pods.state import AttemptView, RunState
 from bs4_console.run_log import config_texts, eta, evals, record_fold, status_file, wandb_import
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import FINAL, RunRecord
@@ -306,7 +306,24 @@ def _or_dash(value: object) -> str:
     return str(value)
 
 
-def _as_dict(pod: str, state: RunState, tags: list[str]) -> dict[str, object]:
+class RunRow(TypedDict):
+    """A pod's run in JSON output."""
+
+    pod: str
+    name: str
+    trainer: str
+    state: str
+    """In one word; see RunState.word."""
+    step: int | None
+    max_steps: int | None
+    adopted: bool
+    """True if it was started by hand."""
+    output_dir: str
+    tags: Sequence[str]
+    attempts: Sequence[AttemptView]
+
+
+def _as_dict(pod: str, state: RunState, tags: list[str]) -> RunRow:
     """Return a pod's run with its tags as a JSON object."""
     view = state.view
     return {

@@ -35,8 +35,9 @@ PATIENCE_S = 60.0
 
 
 def who() -> str:
-    """Return USER@HOST of the person who uses this console. Pods record it in their journals as the
-    author of each action. It is only a name and proves nothing.
+    """Return USER@HOST of the person who uses this console. Pods record it in their journals (the
+    agents' logs of actions and incidents) as the author of each action. It is only a name and
+    proves nothing.
     """
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
@@ -275,8 +276,9 @@ def confirm(question: str, answer: str = "yes", refused: str = "Nothing was done
 
 
 def ask(question: str) -> str:
-    """Ask on standard error and return one line from the terminal, stripped. Return "" if the
-    input ended (Ctrl-D). Standard output is not used, because it may be a file.
+    """Print `question` on standard error and return one line that a person types on the terminal,
+    stripped. Return "" if the input ended (Ctrl-D). Standard output is not used, because it may be
+    a file.
     """
     sys.stderr.write(question)
     sys.stderr.flush()

@@ -65,10 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand that `options.verb` names, and return its exit code. That of `list` is 0.
-    That of `check` is 0 if nothing is weaker, 1 if something has moved, 2 if something is gone, 3
-    if something could not be located or the directory holds no trainer that is known. It is 2 too
-    if nothing of the trainer that was named is there.
+    """Run the subcommand of `trainers` that `options.verb` names. `list` prints the known trainers
+    and returns 0. `check` compares a trainer's source code with what this program believes of it,
+    and returns 0 if every belief holds, 1 if something has moved, 2 if something or the whole named
+    trainer is gone, and 3 if something could not be located or the directory has no known trainer.
     """
     if options.verb == "list":
         return _list(options)

@@ -65,9 +65,10 @@ def finding(
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
-    """Return a finding that says that the trainer would refuse a value of the config. The finding's
-    id is `schema`, because no rule is about this value. `place` is the value's dotted key,
-    `message` a sentence that says what is wrong, and `fix` a sentence that says what to do.
+    """Return a finding that says that the trainer would refuse a value of the config. Its id is
+    "schema" in place of a rule's id, because no rule is about this value. `place` is the value's
+    dotted key, `message` a sentence that says what is wrong, and `fix` a sentence that says what to
+    do.
     """
     return finding("schema", view.line(place), message, fix)
 

@@ -4,12 +4,13 @@ the two disagree, the installed trainer is right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from bs4_common.preflight import ClassError, ClassesPart
 from bs4_console.configs.document import Document
 from bs4_console.configs.findings import Finding, Path, by_line, dotted
+from bs4_console.typed_json import record
 
 #: How many errors of one answer are read, and how many characters of each text.
 _MOST, _TEXT = 200, 400
@@ -57,24 +58,19 @@ def read(part: object) -> Answer:
     is the part of the agent's reply with that report. If it does not have the expected form, the
     Answer names no class and says why. Nothing is raised.
     """
-    answer = part if isinstance(part, Mapping) else {}
+    answer = record(part, ClassesPart)
     name, errors = answer.get("class"), answer.get("errors")
-    if not isinstance(name, str) or not name or not isinstance(errors, list):
+    if not name or errors is None:
         why = answer.get("unknown") or "The agent gave no answer about the trainer's own classes."
-        return Answer("", why=str(why)[:_TEXT])
-    return Answer(
-        name[:_TEXT],
-        tuple(_refusal(entry) for entry in errors[:_MOST] if isinstance(entry, Mapping)),
-    )
+        return Answer("", why=why[:_TEXT])
+    return Answer(name[:_TEXT], tuple(map(_refusal, errors[:_MOST])))
 
 
-def _refusal(entry: Mapping[str, Any]) -> Refusal:
-    place = entry.get("loc")
-    parts = place if isinstance(place, list) else ()
+def _refusal(entry: ClassError) -> Refusal:
     return Refusal(
-        tuple(part for part in parts if isinstance(part, int | str)),
-        str(entry.get("kind", ""))[:_TEXT],
-        str(entry.get("message", ""))[:_TEXT].removeprefix("Value error, "),
+        tuple(entry.get("loc", ())),
+        entry.get("kind", "")[:_TEXT],
+        entry.get("message", "")[:_TEXT].removeprefix("Value error, "),
     )
 
 

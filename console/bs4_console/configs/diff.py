@@ -16,9 +16,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two configs. `key` is the dotted key of the value. `before` is its
-    value in the first config, or None if only the second has it. `after` is its value in the second
-    config, or None if only the first has it.
+    """One difference between two configs. `kind` is "added", "removed" or "changed", and `key` the
+    dotted key of the value. `before` is its value in the first config, or None if only the second
+    has it. `after` is its value in the second config, or None if only the first has it.
     """
 
     kind: Literal["added", "removed", "changed"]
@@ -39,13 +39,6 @@ def valid(file: File, follow: bool = False) -> Document:
             "Correct it first.",
         )
     return document
-
-
-def values(file: File) -> dict[str, Any]:
-    """Return the values of a config file as nested tables. Raises UsageError if the file cannot be
-    read or is not TOML.
-    """
-    return valid(file).data
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:

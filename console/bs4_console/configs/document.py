@@ -22,8 +22,9 @@ DEEPEST, LONGEST = 100, 300
 
 
 class BadToml(tomllib.TOMLDecodeError):
-    """Raised for a text that is not TOML, that is nested too deeply, or that has a number too large
-    for a config. `line` is the 1-based line of the mistake, and `what` says what is wrong.
+    """Raised for a text that is not TOML, that is nested deeper than DEEPEST (100) levels, or that
+    has a number that no config needs, for example one with more than LONGEST (300) digits. `line`
+    is the 1-based line of the mistake, and `what` says what is wrong.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -77,17 +78,16 @@ class Document:
 
 def read_text(file: File) -> str:
     """Return the text of a config file, in which every line ends with LF alone. Raises UsageError,
-    which says what to do, if the file is missing, a directory, not a regular file, too large or not
-    UTF-8.
+    which says what to do, if the file is missing, a directory, not a regular file, larger than 1
+    MiB (LARGEST) or not UTF-8.
     """
     return read_raw(file).replace("\r\n", "\n")
 
 
 def read_raw(file: File) -> str:
-    """Return the text of a config file with its line ends unchanged.
-
-    Raises UsageError, which says what to do, if the file is missing, a directory, not a regular
-    file, too large or not UTF-8.
+    """Return the text of a config file with its line ends unchanged. Raises UsageError, which says
+    what to do, if the file is missing, a directory, not a regular file, larger than 1 MiB (LARGEST)
+    or not UTF-8.
     """
     try:
         status = file.stat()
@@ -143,7 +143,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 def parse(text: str) -> dict[str, Any]:
     """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, is
-    nested too deeply, or has a number too large for the rules to work with.
+    nested deeper than DEEPEST (100) levels, or has a number that no config needs, for example one
+    with more than LONGEST (300) digits.
     """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
@@ -161,11 +162,11 @@ def parse(text: str) -> dict[str, Any]:
     return data
 
 
-def _within_reason(text: str, data: dict[str, Any]) -> None:
+def _within_reason(text: str, data: object) -> None:
     """Raise BadToml if the values are nested deeper than DEEPEST or an integer has more than
     LONGEST digits.
     """
-    pending: list[tuple[Any, int]] = [(data, 0)]
+    pending: list[tuple[object, int]] = [(data, 0)]
     while pending:
         value, depth = pending.pop()
         if depth > DEEPEST:

@@ -21,7 +21,9 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 
 def words(model: str) -> list[str]:
-    """Return the words of which a model's name consists, in lower case."""
+    """Return the parts of a model's name between `-`, `_`, `/`, `.` and blanks, in lower case:
+    ["qwen", "qwen3", "8b"] for "Qwen/Qwen3-8B".
+    """
     return re.findall(r"[^-_/.\s]+", model.lower())
 
 

@@ -35,7 +35,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong with a config.
+    """One thing that is wrong with a config. `level` is "error" or "warning".
 
     `id` is the id of the rule that has found it, or "schema" (only the trainer's schema refuses the
     value), or "toml" or "yaml" (the file cannot be read). `line` is the 1-based line in the config,
@@ -54,7 +54,7 @@ class Finding:
     classes.py).
     """
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str | int]:
         """Return the finding as a JSON object, in the form in which `config lint --json` prints it,
         without its edits.
         """

@@ -15,10 +15,31 @@ import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path as File
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from bs4_console.configs.document import read_text
 from bs4_console.errors import UsageError
+from bs4_console.typed_json import record
+
+
+class Registry(TypedDict, total=False):
+    """The file of the recorded versions. A person may have written it."""
+
+    configs: dict[str, Any]
+    """By name: the current version and all versions."""
+    active_configs: object
+    """By use: NAME:vN."""
+
+
+class Recorded(TypedDict, total=False):
+    """One recorded version in the file."""
+
+    created: object
+    based_on: object
+    reason: object
+    notes: object
+    """The reason, in a file that was kept by hand."""
+    digest: object
 
 
 @dataclass(frozen=True)
@@ -37,9 +58,11 @@ class Version:
 
 
 class History:
-    """The recorded versions of configs. They lie together in one JSON file, the registry."""
+    """The recorded versions of all configs of a project. They are kept together in one JSON file,
+    which is called the registry.
+    """
 
-    def __init__(self, file: File, data: dict[str, Any]) -> None:
+    def __init__(self, file: File, data: Registry) -> None:
         self.file = file
         self.data = data
 
@@ -62,12 +85,12 @@ class History:
             raise UsageError(
                 f"{file} is not a registry of configs.", "Name another file with --registry."
             )
-        return cls(file, data)
+        return cls(file, cast(Registry, data))
 
     @staticmethod
-    def digest(data: dict[str, Any]) -> str:
-        """Return a hash of a config's values, as 16 hexadecimal digits. It does not depend on the
-        order of the keys.
+    def digest(data: object) -> str:
+        """Return a hash of the values of a config, as 16 hexadecimal digits. It does not depend on
+        the order of the keys.
         """
         text = json.dumps(data, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -102,7 +125,7 @@ class History:
         found = []
         for version, fields in entry["versions"].items():
             if isinstance(fields, dict):
-                found.append(_version(version, fields))
+                found.append(_version(version, record(fields, Recorded)))
         current = entry.get("current_version")
         return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
@@ -120,8 +143,8 @@ class History:
         return found
 
     def has(self, parent: str, name: str) -> bool:
-        """Return True if the registry (the file of recorded versions) has the version `parent`. It
-        is written NAME:vN, or vN for a version of the config `name`.
+        """Return True if the registry (the file of recorded versions) has the version `parent`.
+        `parent` is written NAME:vN, or vN for a version of the config `name`.
         """
         config, _, version = parent.rpartition(":")
         for known in self._named(config, File(config).name) if config else [name]:
@@ -131,19 +154,18 @@ class History:
         return False
 
     def add(
-        self, config: File, data: dict[str, Any], reason: str, created: str, based_on: str = ""
+        self, config: File, digest: str, reason: str, created: str, based_on: str = ""
     ) -> Version:
-        """Add the values `data` of a config to this object as the config's next version, and return
-        that version. Call `write` to save it.
+        """Add the values of a config to this object as the config's next version, and return that
+        version. Call `write` to save it.
 
-        `created` is the time as text, and `reason` says why the version was made. `based_on` is the
-        version from which it was made, NAME:vN or vN; "" means the config's version before. Raises
-        UsageError if the values are the same as in the current version, or if the version
-        `based_on` is not recorded.
+        `digest` is the hash of the values (see `digest`). `created` is the time as text, and
+        `reason` says why the version was made. `based_on` is the version from which it was made,
+        NAME:vN or vN; "" means the config's version before. Raises UsageError if the values are the
+        same as in the current version, or if the version `based_on` is not recorded.
         """
         name = self.key(config)
         known = self.versions(name)
-        digest = self.digest(data)
         if known and known[-1].digest == digest:
             raise UsageError(
                 f"{name} has not changed since {known[-1].version}.", "Change it first."
@@ -174,7 +196,7 @@ class History:
         os.replace(temporary, self.file.resolve())
 
 
-def _version(version: str, fields: dict[str, Any]) -> Version:
+def _version(version: str, fields: Recorded) -> Version:
     return Version(
         version,
         str(fields.get("created", "")),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import itertools
 import re
 from pathlib import Path as File
-from typing import Any
 
 from bs4_console.configs import (
     overrides,
@@ -20,8 +18,8 @@ from bs4_console.configs import (
 )
 from bs4_console.configs.document import Document, read_toml
 from bs4_console.configs.explain import explain
-from bs4_console.configs.findings import Edit, Finding, Path, below, by_line
-from bs4_console.configs.schema import COMPONENTS, Checker, Problem, prefix_of
+from bs4_console.configs.findings import Edit, Finding, Path, by_line
+from bs4_console.configs.schema import COMPONENTS, Checker, prefix_of
 from bs4_console.configs.view import Given, View
 from bs4_console.errors import UsageError
 
@@ -51,11 +49,11 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return what is wrong with a prime-rl config that was read already, as findings sorted by
-    line. The list is empty if nothing is. `trainer` is "prime-rl-2026-01" or "prime-rl". `given` is
-    what is known besides the file, such as the launch command (None: nothing). `component` says for
-    which program the config is, such as "rl" for the whole training. Raises UsageError if there is
-    no such component.
+    """Return what is wrong with `document`, a prime-rl config that was read already, as findings
+    sorted by line. The list is empty if nothing is. `trainer` is "prime-rl-2026-01" or "prime-rl".
+    `given` is what is known besides the file, such as the launch command (None: nothing).
+    `component` says for which program the config is, such as "rl" for the whole training. Raises
+    UsageError if there is no such component.
 
     If the config's text is not TOML, the list has only the finding that says so (with the id
     `toml`) and findings about launch commands in its comments.
@@ -81,7 +79,7 @@ def lint_document(
         found.append(dataclasses.replace(explain(written, problem), by_schema=True))
     # The schema's refusals are reported already. The rules read the remaining values, so that a
     # wrong type is not reported again as a wrong number.
-    view = View(trainer, document, _without(values, problems), given, component)
+    view = written.without(problems)
     if component != "rl":
         found += rules_component.check(view, component)
         return by_line(_in_own_words(item, component, prefix) for item in found)
@@ -89,7 +87,8 @@ def lint_document(
     found += said
     if overlaid:
         found += [*overlaid.unread, *overlaid.added(written, problems)]
-        view = dataclasses.replace(view, data=_without(overlaid.values, overlaid.problems))
+        laid = dataclasses.replace(view, data=overlaid.values)
+        view = laid.without(overlaid.problems)
     # Findings about the launch command are on line 1, and the rules of commands have reported them
     # already.
     reported = {item.id for item in said if overlaid and item.line == 1}
@@ -120,14 +119,3 @@ def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
         fix=bare.sub("", item.fix),
         edits=tuple(edits),
     )
-
-
-def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """Return a copy of `values` without each value that the schema refuses."""
-    kept = copy.deepcopy(values)
-    for problem in problems:
-        if problem.kind not in ("missing", "extra", "ignored"):
-            table = below(kept, problem.path[:-1])
-            if isinstance(table, dict):
-                table.pop(problem.path[-1], None)
-    return kept

@@ -7,7 +7,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any
 
 import tomlkit
 
@@ -29,8 +28,8 @@ from bs4_console.errors import NotApplicableError
 @dataclass(frozen=True)
 class Left:
     """One line in the report of a migration of a config to another version of prime-rl. It is about
-    a key of the old config that the new config does not have or has in another form, or that a
-    person should check. `reason` says which of these, and why.
+    `key`, a key of the old config that the new config does not have or has in another form, or that
+    a person should check. `reason` says which of these, and why.
 
     `line` is the key's 1-based line in the old config. `refuses` is True if, because of this key,
     the new config means something else than the old one and so must not be used.
@@ -58,7 +57,9 @@ class Migrated:
 
     @property
     def left_out(self) -> list[tuple[str, str]]:
-        """Return (key, reason) for each key in `left`."""
+        """Return (key, reason) for each key of the old config that the new one lacks or has in
+        another form, or that a person should check.
+        """
         return [(item.key, item.reason) for item in self.left]
 
     @property
@@ -80,14 +81,14 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     the file is not TOML or fits no program, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)
-    found = chosen(source.data, file, OTHER[to], component)
+    found = chosen(source, OTHER[to], component)
     if found == "eval":
         raise NotApplicableError(
             f"{file} is a config of evaluations, which the two generations build from "
             "different tables.",
             "Write it anew for the other one; nothing was changed.",
         )
-    account = _account(to, found, source.data)
+    account = _account(to, found, source)
     out = account.out
     if prefix_of(found):
         out = out.get(found, {})
@@ -97,17 +98,17 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     return Migrated(text, found, _left(account, source, found), findings)
 
 
-def _account(to: str, component: str, data: dict[str, Any]) -> Account:
+def _account(to: str, component: str, source: Document) -> Account:
     """Return the account of a migration: the config as the other generation names its keys, and
     what became of each value.
     """
     if component == "sft":
         # sft is a separate program with its own schema: none of the renames of the whole training
         # apply to it.
-        account = Account(data, to, component)
+        account = Account(source, to, component)
         rest(account, None, f"{component} of the other generation has no such key")
         return account
-    account = Account({component: data} if prefix_of(component) else data, to, component)
+    account = Account(source, to, component)
     convert = to_current if to == "prime-rl" else to_january
     convert(account)
     return account

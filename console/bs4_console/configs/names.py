@@ -39,7 +39,10 @@ class Rename:
         return (self.new, self.old)
 
     def of(self, generation: str) -> tuple[str, str]:
-        """Return (key in the generation with this id, key in the other one)."""
+        """Return two names of the key: the one in the version of prime-rl with the id `generation`
+        ("prime-rl-2026-01", or "prime-rl" for the current one), and the one in the other version. A
+        name is "" if that version has no such key.
+        """
         return self.ends(generation == "prime-rl-2026-01")
 
 

@@ -73,11 +73,11 @@ def overlay(view: View) -> Overlaid | None:
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):
         return None
-    data = copy.deepcopy(view.document.data)
+    laid = _Laid(view)
     unread: list[Finding] = []
     for key, name in arguments.nested:
         try:
-            _lay(view.generation, data, key.split("."), _file(view, name))
+            laid.lay(tuple(key.split(".")), _place(view, name))
         except (UsageError, BadToml) as error:
             unread.append(
                 Finding(
@@ -89,14 +89,14 @@ def overlay(view: View) -> Overlaid | None:
                 )
             )
     for key, value in arguments.options:
-        _put(view.generation, data, key.split("."), value)
-    problems = Checker(view.generation).check(data)[1]
+        laid.put(tuple(key.split(".")), value)
+    problems = Checker(view.generation).check(laid.data)[1]
     given = {path_of(key) for key, _ in arguments.options}
     for problem in problems:
         is_text = problem.wanted == "a list" and isinstance(problem.value, str)
         if is_text and problem.path in given:  # both command lines divide such a value by commas
-            at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
-    values, problems = Checker(view.generation).check(data)
+            at(laid.data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
+    values, problems = Checker(view.generation).check(laid.data)
     return Overlaid(values, problems, unread)
 
 
@@ -117,58 +117,71 @@ def arguments_of(command: str) -> Arguments | None:
     return None
 
 
-def _file(view: View, name: str) -> dict[str, Any]:
+def _place(view: View, name: str) -> File:
+    """Return the file that the launch command names, beside the config if it is there alone."""
     place = File(name)
     beside = view.document.file.parent / name
-    return parse(read_text(beside if not place.exists() and beside.exists() else place))
+    if not place.exists() and beside.exists():
+        return beside
+    return place
 
 
-def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    """Lay the values of a further file over the config at `path`.
-
-    In January 2026 the file replaces whole top-level tables. The current generation merges key by
-    key.
+class _Laid:
+    """The values of a config (`data`), over which the files and options of a launch command are
+    laid.
     """
-    if generation == "prime-rl-2026-01":
-        for key in reversed(path):
-            more = {key: more}
-        data.update(more)
-    else:
-        _merge(data, path, more)
 
+    def __init__(self, view: View) -> None:
+        self._generation = view.generation
+        self.data = copy.deepcopy(view.document.data)
 
-def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    data = _opened(data, path)
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(data.get(key), dict):
-            _merge(data, [key], value)
+    def lay(self, path: tuple[str, ...], file: File) -> None:
+        """Lay the values of a further file over those at `path`. Raises UsageError or BadToml if it
+        cannot be read.
+
+        In January 2026 the file replaces whole top-level tables. The current generation merges key
+        by key.
+        """
+        more = parse(read_text(file))
+        if self._generation == "prime-rl-2026-01":
+            for key in reversed(path):
+                more = {key: more}
+            self.data.update(more)
         else:
-            data[key] = value
+            self._merge(path, more)
 
+    def put(self, path: tuple[str, ...], value: Any) -> None:
+        """Set an option as both command lines do.
 
-def _opened(data: dict[str, Any], path: list[str]) -> dict[str, Any]:
-    """Return the table at a path. Anything else that stands in the way is replaced by a table."""
-    for key in path:
-        if not isinstance(data.get(key), dict):
-            data[key] = {}
-        data = data[key]
-    return data
+        A bare flag makes a table of its defaults, or leaves the table that is there. `--no-x` takes
+        a table away. JSON in a value is understood.
+        """
+        is_table = path in tables(self._generation)
+        if is_table and value is True:
+            self._opened(path)
+        elif is_table and value in (False, "None"):
+            self._opened(path[:-1]).pop(path[-1], None)
+        else:
+            self._opened(path[:-1])[path[-1]] = _value(value)
 
+    def _merge(self, path: tuple[str, ...], value: object) -> None:
+        if not isinstance(value, dict):
+            self._opened(path[:-1])[path[-1]] = value
+            return
+        self._opened(path)
+        for key, inner in value.items():
+            self._merge((*path, key), inner)
 
-def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
-    """Set an option as both command lines do.
-
-    A bare flag makes a table of its defaults, or leaves the table that is there. `--no-x` takes a
-    table away. JSON in a value is understood.
-    """
-    data, last = _opened(data, path[:-1]), path[-1]
-    is_table = tuple(path) in tables(generation)
-    if is_table and value is True:
-        _opened(data, [last])
-    elif is_table and value in (False, "None"):
-        data.pop(last, None)
-    else:
-        data[last] = _value(value)
+    def _opened(self, path: tuple[str, ...]) -> dict[str, Any]:
+        """Return the table at a path. Anything else that stands in the way is replaced by a
+        table.
+        """
+        table = self.data
+        for key in path:
+            if not isinstance(table.get(key), dict):
+                table[key] = {}
+            table = table[key]
+        return table
 
 
 def _value(value: Any) -> Any:

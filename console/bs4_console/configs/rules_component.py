@@ -73,7 +73,7 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 def levels(view: View) -> Iterator[Finding]:
     """Yield a finding if the orchestrator gets the weights by NCCL and its max_async_level is not
-    1. Yield nothing in benchmark mode.
+    1. Yield nothing if the config sets orchestrator.bench (a benchmark).
     """
     kind = view.table("orchestrator.weight_broadcast").get("type", "filesystem")
     place = "orchestrator.max_async_level"

@@ -13,7 +13,7 @@ from bs4_console.configs.families import rendered
 from bs4_console.configs.findings import Edit, Finding, Path, dotted, names_of, path_of
 from bs4_console.configs.rules_shared import remote_code, served_rank
 from bs4_console.configs.schema import load, refused
-from bs4_console.configs.view import View, table_in, tables_in
+from bs4_console.configs.view import Table, View, table_in
 
 #: Environment variables that the launcher sets itself and refuses in a config.
 PROTECTED = {
@@ -126,10 +126,10 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
-    """Yield findings about GPUs and nodes. They are about more GPUs than the node or the pod has,
-    about inference GPUs that cannot be divided into groups of tensor_parallel_size, and about an
-    inference server over several nodes. For a deployment over several nodes, they are about values
-    that it needs and the config does not have.
+    """Yield findings about GPUs and nodes: for more GPUs than the node or the pod has, for
+    inference GPUs that cannot be divided into groups of tensor_parallel_size, and for the nodes and
+    the router of the inference server (see `inference_nodes`). For a deployment over several nodes,
+    yield one for each value that it needs and the config does not have.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -472,10 +472,11 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield a finding for each table [resume] that is wrong in itself. Also yield one if trainer
-    and orchestrator resume differently, and one if the latest step is to be resumed although
-    checkpoints are saved in another directory. Yield one if dry_run is set together with clean or
-    resume, because then files are deleted before the dry run ends.
+    """Yield a finding for each table [resume] that sets both step and dir, or whose dir is not the
+    directory of a checkpoint's step. Also yield one if trainer and orchestrator resume differently,
+    and one if the latest step is to be resumed although checkpoints are saved in another directory.
+    Yield one if dry_run is set together with clean or resume, because then files are deleted before
+    the dry run ends.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")
@@ -538,9 +539,9 @@ def sources_at(view: View, table: str) -> Iterator[Finding]:
     place = f"{table}.source"
     seen: set[str] = set()
     for n, entry in enumerate(view.tables(place)):
-        env = table_in(entry.get("env"))
+        env = entry.table("env")
         path: Path = (*path_of(place), n)
-        identity = str(table_in(env.get("taskset")).get("id") or env.get("id") or "")
+        identity = str(env.table("taskset").get("id") or env.get("id") or "")
         if not identity:
             yield finding(
                 "schema",
@@ -571,14 +572,14 @@ def sources_at(view: View, table: str) -> Iterator[Finding]:
     )
 
 
-def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
+def _pools(view: View, entry: Table, path: Path) -> Iterator[Finding]:
     """Yield findings about the difficulty pools and gates of one source."""
-    curriculum = table_in(entry.get("curriculum"))
-    sampler = table_in(curriculum.get("sampler"))
+    curriculum = entry.table("curriculum")
+    sampler = curriculum.table("sampler")
     if sampler.get("type") == "difficulty_pool":
         # Without `pools` the trainer uses its own three.
         written = sampler.get("pools", {"all": {"weight": 1}}) or {}
-        pools = tables_in(list(written.values()))
+        pools = table_in(written).tables().values()
         levels = {pool.get("threshold") for pool in pools}
         weighted = any((pool.get("weight") or 0) > 0 for pool in pools)
         if not pools or len(levels) < len(pools) or not weighted:
@@ -588,8 +589,8 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
                 "The difficulty pools need different thresholds and a weight above 0.",
                 "Correct them.",
             )
-    for name, gate in table_in(curriculum.get("gates")).items():
-        if isinstance(gate, dict) and (gate.get("reject_min") or 0) > (gate.get("reject_max") or 0):
+    for name, gate in curriculum.table("gates").tables().items():
+        if (gate.get("reject_min") or 0) > (gate.get("reject_max") or 0):
             yield finding(
                 "schema",
                 view.at((*path, "gates", name)),
@@ -609,13 +610,13 @@ def algorithms(view: View) -> Iterator[Finding]:
         found.append(((*sources, n, "algo"), entry.get("algo")))
     for path, algo in found:
         if isinstance(algo, dict):
-            yield from _algorithm(view, path, algo)
+            yield from _algorithm(view, path, Table(algo))
 
 
-def _algorithm(view: View, path: Path, algo: dict[str, Any]) -> Iterator[Finding]:
+def _algorithm(view: View, path: Path, algo: Table) -> Iterator[Finding]:
     """Yield findings about one algorithm's table at `path`."""
     kind = algo.get("type", "grpo")
-    source = table_in(algo.get("sampling")).get("source")
+    source = algo.table("sampling").get("source")
     for place, model in (
         ((*path, "sampling", "source"), source),
         ((*path, "teacher"), algo.get("teacher")),
@@ -643,7 +644,7 @@ def _algorithm(view: View, path: Path, algo: dict[str, Any]) -> Iterator[Finding
             'Use type = "sft", or remove sampling.source.',
         )
     roles = algo.get("roles")
-    if kind == "echo" and isinstance(roles, dict) and not tables_in(list(roles.values())):
+    if kind == "echo" and isinstance(roles, dict) and not Table(roles).tables():
         yield finding(
             "schema",
             view.at((*path, "roles")),

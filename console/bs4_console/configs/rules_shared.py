@@ -10,7 +10,7 @@ from typing import Any
 from bs4_console.configs.catalog import all_of, finding, refuse_if
 from bs4_console.configs.families import PARSERS, family, known_bad, reads_pictures
 from bs4_console.configs.findings import Edit, Finding, Path, dotted, path_of
-from bs4_console.configs.view import USUAL_PROMPT, View, table_in
+from bs4_console.configs.view import USUAL_PROMPT, Table, View
 
 #: The highest rank of an adapter that vLLM serves.
 RANKS = 512
@@ -302,25 +302,25 @@ def _uses_tools(view: View) -> bool:
     )
 
 
-def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
+def environment_args(view: View) -> Iterator[tuple[Path, Table]]:
     """Yield two things for every training and evaluation environment in the config: the path in the
-    config at which its arguments are, and the arguments as {name: value}.
+    config at which its arguments are, and the arguments by their names.
     """
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
                 if isinstance(entry.get("args"), dict):
-                    yield (*path_of(place), n, "args"), entry["args"]
+                    yield (*path_of(place), n, "args"), entry.table("args")
         return
     for place in ("orchestrator.train.source", "orchestrator.eval.source"):
         for n, entry in enumerate(view.tables(place)):
-            taskset = table_in(entry.get("env")).get("taskset")
-            if isinstance(taskset, dict):
+            if isinstance(entry.table("env").get("taskset"), dict):
+                taskset = entry.table("env").table("taskset")
                 path = (*path_of(place), n, "env", "taskset")
                 yield path, taskset
                 for inner in ("args", "task"):
                     if isinstance(taskset.get(inner), dict):
-                        yield (*path, inner), taskset[inner]
+                        yield (*path, inner), taskset.table(inner)
 
 
 def environments(view: View) -> Iterator[Finding]:

@@ -206,15 +206,14 @@ def _toml(text: str, launch: str) -> Job:
     """
     job = Job(1, False)
 
-    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
-        for key, value in table.items():
-            if isinstance(value, Mapping):
-                walk(value, (*path, key))
-                continue
-            parts = (*path, key)
-            name = ".".join(part.lstrip("+") for part in parts)
-            job.values[name] = None if value == "None" else _known(value)
-            job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
+    def walk(value: object, path: tuple[str, ...]) -> None:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                walk(inner, (*path, key))
+            return
+        name = ".".join(part.lstrip("+") for part in path)
+        job.values[name] = None if value == "None" else _known(value)
+        job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in path)
 
     walk({key: value for key, value in parse(text).items() if key not in _OURS}, ())
     for word in _words(launch):

@@ -48,7 +48,9 @@ _Named = TypedDict(
 
 
 class Schema(_Named, total=False):
-    """The part of a JSON Schema that pydantic writes and that is read here."""
+    """A JSON Schema as pydantic writes it for a config class, with those of its keys that this
+    module reads.
+    """
 
     title: str
     description: str

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Any
+from typing import TypedDict
 
 import tomlkit
 import yaml
@@ -52,8 +53,8 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout."
 
 @dataclass(frozen=True)
 class Part:
-    """One use of GPU memory, such as the weights of the model: its size in GiB, and a text that
-    says how that size was computed.
+    """One use of GPU memory: its `name`, such as the weights of the model, its size `gib` in GiB,
+    and in `arithmetic` a text that says how that size was computed.
     """
 
     name: str
@@ -66,8 +67,8 @@ class Side:
     """The memory that one program (the trainer, the inference server, or both on one GPU), or one
     phase of verl, needs on each of its GPUs.
 
-    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them,
-    and `parts` are the uses of that memory.
+    `name` names the program or phase, and `gpus` is the number of its GPUs. `limit` is the memory
+    in GiB that it may use on one of them, and `parts` are the uses of that memory.
     """
 
     name: str
@@ -84,6 +85,28 @@ class Side:
     def fits(self) -> bool:
         """Return True if the memory that the program needs on one GPU is within its limit."""
         return self.gib <= self.limit
+
+
+class SideRow(TypedDict):
+    """A Side as a JSON object."""
+
+    name: str
+    gpus: int
+    parts: Sequence[Part]
+    limit: float
+    """GiB."""
+    gib: float
+    """GiB."""
+    fits: bool
+
+
+class EstimateRow(TypedDict):
+    """An Estimate as a JSON object."""
+
+    billions: float
+    sides: Sequence[SideRow]
+    notes: Sequence[str]
+    fits: bool
 
 
 @dataclass
@@ -118,13 +141,22 @@ class Estimate:
             )
         return [*told, *self.notes]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> EstimateRow:
         """Return the estimate as a JSON object, in the form in which `config estimate --json`
         prints it. All sizes are in GiB.
         """
-        sides = []
+        sides: list[SideRow] = []
         for side in self.sides:
-            sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
+            sides.append(
+                {
+                    "name": side.name,
+                    "gpus": side.gpus,
+                    "parts": side.parts,
+                    "limit": side.limit,
+                    "gib": round(side.gib, 1),
+                    "fits": side.fits,
+                }
+            )
         return {"billions": self.billions, "sides": sides, "notes": self.notes, "fits": self.fits}
 
 
@@ -151,10 +183,10 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return an estimate of the GPU memory that the training with a config needs that was read
-    already. `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's
-    parameters in 10^9; None means that it is read from the model's name. Raises UsageError if the
-    size is not known or `gpu_gib` is not above 0.
+    """Return an estimate of the GPU memory that the training with the config `view` needs.
+    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's parameters in
+    10^9; None means that it is read from the model's name. Raises UsageError if the size is not
+    known or `gpu_gib` is not above 0.
     """
     parameters = _parameters(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
     trainers, servers, shared = _gpus(view)
@@ -406,8 +438,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
-    """A new config: its text, sentences with the reasons for its numbers, and the findings that
-    `config lint` has about it.
+    """A new config: `text` is its TOML, `reasons` are sentences that explain its numbers, and
+    `findings` are what `config lint` has to say about it.
     """
 
     text: str
@@ -416,8 +448,8 @@ class Made:
 
 
 def new(wish: Wish) -> Made:
-    """Return a new config that, according to the estimate of its GPU memory, fits on the GPUs, with
-    the reasons for its numbers. No file is written.
+    """Return a new config for `wish` that, according to the estimate of its GPU memory, fits on the
+    GPUs, with the reasons for its numbers. No file is written.
 
     Raises NotApplicableError if no config fits, or if a single GPU is wanted for the current
     prime-rl, which needs more. Raises UsageError if the size of the model is not known.
@@ -498,27 +530,27 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
         tensor *= 2
     servers = max(servers // tensor, 1) * tensor
     short = wish.model.rsplit("/", 1)[-1].lower()
-    values = {
-        "model": wish.model,
-        "name": wish.name or f"{short}-{wish.gpus}gpu",
-        "batch": batch,
-        "group": group,
-        "tokens": tokens,
-        "answer": answer,
-        "context": context,
-        "args": "".join(f"{name} = {value}\n" for name, value in wish.env_args),
-        "share": share,
-        "servers": servers,
-        "trainers": 1 if one else wish.gpus - servers,
-        "tensor": tensor,
-        "one": one,
-        "parser": (PARSERS.get(family(wish.model)) or ("",))[0],
-        "env": wish.env,
-        "lora": wish.lora,
-        "checkpointing": one or wish.gpu_gib < 60,
-    }
+    values = _Template(
+        model=wish.model,
+        name=wish.name or f"{short}-{wish.gpus}gpu",
+        batch=batch,
+        group=group,
+        tokens=tokens,
+        answer=answer,
+        context=context,
+        args="".join(f"{name} = {value}\n" for name, value in wish.env_args),
+        share=share,
+        servers=servers,
+        trainers=1 if one else wish.gpus - servers,
+        tensor=tensor,
+        one=one,
+        parser=(PARSERS.get(family(wish.model)) or ("",))[0],
+        env=wish.env,
+        lora=wish.lora,
+        checkpointing=one or wish.gpu_gib < 60,
+    )
     reasons = [
-        f"{servers} GPU for inference, {values['trainers']} for the trainer"
+        f"{servers} GPU for inference, {values.trainers} for the trainer"
         + (", the same one" if one else ""),
         f"batch_size {batch} of groups of {group}: what fits {wish.gpu_gib:g} GiB",
         f"{answer} answer tokens and a prompt of {USUAL_PROMPT} fit a context of {context}",
@@ -528,31 +560,63 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     ), reasons
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Template:
+    """What is filled into the text of a new config."""
+
+    model: str
+    name: str
+    batch: int
+    group: int
+    tokens: int
+    """Of a sample that is trained on."""
+    answer: int
+    """Tokens."""
+    context: int
+    """Tokens."""
+    args: str
+    """The environment's settings, as lines of TOML."""
+    share: float
+    """Of a GPU's memory, for the inference server."""
+    servers: int
+    """GPUs for inference."""
+    trainers: int
+    """GPUs for the trainer."""
+    tensor: int
+    """GPUs of one inference server."""
+    one: bool
+    """True if both share one GPU."""
+    parser: str
+    env: str
+    lora: bool
+    checkpointing: bool
+
+
 def _when(wanted: object, text: str) -> str:
     """Return the text if `wanted` is true, or else ""."""
     return text if wanted else ""
 
 
-def _january_text(v: dict[str, Any]) -> str:
-    last = v["servers"] + v["trainers"]
-    inference, trainer = list(range(v["servers"])), list(range(v["servers"], last))
-    if v["one"]:
+def _january_text(v: _Template) -> str:
+    last = v.servers + v.trainers
+    inference, trainer = list(range(v.servers)), list(range(v.servers, last))
+    if v.one:
         inference, trainer = [0], [0]
-    adapter = _when(v["lora"], _ADAPTER)
-    checkpointing = _when(v["checkpointing"], "\n[trainer.model.ac]\nfreq = 1\n")
-    name = _when(v["lora"], f'lora_name = "{v["name"]}"\n')
-    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
-    parser = _when(v["parser"], tools)
-    parallel = _when(v["tensor"] > 1, f"\n[inference.parallel]\ntp = {v['tensor']}\n")
-    arguments = _when(v["args"], f"\n[orchestrator.env.args]\n{v['args']}")
+    adapter = _when(v.lora, _ADAPTER)
+    checkpointing = _when(v.checkpointing, "\n[trainer.model.ac]\nfreq = 1\n")
+    name = _when(v.lora, f'lora_name = "{v.name}"\n')
+    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v.parser}"\n'
+    parser = _when(v.parser, tools)
+    parallel = _when(v.tensor > 1, f"\n[inference.parallel]\ntp = {v.tensor}\n")
+    arguments = _when(v.args, f"\n[orchestrator.env.args]\n{v.args}")
     return f"""# Config version: v1
-#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
+#   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v.name}.toml --output-dir outputs/{v.name}
 max_steps = 1000
 inference_gpu_ids = {inference}
 trainer_gpu_ids = {trainer}
 
 [model]
-name = "{v["model"]}"
+name = "{v.model}"
 
 [ckpt]
 interval = 5
@@ -563,54 +627,54 @@ lr = 1e-5
 weight_decay = 0.0
 
 [trainer.model]
-seq_len = {v["tokens"]}
+seq_len = {v.tokens}
 {checkpointing}{adapter}
 [orchestrator]
-batch_size = {v["batch"]}
-rollouts_per_example = {v["group"]}
-seq_len = {v["tokens"]}
+batch_size = {v.batch}
+rollouts_per_example = {v.group}
+seq_len = {v.tokens}
 {name}
 [orchestrator.sampling]
-max_tokens = {v["answer"]}
+max_tokens = {v.answer}
 
 [orchestrator.buffer]
 online_difficulty_filtering = true
 
 [[orchestrator.env]]
-id = "{v["env"]}"
+id = "{v.env}"
 {arguments}
 [inference]
-gpu_memory_utilization = {v["share"]}
+gpu_memory_utilization = {v.share}
 {parallel}
 [inference.model]
-max_model_len = {v["context"]}
+max_model_len = {v.context}
 enforce_eager = true
 {parser}"""
 
 
-def _current_text(v: dict[str, Any]) -> str:
-    adapter = _when(v["lora"], _ADAPTER)
-    name = _when(v["lora"], f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n')
-    parser = _when(v["parser"], f'tool_call_parser = "{v["parser"]}"\n')
-    parallel = _when(v["tensor"] > 1, f"tensor_parallel_size = {v['tensor']}\n")
+def _current_text(v: _Template) -> str:
+    adapter = _when(v.lora, _ADAPTER)
+    name = _when(v.lora, f'\n[orchestrator.model.lora]\nname = "{v.name}"\n')
+    parser = _when(v.parser, f'tool_call_parser = "{v.parser}"\n')
+    parallel = _when(v.tensor > 1, f"tensor_parallel_size = {v.tensor}\n")
     renderer = '\n[orchestrator.renderer]\nname = "default"\n' + _when(
-        v["parser"] == "hermes", 'tool_parser = "hermes"\n'
+        v.parser == "hermes", 'tool_parser = "hermes"\n'
     )
-    renderer = _when(v["model"] not in rendered(), renderer)
+    renderer = _when(v.model not in rendered(), renderer)
     return f"""# Config version: v1
-#   uv run rl @ {v["name"]}.toml
+#   uv run rl @ {v.name}.toml
 max_steps = 1000
-seq_len = {v["tokens"]}
+seq_len = {v.tokens}
 
 [run]
-name = "{v["name"]}"
+name = "{v.name}"
 
 [model]
-name = "{v["model"]}"
+name = "{v.model}"
 
 [deployment]
-num_infer_gpus = {v["servers"]}
-num_train_gpus = {v["trainers"]}
+num_infer_gpus = {v.servers}
+num_train_gpus = {v.trainers}
 
 [ckpt]
 interval = 5
@@ -621,18 +685,18 @@ lr = 1e-5
 weight_decay = 0.0
 {adapter}
 [orchestrator]
-batch_size = {v["batch"]}
-group_size = {v["group"]}
+batch_size = {v.batch}
+group_size = {v.group}
 {name}{renderer}
 [orchestrator.train.sampling]
-max_completion_tokens = {v["answer"]}
+max_completion_tokens = {v.answer}
 
 [[orchestrator.train.source]]
-name = "{v["env"].rsplit("/", 1)[-1]}"
+name = "{v.env.rsplit("/", 1)[-1]}"
 
 [orchestrator.train.source.env.taskset]
-id = "{v["env"].rsplit("/", 1)[-1]}"
-{v["args"]}
+id = "{v.env.rsplit("/", 1)[-1]}"
+{v.args}
 [orchestrator.train.source.env.agent.harness]
 id = "null"
 
@@ -640,6 +704,6 @@ id = "null"
 type = "subprocess"
 
 [inference.vllm]
-max_model_len = {v["context"]}
-gpu_memory_utilization = {v["share"]}
+max_model_len = {v.context}
+gpu_memory_utilization = {v.share}
 {parallel}{parser}"""

@@ -174,13 +174,14 @@ class _Scanner:
 
 def lines_of(text: str) -> dict[Path, int]:
     """Return {path: 1-based line} for everything in a TOML text. A path is a tuple of keys and list
-    indices. Its line is that of the key, of the header of the table, or of the entry of the list.
+    indices. The line of a path is that of the key, of the header of the table, or of the entry of
+    the list.
     """
     return _Scanner(text).scan()
 
 
 def comments_of(text: str) -> list[str]:
-    """Return every comment in a TOML text with its # sign, in the order of the text."""
+    """Return every comment in a TOML text, each with its # sign, in the order of the text."""
     scanner = _Scanner(text)
     scanner.scan()
     return scanner.comments

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
 from bs4_console.configs.document import Document
 from bs4_console.configs.findings import Path, below, path_of
-from bs4_console.configs.schema import default, prefix_of
+from bs4_console.configs.schema import Problem, default, prefix_of
 
 #: Near the largest float of Python.
 _COUNTABLE = 10**300
@@ -38,6 +41,31 @@ class Given:
     installed: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
     beside: tuple[File, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a config. A trainer's config is an open tree: the values may have any type. No
+    table is the same as an empty one.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the keys."""
+        return iter(self.values)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or `default` if the table does not have it."""
+        return self.values.get(key, default)
+
+    def table(self, key: str) -> Table:
+        """Return the table that this one has at a key."""
+        return table_in(self.get(key))
+
+    def tables(self) -> dict[str, Table]:
+        """Return those of the values that are tables, by their keys."""
+        return {key: Table(item) for key, item in self.values.items() if isinstance(item, dict)}
 
 
 @dataclass
@@ -105,7 +133,9 @@ class View:
         return self.at(path_of(self.first(*places, places[0])))
 
     def line_or(self, place: str, otherwise: int) -> int:
-        """Return the 1-based line of a dotted key, or `otherwise` if the config does not set it."""
+        """Return the 1-based line of the dotted key `place`, or `otherwise` if the config does not
+        set it.
+        """
         if self.has(place):
             return self.line(place)
         return otherwise
@@ -117,26 +147,30 @@ class View:
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
-    def table(self, dotted: str) -> dict[str, Any]:
-        """Return the table that the config has at a dotted key, or {} if it has none there."""
+    def table(self, dotted: str) -> Table:
+        """Return the table that the config has at a dotted key."""
         return table_in(self.written(dotted))
 
-    def tables(self, dotted: str) -> list[dict[str, Any]]:
+    def tables(self, dotted: str) -> list[Table]:
         """Return the tables in the list that the config has at a dotted key. Return an empty list
         if there is no list.
         """
-        return tables_in(self.written(dotted))
+        value = self.written(dotted)
+        if not isinstance(value, list):
+            return []
+        return [Table(item) for item in value if isinstance(item, dict)]
+
+    def without(self, problems: Iterable[Problem]) -> View:
+        """Return this view without each value that the schema refuses."""
+        kept = copy.deepcopy(self.data)
+        for problem in problems:
+            if problem.kind not in ("missing", "extra", "ignored"):
+                table = below(kept, problem.path[:-1])
+                if isinstance(table, dict):
+                    table.pop(problem.path[-1], None)
+        return dataclasses.replace(self, data=kept)
 
 
-def table_in(value: Any) -> dict[str, Any]:
-    """Return `value` if it is a table, or else {}."""
-    return value if isinstance(value, dict) else {}
-
-
-def tables_in(value: Any) -> list[dict[str, Any]]:
-    """Return those entries of the list `value` that are tables. Return an empty list if `value` is
-    not a list.
-    """
-    if not isinstance(value, list):
-        return []
-    return [item for item in value if isinstance(item, dict)]
+def table_in(value: Any) -> Table:
+    """Return `value` as a Table. If it is none, the table is empty."""
+    return Table(value if isinstance(value, dict) else {})

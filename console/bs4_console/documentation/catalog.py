@@ -101,9 +101,9 @@ def whose(setting: Parameter) -> str:
 
 
 def described(setting: Parameter) -> str:
-    """Return a sentence with the type and the default of the parameter `setting`, and when it
-    exists. If no schema describes the parameter, the sentence says that these are unknown, and
-    which values the shipped configs set.
+    """Return a sentence with the type and the default of the parameter `setting`, and with the
+    condition under which it exists, if it does not always exist. If no schema describes the
+    parameter, the sentence says that these are unknown, and which values the shipped configs set.
     """
     if setting.set_by:
         values: dict[str, str] = {}

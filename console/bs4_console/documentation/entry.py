@@ -23,7 +23,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One thing about which the documentation says something, such as a command or a failure.
+    """One thing about which the documentation says something, such as a command or a failure
+    (`kind`).
 
     `names` are the names by which a person can ask for it; the first one is shown, and no other
     entry has it. `title` is one line about it. `text` is all that is said about it, in Markdown.
@@ -40,7 +41,9 @@ class Entry:
 
     @property
     def command(self) -> str:
-        """Return the command line that shows more about the entry, as a person types it."""
+        """Return the command that shows more about the entry, as a person types it, such as
+        `bs4-console docs --full NAME`.
+        """
         return self.more or f"bs4-console docs --full {shlex.quote(self.names[0])}"
 
 

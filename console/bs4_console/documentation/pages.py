@@ -26,9 +26,9 @@ _WORDS = "| word | meaning |"
 
 @dataclass(frozen=True)
 class Section:
-    """One heading of a page of documentation, and the text below it up to the next heading. `page`
-    is the page's name without its extension. `level` is 1 for the page's own title, 2 for the
-    headings below it, and so on.
+    """One heading of a page of documentation (`heading`), and the `text` below it up to the next
+    heading. `page` is the page's name without its extension. `level` is 1 for the page's own title,
+    2 for the headings below it, and so on.
     """
 
     page: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -257,10 +257,12 @@ def _of_verl() -> Iterator[Parameter]:
         )
 
 
-def _leaves(table: Mapping[str, Any], path: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and the value of everything in a table that is no table itself."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, (*path, key))
-        else:
-            yield ".".join((*path, key)).lstrip("+"), value
+def _leaves(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+    """Yield the dotted name and the value of everything in a value that is no table itself. `path`
+    are the keys that lead to `value`.
+    """
+    if not isinstance(value, dict):
+        yield ".".join(path).lstrip("+"), value
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, (*path, key))

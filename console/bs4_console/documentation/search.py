@@ -38,9 +38,9 @@ _LONG = 4
 
 @dataclass(frozen=True)
 class Hit:
-    """One entry that a search in the documentation has found. `score` says how well its words fit
-    the topic; more is better. `is_named` is True if the topic is a name of the entry, or the last
-    part of one, and False if the topic's words are only in its text.
+    """One entry that a search in the documentation has found, `entry`. `score` says how well its
+    words fit the topic; more is better. `is_named` is True if the topic is a name of the entry, or
+    the last part of one, and False if the topic's words are only in its text.
     """
 
     entry: Entry
@@ -50,10 +50,10 @@ class Hit:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search in the documentation. `corrected` is the name that was searched for in
-    place of the topic, if the topic itself occurs nowhere, or "". `unknown` are the words of the
-    topic that occur nowhere and were left out. `nearest` are names that are similar to the topic;
-    only a search without a hit has some.
+    """The result of a search in the documentation: `hits`, the best first. `corrected` is the name
+    that was searched for in place of the topic, if the topic itself occurs nowhere, or "".
+    `unknown` are the words of the topic that occur nowhere and were left out. `nearest` are names
+    that are similar to the topic; only a search without a hit has some.
     """
 
     hits: tuple[Hit, ...]
@@ -200,8 +200,8 @@ class Index:
                 yield number, score
 
     def spelled(self, word: str) -> str:
-        """Return `word`, a word of the index without its plural ending, in the form in which a text
-        of the documentation has it, such as with that ending.
+        """Return a spelling of `word` that occurs in the documentation. `word` is a word of the
+        index, which has no plural ending; the spelling may have it.
         """
         pattern = re.compile(rf"(?<![^\W_]){word}s?(?![^\W_])", re.IGNORECASE)
         for entry in self.entries:

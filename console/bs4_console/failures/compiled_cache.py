@@ -21,18 +21,18 @@ _KEPT = 8
 
 
 def directory() -> Path:
-    """Return the directory on this machine for compiled playbooks: in `$XDG_CACHE_HOME`, or in
-    ~/.cache if that is not set. It need not exist.
+    """Return the directory on this machine for compiled playbooks (descriptions of known failures
+    and their repair): in `$XDG_CACHE_HOME`, or in ~/.cache if that is not set. It need not exist.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "bs4-console" / "playbooks"
 
 
 def cached(kind: str, inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """Return the bytes that `make()` produces from the files `inputs`; `kind` is a name for what it
-    makes. If it has produced them from files with the same content earlier, they are read from a
-    cache on this machine, and `make` is not called. An error that `make` raises is passed on, and
-    then nothing is put into the cache.
+    """Return the bytes that `make()` produces from the files `inputs`. If it has produced them from
+    files with the same content earlier, they are read from a cache on this machine, and `make` is
+    not called. `kind` is a name for what `make` produces, by which the cache keeps its results
+    apart. An error that `make` raises is passed on, and then nothing is put into the cache.
     """
     digest = hashlib.sha256(f"{kind}\0{sys.version}".encode())
     for path in inputs:

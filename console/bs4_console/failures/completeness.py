@@ -48,9 +48,10 @@ LEAST_DANGER = {
 
 
 def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (key in the playbook, sentence about what is wrong) if a step of the playbook's fix can
-    do more harm than its `danger` says, or if there is a danger and no fix. The danger is what a
-    person, and mode auto, go by when they decide about a repair.
+    """Yield (key in the playbook, sentence about what is wrong) if the playbook's `danger`, which
+    says how much harm its repair can do, is too low for one of the repair's steps, or if there is a
+    danger and no repair. A person, and the mode "auto", go by the danger when they decide about a
+    repair.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:
@@ -58,7 +59,7 @@ def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if danger != "none" and "fix" not in playbook:
         yield "danger", f"is {danger}, but there is no fix; write none"
     worst, step = danger, ""
-    for entry in _mappings(playbook.get("fix")):
+    for entry in _mappings(playbook, "fix"):
         for name in entry:
             least = LEAST_DANGER.get(name, "none")
             if DANGERS.index(least) > DANGERS.index(worst):
@@ -68,8 +69,9 @@ def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (path in the file, sentence) for each missing part without which the playbook is not
-    compiled, and for a `danger` that is too low. A key without a value counts as missing.
+    """Yield (path in the file, sentence about what is missing) for each part without which the
+    playbook cannot be compiled, and for a `danger` that is too low for the playbook's repair. A key
+    without a value counts as missing.
     """
     for key, sentence in REQUIRED.items():
         if _is_blank(playbook.get(key)):
@@ -80,7 +82,7 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     remedies = [playbook.get("fix"), playbook.get("advice"), playbook.get("leads_to")]
     if role not in ("cascade", "maintenance") and _is_blank(remedies):
         yield "advice", REMEDY
-    for index, signature in enumerate(_rows(playbook, "detect", "logs")):
+    for index, signature in enumerate(_mappings(playbook, "detect", "logs")):
         if _is_blank(signature.get("pattern")):
             yield f"detect/logs/{index}/pattern", PATTERN
     yield from wrong_danger(playbook)
@@ -92,9 +94,9 @@ def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     playbook recognises its failure in a log. The test cases of detectors are not checked here,
     because they are Python functions in tests/playbooks/facts.
     """
-    has_signatures = bool(_rows(playbook, "detect", "logs"))
+    has_signatures = bool(_mappings(playbook, "detect", "logs"))
     for kind, sentence in (("positive", POSITIVE), ("negative", NEGATIVE)):
-        rows = _rows(playbook, "cases", kind)
+        rows = _mappings(playbook, "cases", kind)
         if has_signatures and not rows:
             yield f"cases/{kind}", sentence
         for index, row in enumerate(rows):
@@ -102,19 +104,15 @@ def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"cases/{kind}/{index}/log", LOG
 
 
-def _rows(playbook: Mapping[str, Any], outer: str, inner: str) -> list[Mapping[str, Any]]:
-    """Return the list of mappings at `outer`/`inner`; empty when something else stands there."""
-    section = playbook.get(outer)
-    if not isinstance(section, Mapping):
+def _mappings(value: object, *keys: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of the list that stands under `keys`, one within the other. Return an
+    empty list if something else stands there.
+    """
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(value, list):
         return []
-    return _mappings(section.get(inner))
-
-
-def _mappings(rows: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; empty when it is no list."""
-    if not isinstance(rows, list):
-        return []
-    return [row for row in rows if isinstance(row, Mapping)]
+    return [row for row in value if isinstance(row, Mapping)]
 
 
 def _is_blank(value: Any) -> bool:

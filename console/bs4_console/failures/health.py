@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
+from bs4_console.failures.playbook_file import DetectFile
 
 FILE = "health.toml"
 
 
-def ranges() -> dict[str, dict[str, Any]]:
-    """Return the thresholds of the detectors as tables by name, read from the shipped file
-    health.toml. Raises UsageError if the file cannot be read, because a detector without its
-    threshold would detect nothing.
+class Range(TypedDict, total=False):
+    """A table of health.toml. Only the thresholds that the console itself reads have a name here;
+    the others are parameters of detectors.
+    """
+
+    healthy: Sequence[float]
+    """The least and the greatest healthy value."""
+    min_gain: float
+    """A reward that rises by less has stopped rising."""
+    solved: float
+    """From this reward on, it need not rise."""
+
+
+def ranges() -> dict[str, Range]:
+    """Return the numbers from which a training counts as unhealthy, as tables by name, read from
+    the shipped file health.toml. The detectors of failures compare with them. Raises UsageError if
+    the file cannot be read.
     """
     path = find("configs") / FILE
     try:
-        return tomllib.loads(path.read_text())
+        tables: dict[str, Range] = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as bad:
         raise UsageError(
             f"{path} cannot be read: {bad}", "Mend it, or install bs4-console again."
         ) from bad
+    return tables
 
 
-def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
+def with_ranges(detect: DetectFile) -> DetectFile:
     """Return a copy of `detect`, the section of a playbook that says how its failure is detected.
     In the copy, each `with: {ranges: NAME}` is replaced by the thresholds of the table NAME in
     health.toml. A parameter that the playbook sets itself is not replaced. Raises UsageError if
@@ -34,20 +49,22 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:
-        return dict(detect)
-    name = parameters.pop("ranges")
+        return detect.copy()
+    name = str(parameters.pop("ranges"))
     tables = ranges()
     if name not in tables:
         raise UsageError(f"{FILE} has no table {name!r}.", f"It has {', '.join(sorted(tables))}.")
-    return {**detect, "with": {**tables[name], **parameters}}
+    whole: Any = {**tables[name], **parameters}
+    return {**detect, "with": whole}
 
 
 def bands() -> dict[str, tuple[float, float]]:
-    """Return the healthy range (least, greatest) of each metric that has one, by the metric's name,
-    for the charts of the screen.
+    """Return {name of a metric: (least, greatest)} with the healthy range of each metric that has
+    one, such as "entropy". The charts of the screen show these ranges.
     """
     found = {}
     for name, t in ranges().items():
         if "healthy" in t:
-            found[name] = (float(t["healthy"][0]), float(t["healthy"][1]))
+            low, high = t["healthy"]
+            found[name] = (float(low), float(high))
     return found

@@ -19,15 +19,16 @@ VALUES_LIMIT = 100_000
 
 
 class TooLarge(yaml.YAMLError):
-    """Raised for a YAML text that is nested deeper than NESTING_LIMIT levels, that has more than
-    VALUES_LIMIT values once its aliases are replaced by what they repeat, or in which an alias lies
-    inside the part that it repeats.
+    """Raised for a YAML text that is nested deeper than NESTING_LIMIT (64) levels, that has more
+    than VALUES_LIMIT (100,000) values once its aliases are replaced by what they repeat, or in
+    which an alias lies inside the part that it repeats.
     """
 
 
 def load(text: str) -> Any:
     """Return the value that a YAML text stands for. Raises yaml.YAMLError if the text is not YAML,
-    nests too deeply or stands for too many values.
+    is nested deeper than NESTING_LIMIT (64) levels, or has more than VALUES_LIMIT (100,000) values
+    once its aliases are replaced by what they repeat.
 
     libyaml is used if it is installed, because it is ten times as fast.
     """

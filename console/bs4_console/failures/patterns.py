@@ -34,8 +34,9 @@ _ALL = frozenset(range(_OTHER + 1))
 
 
 class Refused(ValueError):
-    """Raised when a regular expression must not be in a playbook, because it could be too slow or
-    is not valid. The text says why, and what to write instead.
+    """Raised when a regular expression must not be in a playbook (the description of a known
+    failure and its repair), because it could be too slow or is not valid. The text says why, and
+    what to write instead.
     """
 
 
@@ -132,9 +133,10 @@ class _Piece:
 
 
 def check_cost(pattern: str) -> None:
-    """Raise Refused if some line could make the regular expression `pattern` very slow, which is so
-    if it has nested repeats, adjacent repeats that overlap, or too many ways to match in all. Also
-    raise Refused if it is not a regular expression or is too long.
+    """Raise Refused if there can be a line for which the regular expression `pattern` is very slow,
+    that is if it has nested repeats, adjacent repeats that overlap, or very many ways to match in
+    all. Also raise Refused if it is not a regular expression or has more than 4,000 characters
+    (LONGEST).
     """
     tree = _tree(pattern)
     _check_nodes(tree, inside=False)
@@ -450,15 +452,15 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 
 def relaxed(pattern: str) -> str:
-    """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It finds
-    every line, header included, in whose text `pattern` could match, and perhaps more lines.
-    Return "" if no useful expression exists.
+    """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It
+    matches every line, header included, in whose text `pattern` could match, and perhaps more
+    lines. Return "" if no useful expression exists.
 
-    It is meant for lines in which JSON escaped only quotes and line ends, and in which every
-    non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It has no lookarounds,
-    and nothing before the first and after the last part that must be there. `^` and `$` become
-    weaker conditions on the character beside them, because in a raw line other characters may stand
-    before and after the text.
+    The returned expression is meant for lines in which JSON escaped only quotes and line ends, and
+    in which every non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). The
+    expression has no lookarounds, and only those parts of `pattern` that a line must have in any
+    case. `^` and `$` become weaker conditions on the character beside them, because in a raw line
+    other characters may stand before and after the text.
     """
     tree = _tree(pattern)
     text = _written(_core(list(tree)))

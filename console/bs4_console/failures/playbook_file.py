@@ -10,7 +10,10 @@ Parameters = Mapping[str, "str | float | Sequence[str] | Mapping[str, str | floa
 
 
 class NearFile(TypedDict, total=False):
-    """Another line that must be, or must not be, near the line of a signature."""
+    """A condition of a log signature: another line that must be near the line that the signature
+    matches, or must not be if `absent` is True. `pattern` is a regular expression, and `before` and
+    `after` are numbers of lines.
+    """
 
     pattern: str
     before: int
@@ -21,7 +24,9 @@ class NearFile(TypedDict, total=False):
 
 
 class SignatureFile(TypedDict, total=False):
-    """A log signature. `pattern` and the conditions are regular expressions."""
+    """A log signature in a playbook file: a regular expression that matches the line of a log by
+    which a failure is recognised, and conditions, which are regular expressions too.
+    """
 
     source: str | Sequence[str]
     levels: Sequence[str]
@@ -45,8 +50,9 @@ _Times = TypedDict("_Times", {"for": str, "with": Mapping[str, str | float]}, to
 
 
 class DetectFile(_Times, total=False):
-    """How a failure is recognised. `for` is a duration such as "5s", and `with` has the numbers for
-    the detector.
+    """The section of a playbook file that says how the failure is recognised: by a detector, or by
+    log signatures. `for` is how long it must last before it counts, a duration such as "5s", and
+    `with` has the numbers for the detector.
     """
 
     detector: str
@@ -56,7 +62,9 @@ class DetectFile(_Times, total=False):
 
 
 class PlaybookFile(TypedDict, total=False):
-    """One playbook. What each key means stands in playbooks/schema.json."""
+    """One playbook, the description of a known failure, as its YAML file has it. What each key
+    means stands in playbooks/schema.json.
+    """
 
     id: str
     family: str

@@ -52,8 +52,9 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a playbook file. `where` is a path in the file such as
-    `detect/logs/0/pattern`, or "" for the whole file.
+    """One thing that is wrong with a playbook file (the description of a known failure and its
+    repair): `file` is the file, and `message` says what is wrong. `where` is a path in the file
+    such as `detect/logs/0/pattern`, or "" for the whole file.
     """
 
     file: Path
@@ -67,8 +68,8 @@ class Problem:
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
     """Return the JSON Schema by which the playbook files in `directory` are checked: the
-    directory's own if it has one, else the shipped one. It takes the id of every registered
-    trainer.
+    directory's own if it has one, else the shipped one. The schema accepts the id of every
+    registered trainer.
     """
     own = None
     if directory is not None:
@@ -88,8 +89,9 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
 def lint(
     directory: Path | None = None, *, need_cases: bool = False
 ) -> tuple[list[PlaybookFile], list[Problem]]:
-    """Check the playbook files in `directory`, by default the shipped ones. Return the valid
-    playbooks as they are written, with their family added, and the problems of the others.
+    """Check the playbook files (descriptions of known failures and their repair) in `directory`, by
+    default the shipped ones. Return two lists: the valid playbooks as they are written, with their
+    family (the name of their folder) added, and the problems of the others.
 
     With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
     by which it recognises its failure) has no test case that must match or none that must not
@@ -313,8 +315,9 @@ def _duplicates(root: Path, good: list[PlaybookFile]) -> Iterator[Problem]:
 
 
 def shipped() -> list[PlaybookFile]:
-    """Return the shipped playbooks as their files have them, those that are not valid left out. The
-    result comes from a cache on this machine if no file has changed.
+    """Return the shipped playbooks (descriptions of known failures and their repair) as their files
+    have them, without those that are not valid. The result comes from a cache on this machine if no
+    file has changed since it was made.
     """
     made = cached("whole", _inputs(find("playbooks")), lambda: json.dumps(lint()[0]).encode())
     found: list[PlaybookFile] = json.loads(made)
@@ -322,9 +325,10 @@ def shipped() -> list[PlaybookFile]:
 
 
 def compile_all(directory: Path | None = None) -> bytes:
-    """Return all playbooks in `directory`, by default the shipped ones, as the JSON that the agent
-    reads. The result comes from a cache on this machine if no file has changed. Raises UsageError
-    if one playbook is not valid, so that no agent gets only a part of them.
+    """Return all playbooks (descriptions of known failures and their repair) in `directory`, by
+    default the shipped ones, as the JSON bytes that the agent reads. The result comes from a cache
+    on this machine if no file has changed since it was made. Raises UsageError if one playbook is
+    not valid, so that no agent gets only a part of them.
     """
     root = directory or find("playbooks")
     return cached("compiled", _inputs(root), lambda: _compile_directory(directory))

@@ -48,9 +48,9 @@ SENTENCES = {
 
 
 def sentence(step: Mapping[str, Parameters | None]) -> str:
-    """Return a sentence that says what one step of a playbook's fix does. `step` is written as in
-    the playbook's file, `{kind: parameters}`. The parameters follow the sentence in parentheses,
-    except the training step to resume from, which is named in the sentence itself.
+    """Return a sentence that says what one step of a playbook's repair does. `step` is written as
+    in the playbook's file, `{kind: parameters}`. The parameters follow the sentence in parentheses,
+    except for the checkpoint from which the run resumes, which is named in the sentence itself.
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})
@@ -73,8 +73,9 @@ def _value(value: Any) -> str:
 
 
 def verified(verify: Mapping[str, Parameters]) -> str:
-    """Return in words how a playbook proves that the run was mended. `verify` is written as in the
-    playbook's file, such as `{steps_advance: {count: 2, within: 30m}}`.
+    """Return in words how a playbook (the description of a known failure and its repair) proves
+    that the run was repaired. `verify` is written as in the playbook's file, such as
+    `{steps_advance: {count: 2, within: 30m}}`.
     """
     if "steps_advance" not in verify:
         return ", ".join(f"{name} {_value(value)}" for name, value in verify.items())

@@ -30,9 +30,9 @@ _QUIET = frozenset({"plan", "release"})
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change on a pod. `t` is the wall time in seconds since 1970 at which this console knew of
-    it. `run` is the name of the run that it is about, or "" for the pod itself. `text` says in one
-    sentence what has changed, and `next` what a person can do, or "".
+    """One change on a pod, for a person who watches. `t` is the Unix time in seconds at which this
+    console knew of it. `run` is the name of the run that it is about, or "" for the pod itself.
+    `text` says in one sentence what has changed, and `next` what a person can do, or "".
     """
 
     t: float
@@ -46,8 +46,8 @@ class Change:
 
     @property
     def sentence(self) -> str:
-        """Return the change as one line without its time: the place, what has changed, and what to
-        do next.
+        """Return the change as one line without its time: the name of the pod (and of the run, if
+        it is about one), what has changed, and what to do next.
         """
         place = f"{self.pod}/{self.run}" if self.run else self.pod
         told = f"{place}: {self.text}"
@@ -90,7 +90,9 @@ class _Told:
 
 
 class Changes:
-    """Compares the states of pods with what was told of them before, and returns what is new."""
+    """Compares the states of pods with those that it was given before, and returns what has changed
+    since, as one sentence for each change.
+    """
 
     def __init__(self, step_s: float = STEP_S, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing told. At most one step of each run is told in `step_s` seconds.
@@ -100,9 +102,10 @@ class Changes:
         self._told: dict[str, _Told] = {}
 
     def observe(self, pod: PodState, *, whole: bool) -> list[Change]:
-        """Return what has changed on `pod` since the last call. As long as `whole` is False, only
-        the link is looked at, because what the pod's journal says is not all read yet. The first
-        call with `whole` returns how everything stands now, without what ended long ago.
+        """Return what has changed on `pod` since the last call for it. While `whole` is False, only
+        the connection is compared, because the pod's journal (the agent's log of actions and
+        incidents) is not all read yet. The first call with `whole` True returns the present state
+        of every run, incident and action, without what ended more than an hour (OLD_S) ago.
         """
         told = self._told.setdefault(pod.name, _Told())
         changes = list(_link(pod, told))
@@ -115,8 +118,10 @@ class Changes:
         return changes + news
 
     def checkpoints(self, pod: PodState, run: str, state: object, text: str) -> list[Change]:
-        """Return a change if the checkpoints of `run` are in another `state` than in the last call
-        for this run, and an empty list otherwise. `text` is the sentence that says how they stand.
+        """Return one change if `state`, the state of the checkpoints of `run` as a value to
+        compare, differs from that in the last call for this run, or if this is the first call.
+        Return an empty list if not. `text` is the sentence that says how they stand; it becomes the
+        text of the change.
         """
         told = self._told.setdefault(pod.name, _Told())
         if told.news(("checkpoints", run), state):

@@ -146,9 +146,10 @@ class _Known:
 
 
 class LostWatch:
-    """Watches all pods for signs that one is lost. It keeps `PodState.provider`, what the provider
-    says of the pod's machine, and `PodState.lost`, the verdict on the pod, up to date. `clock` must
-    be the monotonic clock, in seconds, that the sessions use for their links.
+    """Watches all pods for signs that one is lost (its machine is gone or does not answer). It
+    keeps two attributes of each PodState up to date: `provider`, what the provider says of the
+    pod's machine, and `lost`, the conclusion on the pod. `clock` must be the monotonic clock, in
+    seconds, that the sessions use for their links.
     """
 
     def __init__(
@@ -183,10 +184,10 @@ class LostWatch:
         return found
 
     def tick(self) -> None:
-        """Note what the console knows of each pod now and update the verdict on each pod. Start to
-        ask the provider about each pod that does not answer (at most every 30 seconds) or that
-        answers and has an open incident (at most every 300 seconds). The provider's answer comes
-        later.
+        """Compare what the console knows of each pod now and update `PodState.lost`, the conclusion
+        on it. Start to ask the provider about each pod that does not answer (at most every 30
+        seconds), and about each pod that answers and has an open incident (at most every 300
+        seconds). The provider's answer is not awaited.
         """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):
@@ -204,8 +205,8 @@ class LostWatch:
             self._tell(pod, known)
 
     async def settled(self) -> None:
-        """Wait until the providers have answered all questions that were started. Only tests need
-        this.
+        """Wait until the providers have answered all queries that this watch has sent. Only tests
+        need this.
         """
         await asyncio.gather(*self._asked())
 

@@ -70,8 +70,8 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
-        """Add a session to the fleet without starting it; the next call of `start` does that. The
-        sessions of a fleet process what their pods send one after the other.
+        """Add the session with a pod to the fleet without starting it; the next call of `start`
+        does that. The sessions of a fleet take turns to process what their pods send.
         """
         session.take_turns(self._turns)
         self.sessions[session.state.name] = session

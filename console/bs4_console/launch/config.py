@@ -10,7 +10,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from bs4_common.trainers.verl_settings import component_of
 from bs4_console.errors import RemoteError, UsageError
@@ -22,8 +21,9 @@ from bs4_console.trainers import registry
 async def resolved(
     live: PodSession, asked: LaunchRequest, *, setup: bool = False, otherwise: str = ""
 ) -> LaunchRequest:
-    """Return the launch request with its trainer, component (rl or sft) and working directory
-    filled in, as the config that the request names on the pod shows them.
+    """Return a copy of the launch request `asked` in which the trainer, the component (the program
+    to start: rl or sft) and the working directory are filled in, as the config that the request
+    names on the pod shows them.
 
     With `setup`, a request that names its trainer is accepted without reading a config, which need
     not exist yet. `otherwise` is the trainer to use if the config can be read and does not show
@@ -94,13 +94,15 @@ def told(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the dotted key of each value in nested tables."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _keys(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
+def _keys(value: object, prefix: str) -> Iterator[str]:
+    """Yield the dotted key of each value in nested tables. `prefix` is that of `value` and a
+    point, or "" for the whole.
+    """
+    if not isinstance(value, Mapping):
+        yield prefix.removesuffix(".")
+        return
+    for key, inner in value.items():
+        yield from _keys(inner, f"{prefix}{key}.")
 
 
 async def _text(live: PodSession, config: str, cwd: str) -> str | None:

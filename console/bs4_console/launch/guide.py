@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
+from bs4_common.preflight import StartBody
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
+from bs4_console.pods.gate.plans import launched
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
@@ -20,6 +22,7 @@ from bs4_console.run_log.config_texts import keep_planned
 from bs4_console.run_log.hardware import seen
 from bs4_console.secret import know_words
 from bs4_console.trainers import registry
+from bs4_console.typed_json import record
 
 #: What may be launched: the whole training, one component of it alone, or one of two separate
 #: programs (sft, eval).
@@ -29,7 +32,7 @@ AUTO = "auto"
 #: How many links a query is tried over, and the seconds to wait for each.
 LINKS, RELINK_S = 3, 60.0
 #: What is told of a config -> its key.
-_NAMED = {
+_NAMED: Mapping[str, Literal["model", "version", "lora_name", "based_on"]] = {
     "model": "model",
     "version": "version",
     "adapter": "lora_name",
@@ -39,15 +42,67 @@ Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
+class LaunchBody(StartBody, total=False):
+    """A launch as it is sent to the agent."""
+
+    processes: int
+
+
+class PlannedConfig(TypedDict, total=False):
+    """What a launch's plan tells of the config."""
+
+    model: str
+    version: str
+    """ "vN"."""
+    lora_name: str
+    based_on: str
+    """The version from which it was made."""
+    max_steps: int | None
+
+
+class StartShown(TypedDict, total=False):
+    """What the step that starts the run shows."""
+
+    environment: Mapping[str, str]
+
+
+class PlannedStep(TypedDict, total=False):
+    """A step of a launch's plan. What nobody reads is not named here."""
+
+    kind: str
+    shown: StartShown
+
+
+class PlanBody(TypedDict, total=False):
+    """What is told of a launch's plan."""
+
+    why: str
+    """Why the run resumes at its step, as a phrase."""
+    notes: Sequence[str]
+    steps: Sequence[PlannedStep]
+    config: PlannedConfig
+    resume: int | None
+    """The training step to resume from."""
+
+
+class Environment(TypedDict, total=False):
+    """What the record of a launch keeps of the place where it runs."""
+
+    versions: Mapping[str, str]
+    """Those of the installed packages."""
+    commit: str
+    """The commit that is checked out."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
     """A person's request to launch the run `run` on a pod. `trainer` is "prime-rl-2026-01",
     "prime-rl" or "verl", and `config` its config file. `resume` is the training step to resume
-    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved to the
-    run's trash. `component` is what to start: the whole training (rl), one part of it (inference,
-    orchestrator, trainer), or sft or eval. `overrides` are further command-line arguments, and
-    `env` are environment variables. `container` is the container on the pod in which the run
-    starts, or "". All paths are on the pod.
+    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved aside, to
+    the run's trash directory. `component` is what to start: the whole training (rl), one part of it
+    (inference, orchestrator, trainer), or sft or eval. `overrides` are further command-line
+    arguments, and `env` are environment variables. `container` is the container on the pod in which
+    the run starts, or "". All paths are on the pod.
     """
 
     run: str
@@ -63,17 +118,31 @@ class LaunchRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     container: str = ""
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> LaunchBody:
         """Return the request as the dictionary that is sent to the agent. Secrets among its
-        arguments are known from then on, so that nothing shows them.
+        arguments are remembered from then on, so that this process never shows them.
         """
         know_words(self.overrides)
-        return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
+        return {
+            "run": self.run,
+            "trainer": self.trainer,
+            "config": self.config,
+            "cwd": self.cwd,
+            "output_dir": self.output_dir,
+            "resume": self.resume,
+            "fresh": self.fresh,
+            "component": self.component,
+            "processes": self.processes,
+            "overrides": list(self.overrides),
+            "env": dict(self.env),
+            "container": self.container,
+        }
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """Return the key of the action that launches this plan of this run. The key depends only on the
-    plan and the run, so that a plan that is confirmed twice, from any console, starts the run once.
+    """Return the key (id) of the action that launches the run `run` by the plan with the hash
+    `plan_hash`. The key depends on these two alone, so that a plan that is confirmed twice, from
+    any console, starts the run once.
     """
     value = int.from_bytes(
         hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
@@ -82,8 +151,8 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the newest launch action of `run` that has not ended, or None if there is none. The
-    caller follows that action instead of starting a second launch.
+    """Return the newest action on the pod that launches `run` and has not ended, or None if there
+    is none. The caller follows that action instead of starting a second launch.
     """
     found = [action for action in launches(state, run) if not action.ended]
     return max(found, key=attrgetter("accepted_t"), default=None)
@@ -101,8 +170,9 @@ def launches(state: PodState, run: str) -> list[ActionView]:
 
 
 def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
-    """Return the run that was requested if it is already running with the same trainer and config,
-    so that there is nothing to start. Return None if it is not, or if the request is `fresh`.
+    """Return the run that `asked` requests if it is already running with the same trainer and
+    config, so that there is nothing to start. Return None if it is not, or if the request is
+    `fresh`.
     """
     run = state.runs.get(asked.run)
     attempt = None if run is None else run.view.attempt
@@ -115,28 +185,24 @@ def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
 
 @dataclass(frozen=True)
 class Looked:
-    """The result of the preflight checks before a launch."""
+    """The result of the preflight checks before a launch. `preflight` has all of it; the properties
+    select from it what the launch shows or stores.
+    """
 
     preflight: Preflight
 
     @property
-    def environment(self) -> dict[str, Any]:
-        """Return what the record of the launch keeps of the place where it runs: `versions` of the
-        installed packages, and the `commit` that is checked out. What the pod did not tell is not
-        in it.
+    def environment(self) -> Environment:
+        """Return what the record of the launch keeps of the place where it runs. What the pod did
+        not tell is not in it.
         """
-        stack = self.preflight.facts.get("stack")
-        kept: dict[str, Any] = {}
-        if not isinstance(stack, Mapping):
-            return kept
-        versions = stack.get("versions")
-        if isinstance(versions, Mapping) and versions:
-            kept["versions"] = {}
-            for name, version in versions.items():
-                if isinstance(version, str):
-                    kept["versions"][str(name)] = version
-        if isinstance(stack.get("commit"), str):
-            kept["commit"] = stack["commit"]
+        stack = self.preflight.facts.get("stack", {})
+        kept: Environment = {}
+        if versions := stack.get("versions"):
+            told = {name: version for name, version in versions.items() if version is not None}
+            kept["versions"] = told
+        if (commit := stack.get("commit")) is not None:
+            kept["commit"] = commit
         return kept
 
     @property
@@ -156,7 +222,8 @@ class Looked:
     @property
     def told(self) -> list[Check]:
         """Return the preflight checks that a person should read: those that forbid the launch
-        first, then warnings, then those without a result. Checks that passed are left out.
+        first, then warnings, then those that could not be made ("unknown"). Checks that passed are
+        left out.
         """
         order = ("blocking", "warning", "unknown")
         return sorted(
@@ -172,8 +239,8 @@ def sentence(check: Check) -> str:
 
 
 async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
-    """Run the preflight checks for a launch request on the pod: the pod itself, the config and the
-    model. Return their result. Nothing is started or planned.
+    """Run the preflight checks for the launch request `asked` on the pod: of the pod itself, the
+    config and the model. Return their result. Nothing is started or planned.
     """
     wanted = Wanted(
         trainer=asked.trainer,
@@ -192,10 +259,10 @@ async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Await `ask()` and return its answer. If the link to the pod is lost meanwhile, wait up to 60
-    seconds for a new link and call `ask` again, at most three times in all. `ask` must not change
-    anything on the pod. Raises ChannelLost if the link is lost during the third call too, and
-    Unreachable if no new link comes.
+    """Await `ask()`, which sends a query to the pod, and return its answer. If the connection to
+    the pod is lost meanwhile, wait up to 60 seconds for a new one and call `ask` again, at most
+    three times in all. `ask` must not change anything on the pod. Raises ChannelLost if the
+    connection is lost during the third call too, and Unreachable if no new one comes.
     """
     for _ in range(LINKS - 1):
         try:
@@ -239,13 +306,13 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit the launch of a plan that a person has confirmed, and return the key of the action.
-    `confirmed` is True if the person typed the run's name, which some plans need (those
-    for which `must_type` returns True).
-    The text of the config is kept on this machine; if that is not possible, a note of the pod's
-    state says so, and the run is started all the same.
+    """Submit the launch of a plan that a person has confirmed, and return the key of the action, by
+    which it can be followed. `confirmed` is True if the person typed the run's name, which some
+    plans need (those for which `must_type` returns True). The text of the config is saved on this
+    machine; if that is not possible, a note of the pod's state says so, and the run is started all
+    the same.
     """
-    await keep_planned(live, view.plan)
+    await keep_planned(live, launched(view.plan))
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
         "launch",
@@ -275,8 +342,8 @@ def _is_to_come(step: StepView) -> bool:
 
 
 def must_type(view: PlanView) -> bool:
-    """Return True if a person has to type the run's name to confirm this plan, instead of only
-    saying yes.
+    """Return True if the plan `view` demands that a person types the run's name to confirm it.
+    Return False if a yes is enough.
     """
     return bool(view.plan.get("typed_name"))
 
@@ -286,19 +353,19 @@ def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> l
     resumes at its training step, notes, environment variables, the config's model, and an estimate
     of time and cost. `price` is in US dollars an hour, or None if unknown.
     """
-    return list(_said(view.plan, state.runs.get(view.run), price))
+    return list(_said(record(view.plan, PlanBody), state.runs.get(view.run), price))
 
 
-def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) -> Iterator[str]:
+def _said(body: PlanBody, run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
         yield f"because {body['why']}"
     for text in body.get("notes", []):
         yield f"note: {text}"
-    shown = (step["shown"] for step in body["steps"] if step["kind"] == "start")
-    start: Mapping[str, Any] = next(shown, {})
-    if environment := start.get("environment"):
+    starts = (step for step in body.get("steps", ()) if step.get("kind") == "start")
+    start = next(starts, PlannedStep())
+    if environment := start.get("shown", {}).get("environment"):
         yield "environment: " + " ".join(f"{name}={value}" for name, value in environment.items())
-    config = body.get("config") or {}
+    config: PlannedConfig = body.get("config", {})
     named = [f"{name} {config[key]}" for name, key in _NAMED.items() if config.get(key)]
     if named:
         yield f"config: {', '.join(named)}"
@@ -306,16 +373,15 @@ def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
         yield cost
 
 
-def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
+def _cost(body: PlanBody, run: RunState | None, price: float | None) -> str:
     """Return the estimated time and cost to the last step of the config that is to be launched,
     from the pace of earlier attempts. Return only the price if the pace or the last step is
     unknown, for example in a plan of an older agent, and "" if the price is unknown too.
     """
     rate = "" if price is None else f"${price:.2f} an hour"
     pace = run.step_seconds() if run is not None and run.series("time_s") else None
-    config = body.get("config")
-    last = config.get("max_steps") if isinstance(config, Mapping) else None
-    if pace is None or not isinstance(last, int):
+    last = body.get("config", {}).get("max_steps")
+    if pace is None or last is None:
         return f"cost: {rate}" if rate else ""
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
     money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
@@ -324,8 +390,9 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """Return lines for a person that say how the launch `action` ended on the pod of `state`, and
-    which commands to use next.
+    """Return lines for a person that say how the launch `action`, which has ended, came out on the
+    pod of `state`: whether the run trains, was started, or failed to start and why. They also name
+    the commands to use next.
     """
     run, pod = action.run, state.name
     known = state.runs.get(run)

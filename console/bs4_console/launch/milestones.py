@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.state import PodState, RunState
-from bs4_console.preflight.checks import rows, table
 from bs4_console.preflight.examine import Preflight
 from bs4_console.trainers import checkpoint_eval
 
@@ -29,8 +28,10 @@ _LOCAL = ("localhost", "127.0.0.1", "0.0.0.0", "::1")  # noqa: S104
 
 @dataclass(frozen=True, kw_only=True)
 class Milestone:
-    """One step at which a run is evaluated. `examples` is how many of each environment, or None for
-    as many as the config says. `run` is the name of the evaluation.
+    """One training step (`step`) of a run at which its checkpoint is to be evaluated. `examples` is
+    how many examples of each environment are used, or None for as many as the evaluation's config
+    says. `run` is the name of the evaluation, which is a run of its own, and `state` says whether
+    it is due, under way, done or still to come.
     """
 
     step: int
@@ -40,15 +41,18 @@ class Milestone:
 
 
 def name_of(run: str, step: int) -> str:
-    """Return the name of the evaluation of a run at a step."""
+    """Return the name of the run that evaluates the checkpoint of `run` at the training step
+    `step`, such as "math-at-500".
+    """
     return f"{run}-at-{step}"
 
 
 def look(
     state: PodState, run: RunState, wanted: Mapping[int, int | None], saved: Collection[int]
 ) -> list[Milestone]:
-    """Return the milestones `wanted` ({step: examples}) of a run, lowest first. `saved` are the
-    steps whose weights are on the pod.
+    """Return the state of each evaluation of `run` that is wanted, the lowest training step first.
+    `wanted` is {training step: number of examples, or None for as many as the config says}. `saved`
+    are the steps whose weights are on the pod.
     """
     found = []
     for step in sorted(wanted):
@@ -77,8 +81,9 @@ def _state(evaluation: RunState | None, run: RunState, step: int, saved: Collect
 
 
 def due(found: Collection[Milestone]) -> Milestone | None:
-    """Return the milestone whose evaluation may begin now, the lowest that is due, or None. While
-    one is under way no other begins.
+    """Return the milestone with the lowest training step among those whose evaluation is due, so
+    that it may be started now. Return None if none is due, or if an evaluation of one is still
+    under way.
     """
     if any(one.state == "under-way" for one in found):
         return None
@@ -86,15 +91,18 @@ def due(found: Collection[Milestone]) -> Milestone | None:
 
 
 def is_over(found: Collection[Milestone], run: RunState) -> bool:
-    """Return True if no evaluation is due, under way or still to come."""
+    """Return True if nothing is left to wait for: no evaluation is due or under way, and none is
+    still to come. If the run is not alive, steps that it has not reached do not count.
+    """
     waits = {"due", "under-way"} | ({"to-come"} if run.alive else set())
     return not any(one.state in waits for one in found)
 
 
 def request(run: RunState, milestone: Milestone, *, config: str, server: str) -> LaunchRequest:
-    """Return the launch of a milestone's evaluation, by the trainer's own program with the config
-    file `config` on the pod. `server` is the URL of the inference server that loads the checkpoint.
-    Raises NotApplicableError if the trainer has no such program.
+    """Return the request to launch the evaluation of `milestone`, a training step of `run`, by the
+    trainer's own program with the config file `config` on the pod. `server` is the URL of the
+    inference server into which the checkpoint is loaded. Raises NotApplicableError if the trainer
+    has no such program, and UsageError if `server` is not an http or https URL.
     """
     view = run.view
     if not urlsplit(server).scheme.startswith("http"):
@@ -117,14 +125,15 @@ def request(run: RunState, milestone: Milestone, *, config: str, server: str) ->
 
 
 def refuse_training_server(looked: Preflight, server: str, run: RunState) -> None:
-    """Raise RefusedError if the server at the URL `server` is the one that `run` trains with: an
-    evaluation loads its checkpoint into it, and the rollouts of the training would come from those
-    weights. `looked` is the preflight of the evaluation, which asked who listens.
+    """Raise RefusedError if the inference server at the URL `server` is the one with which `run`
+    trains. The evaluation would load its checkpoint into that server, and the training would then
+    get rollouts of those weights. `looked` is the preflight of the evaluation, which knows which
+    run listens on which port of the pod.
     """
     place = urlsplit(server)
     if place.hostname not in _LOCAL:
         return
-    for row in rows(table(looked.facts.get("run")).get("ports")):
+    for row in looked.facts.get("run", {}).get("ports", ()):
         if row.get("port") == (place.port or 80) and row.get("run") == run.name:
             raise RefusedError(
                 f"Nothing was evaluated: {server} is the inference server of {run.name} itself, "

@@ -16,7 +16,7 @@ A phase file is TOML on the console's machine:
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -29,14 +29,15 @@ from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.trainers import registry
+from bs4_console.typed_json import record
 
 
 @dataclass(frozen=True)
 class Until:
-    """The condition that ends a phase of a phased run. With `step`: the checkpoint of that training
-    step is complete. With `reward`: the mean reward of the last `steps` training steps is at least
-    that. With `by_hand`: a person ends the phase. If none of these is set, the phase lasts until
-    the run ends.
+    """The condition that ends a phase of a phased run. With `step`, the phase ends when the
+    checkpoint of that training step is complete. With `reward`, it ends when the mean reward of the
+    last `steps` training steps is at least `reward`. With `by_hand`, a person ends it. If none of
+    these is set, it lasts until the run ends.
     """
 
     step: int | None = None
@@ -57,8 +58,8 @@ class Until:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a phased run: its name, the path of its config on the pod, the condition that
-    ends it, and further arguments for the trainer.
+    """One phase of a phased run: its `name`, the path `config` of its config on the pod, the
+    condition `until` that ends it, and `overrides`, further command-line arguments for the trainer.
     """
 
     name: str
@@ -69,8 +70,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """The contents of a phase file: a run, its trainer and its directories on the pod, and the
-    phases in which it is trained one after the other, each with a config of its own.
+    """The contents of a phase file: the name of a `run`, its `trainer` and its directories on the
+    pod (`cwd` and `output_dir`), and `phases`, in which it is trained one after the other, each
+    with a config of its own.
     """
 
     run: str
@@ -100,11 +102,11 @@ class Phases:
 
 @dataclass(frozen=True)
 class Standing:
-    """The present place of a phased run. `phase` is the phase that was launched last, or None
-    before the first launch. `due` is True if the condition that ends this phase is met and there is
-    a complete checkpoint from which the next phase can continue; `why` says in words why `due` is
-    True or False. `resumable` is the newest training step with a complete checkpoint, or None.
-    `live` is True while the run is alive.
+    """How far a phased run has come. `phase` is the phase that was launched last, or None before
+    the first launch. `due` is True if the next phase may be started: the condition that ends the
+    present one is met, and there is a complete checkpoint to continue from. `why` says in words why
+    `due` is True or False. `resumable` is the newest training step with a complete checkpoint, or
+    None. `live` is True while the run is alive.
     """
 
     phase: Phase | None
@@ -192,7 +194,7 @@ def _until(file: Path, where: str, given: Any, *, last: bool) -> Until:
     )
 
 
-def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+def _only(file: Path, table: Iterable[str], known: Sequence[str], where: str) -> None:
     """Raise UsageError if the table has a key that is not in `known`."""
     for key in table:
         if key not in known:
@@ -202,10 +204,10 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
             )
 
 
-def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
+def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, guide.PlannedConfig]:
     """Return the phase in which the run was last launched, and what is known of that launch's
-    config, as a dictionary (such as its model and adapter). If the run was never launched, return
-    None and an empty dictionary. `wanted` is the phase file. Raises UsageError if the last launch
+    config (such as its model and adapter). If the run was never launched, return None and an empty
+    record. `wanted` is the phase file. Raises UsageError if the last launch
     belongs to no phase of that file.
     """
     started = []
@@ -218,7 +220,7 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
     name = str(plan.get("record", {}).get("phase", ""))
     for phase in wanted.phases:
         if phase.name == name:
-            return phase, plan.get("config", {})
+            return phase, record(plan.get("config"), guide.PlannedConfig)
     what = f"its last launch was of phase {name!r}" if name else "it was launched without phases"
     raise UsageError(
         f"{wanted.run} is no run of this file: {what}.",
@@ -228,8 +230,9 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
     """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
-    condition is met, from the pod's journal, the records of training steps and the checkpoints.
-    Raises UsageError if the run was launched with a phase that the file does not have.
+    condition is met, from the pod's journal (the agent's log of actions and incidents), the records
+    of training steps and the checkpoints. Raises UsageError if the run was launched with a phase
+    that the file does not have.
     """
     phase, _ = launched(live.state, wanted)
     if phase is None:
@@ -265,13 +268,13 @@ async def plan_of(
     wanted: Phases,
     phase: Phase,
     price: float | None,
-    environment: Mapping[str, Any] | None = None,
+    environment: guide.Environment | None = None,
 ) -> PlanView:
     """Ask the pod for a plan that launches the run of the phase file `wanted` in `phase`, and
-    return the plan. `price` is in
-    US dollars an hour, or None; `environment` is what the preflight told of the place where it runs
-    (see `guide.Looked`), or None. Raises RefusedError if the phase would train another adapter or
-    model than the one before, or if there is no complete checkpoint to continue from.
+    return the plan. `price` is that of the pod in US dollars an hour, or None. `environment` is
+    what `guide.Looked.environment` returns, or None. Raises RefusedError if the phase would train
+    another adapter or model than the one before, or if there is no complete checkpoint to continue
+    from.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(
@@ -279,8 +282,9 @@ async def plan_of(
     )
     if before is None or before == phase:
         return view
+    ours = record(view.plan["config"], guide.PlannedConfig)
     for key, what in (("lora_name", "adapter"), ("model", "model")):
-        here, there = str(view.plan["config"].get(key, "")), str(theirs.get(key, ""))
+        here, there = str(ours.get(key, "")), str(theirs.get(key, ""))
         if here != there:
             raise RefusedError(
                 f"{phase.config} names the {what} {here or '(none)'}, the run has "

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.pods.samples import Process
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PodState, RunState
+
+
+class StopSubject(TypedDict):
+    """What exactly a stop would stop."""
+
+    home: str
+    """The id of the agent's home directory."""
+    run: str
+    attempt: int
+    """The number of the run's newest attempt, or 0."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,8 @@ class StopStep:
     seconds: float
 
 
-def subject(live: PodSession, run: RunState) -> dict[str, Any]:
-    """Return a dictionary that says exactly what a stop of `run` would stop: the id of the agent's
-    home directory, the run, and the number of its newest attempt, as they are now. Call this before
+def subject(live: PodSession, run: RunState) -> StopSubject:
+    """Return what exactly a stop of `run` would stop, as it is now. Call this before
     the person confirms. The agent then refuses the stop if another pod or attempt is there by that
     time.
     """
@@ -41,16 +50,16 @@ def subject(live: PodSession, run: RunState) -> dict[str, Any]:
 
 
 def processes(run: RunState) -> list[Process]:
-    """Return the run's living processes from the newest telemetry. The list is empty if the run
-    is not alive.
+    """Return the run's living processes as the pod's newest telemetry record lists them. The list
+    is empty if the run is not alive.
     """
     return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """Return the actions on the run `run` (launch, playbook, restore) that are still under way on
-    the pod. A stop of the run ends these actions before it ends the run's processes. The list is
-    empty if no such action is under way.
+    """Return the actions on the run `run` (launch, playbook, which repairs a failure, or restore)
+    that are still under way on the pod. A stop of the run first ends these actions, and then the
+    run's processes. The list is empty if no action is under way.
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()
@@ -64,7 +73,7 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
 def steps(run: RunState) -> list[StopStep]:
     """Return what a stop of the run would do, in order: the signals that the agent would send to
     the run's processes, by the rules of the run's trainer. A process that is still alive after the
-    last signal is not ended but only reported. The list is empty if no process is alive.
+    last signal is not killed but only reported. The list is empty if no process is alive.
     """
     living = processes(run)
     if not living:

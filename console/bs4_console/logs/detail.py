@@ -16,9 +16,10 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """Return all lines, as bytes, of the log entry to which line `number` of `store` belongs. Lines
-    of a private key are left out. An entry begins with a line that has a clock or a level. It goes
-    on with the following lines of the same log that have neither, such as those of a traceback.
+    """Return all lines, as bytes, of the log entry to which the line with the number `number` in
+    `store` belongs. An entry begins with a line that has a time of day or a level. It goes on with
+    the following lines of the same log that have neither, such as those of a traceback. Lines of a
+    private key are left out.
     """
     source, line = shown_line(store, number)
     before: list[bytes] = []

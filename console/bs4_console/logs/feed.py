@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
+from bs4_common.streams.cursor import Chunk, Gap
 from bs4_console.errors import RemoteError
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import (
@@ -110,9 +110,9 @@ class LogFeed:
 
     @property
     def reached(self) -> str:
-        """Return how far back the filter has searched the log for earlier lines, such as "at 12
-        MB", in MB from the log's start. With several logs it is the place in the first of them that
-        was not yet searched to its start. Return "" if all were.
+        """Return how far back the search for earlier lines that pass the filter has come, such as
+        "at 12 MB", counted from the log's start. With several logs it is the place in the first of
+        them that was not yet searched to its start. Return "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -292,9 +292,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """Fetch one page of lines that were written before those in the LogStore, and put them at
-        its start. Return True if that was possible. Return False if there are no earlier lines, if
-        the LogStore is full, or if a page is already being fetched.
+        """Fetch one page of the lines just before those in the LogStore, and put them at its start.
+        Return True if that was possible. Return False if there are no earlier lines, if the
+        LogStore is full, or if a page is already being fetched.
         """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False
@@ -464,7 +464,7 @@ class LogFeed:
             )
         return tail
 
-    def _note_breaks(self, stream: str, source: int, generation: int, chunk: Any) -> None:
+    def _note_breaks(self, stream: str, source: int, generation: int, chunk: Chunk) -> None:
         """Add a line for a gap and a line for the start of another file. A gap of the old file
         comes before the line about the new file.
         """
@@ -472,20 +472,18 @@ class LogFeed:
         marks = [gap_text(chunk.gap)] if chunk.gap else []
         if 0 <= generation != begun:
             marks.append(f"{stream.rpartition('/')[2]}: a new file begins")
-            if chunk.gap and chunk.gap.get("generation") == begun:
+            if chunk.gap and chunk.gap["generation"] == begun:
                 marks.reverse()
         for mark in marks:
             self._store.finish(source)
             self._store.mark(mark)
 
 
-def gap_text(gap: dict[str, Any]) -> str:
+def gap_text(gap: Gap) -> str:
     """Return a sentence about a part of a log that the pod no longer has: how many MB are missing
-    and why. `gap` is the dictionary {"generation", "from", "to", "reason"} by which the agent
-    reports it, with byte offsets.
+    and why. `gap` is the agent's report.
     """
-    start, end = gap.get("from"), gap.get("to")
     size = "an unknown number of bytes"
-    if isinstance(start, int) and isinstance(end, int):
-        size = f"{(end - start) / 1e6:,.1f} MB"
-    return f"gap: {size} lost before they were read ({gap.get('reason', 'no reason given')})"
+    if gap["to"] is not None:
+        size = f"{(gap['to'] - gap['from']) / 1e6:,.1f} MB"
+    return f"gap: {size} lost before they were read ({gap['reason']})"

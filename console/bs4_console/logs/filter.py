@@ -36,7 +36,9 @@ AND = " && "
 
 
 class TermRow(TypedDict):
-    """One term of a filter, as the agent takes it."""
+    """One term of a filter (a regular expression that lines must match, or must not match if `out`
+    is True), in the form in which it is sent to the agent.
+    """
 
     pattern: str
     ignore_case: bool
@@ -45,7 +47,9 @@ class TermRow(TypedDict):
 
 
 class SiftQuery(TypedDict):
-    """The parameters of the agent's query "sift"."""
+    """The parameters of the agent's query "sift", which filters a log on the pod. `floor` is the
+    lowest level that passes, a number as in Python's `logging` (0: every level).
+    """
 
     terms: list[TermRow]
     floor: int
@@ -156,8 +160,9 @@ class LogFilter:
 
     @property
     def key(self) -> object:
-        """Return a value that is equal for two filters if both let the same lines pass by their
-        terms and their level. Folding makes no difference.
+        """Return a value by which two filters can be compared. It is equal for both if they let the
+        same lines pass by their terms and their level. Folding (showing similar lines once) makes
+        no difference.
         """
         return (self.terms, self.floor)
 
@@ -202,9 +207,9 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """Return how many bytes at the start of a line are searched for `expression`, a regular
-    expression as text. It is a fixed number if the text uses the syntax of regular expressions. It
-    is None, which means the whole line, if it is plain text.
+    """Return how many bytes at the start of a line are to be searched for `expression`, which a
+    person has typed as a search. It is a fixed number if the text uses the syntax of regular
+    expressions, which are slow. It is None, which means the whole line, if it is plain text.
     """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
@@ -308,8 +313,10 @@ class Lens:
         return min(at, max(len(self) - 1, 0))
 
     def stands_for(self, number: int) -> int:
-        """Return the number of the line that is shown for the store's line `number`: the line that
-        it is folded into, or itself. If terms or a level hide lines, it is always itself.
+        """Return the number, in the LogStore, of the line that the screen shows for the line with
+        the number `number`. With folding (similar lines are shown once) that may be another line;
+        in all other cases it is `number` itself. If terms or a level hide lines, it is always
+        `number`.
         """
         if not self.filter.active or self.filter.sifts or not self._low <= number < self._high:
             return number

@@ -66,7 +66,7 @@ async def resolve(
 ) -> dict[str, str]:
     """Find the place `target` in each log and return {stream: cursor}. A stream is the name of a
     log, such as "log/RUN/trainer", and a cursor is GENERATION:OFFSET (the number of one of the
-    log's files, and the byte in it).
+    log's files, and the byte in it). `pages` reads the logs from the pod.
 
     `here` maps each stream to the cursor of the line at which the person is. `clock` is that line's
     time of day in seconds since midnight, or None. With `at_end`, the person is at the end of the
@@ -117,7 +117,7 @@ def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[st
     """Return {stream: cursor} with a place near the line with this number in `store`, for each of
     `streams` (names such as "log/RUN/trainer"). It is the place of the stream's last line up to
     that line or, if there is none, of its first line after it. The cursor is "end" if the stream
-    has no line within NEAR_LINES lines to either side, or if `number` is None.
+    has no line within NEAR_LINES (5,000) lines to either side, or if `number` is None.
     """
     found: dict[int, str] = {}
     if number is not None:

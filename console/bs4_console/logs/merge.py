@@ -72,11 +72,11 @@ VARIOUS = object()
 @dataclass
 class Side:
     """The lines of one log (source) that were fetched and wait to be merged with those of other
-    logs. They are all either before or after the lines on the screen. `cursor` is the place where
-    the log's next page begins. `time` is the time (see `keyed`) of that line of the log on the
-    screen that is nearest to the waiting lines, or None. `ended` is True if the log has no further
-    lines in this direction. `passed` is the key of the filter that the waiting lines have passed on
-    the pod, or None if they were fetched without one.
+    logs: `waiting`, each with its time. They are all either before or after the lines on the
+    screen. `cursor` is the place where the log's next page begins. `time` is the time (see `keyed`)
+    of that line of the log on the screen that is nearest to the waiting lines, or None. `ended` is
+    True if the log has no further lines in this direction. `passed` is the key of the filter that
+    the waiting lines have passed on the pod, or None if they were fetched without one.
     """
 
     cursor: str
@@ -89,7 +89,7 @@ class Side:
 def passed_by(sides: Sequence[Side]) -> object:
     """Return the key (`LogFilter.key`) of the filter that the waiting lines of all `sides` have
     passed on the pod, or None if all were fetched without a filter. Return the constant VARIOUS,
-    which is no filter's key, if the filter was changed while lines were waiting.
+    which is no filter's key, if the waiting lines have passed different filters.
     """
     keys = {side.passed for side in sides}
     return keys.pop() if len(keys) == 1 else VARIOUS

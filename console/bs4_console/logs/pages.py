@@ -8,10 +8,12 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
+from bs4_common.streams.cursor import Chunk
 from bs4_console import ceilings
 from bs4_console.errors import EndlessAnswer, LinkError, RemoteError
+from bs4_console.logs.answers import Counted, Found, LineNumber, Sifted, Sought
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import MARK, Row
@@ -35,6 +37,7 @@ SIFTED_LINES = 200
 WHOLE_BYTES = 4096
 
 Answer = TypeVar("Answer")
+Seek = Literal["seek-line", "seek-time", "seek-clock"]
 
 #: The text that stands before the rest of a line whose beginning is not held.
 INSIDE = b"inside a longer line: it begins further up"
@@ -42,9 +45,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """The place of an earlier line in a log, as the agent has found it. `cut` is True if the place
-    is not as far back as requested, because there are too many bytes up to there. `within` is True
-    if the place is in the middle of a line.
+    """The place of an earlier line in a log (`cursor`), as the agent has found it. `cut` is True if
+    the place is not as far back as requested, because there are more bytes between than one query
+    may cover. `within` is True if the place is in the middle of a line.
     """
 
     cursor: str
@@ -64,13 +67,13 @@ class LogReader(Protocol):
         *,
         seen: int = ...,
         ahead: bool = ...,
-    ) -> Any:
-        """Return the next chunk (see bs4_common.streams.cursor.Chunk) of `stream`, a name such as
-        "log/RUN/trainer", from `cursor` on, at most `limit` bytes. If nothing has been written
-        after `cursor`, wait at most `wait` seconds for new bytes. `seen` is the number of bytes
-        that the caller already has of the unfinished last line; that line is sent again, from its
-        start, only if it has grown. `ahead` is for a caller who reads on and on at the chunk's
-        `next`: the following chunks are then requested before the caller asks for them.
+    ) -> Chunk:
+        """Return the next chunk of `stream`, a name such as "log/RUN/trainer", from `cursor` on, at
+        most `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds
+        for new bytes. `seen` is the number of bytes that the caller already has of the unfinished
+        last line; that line is sent again, from its start, only if it has grown. `ahead` is for a
+        caller who reads on and on at the chunk's `next`: the following chunks are then requested
+        before the caller asks for them.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
@@ -101,8 +104,9 @@ class LogPages:
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
         """Return two things: about `lines` lines of the log `stream` before `cursor`, and the
-        cursor at which the first of them begins. A line longer than ROOM_BYTES comes in parts, one
-        for each call; before a part that begins inside the line stands an extra line that says so.
+        cursor at which the first of them begins. `source` is the number of the log, which is put
+        into each line. A line longer than 2 MiB (ROOM_BYTES) comes in parts, one for each call. A
+        part that begins inside the line has an extra line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -112,8 +116,8 @@ class LogPages:
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
         """Find the place in the log `stream` where the last `lines` lines before `cursor` (None:
-        before the end of the log) begin, and return it. If these lines have more than ROOM_BYTES
-        bytes, the returned place is closer to `cursor`.
+        before the end of the log) begin, and return it. If these lines have more than 2 MiB
+        (ROOM_BYTES), the returned place is closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
@@ -121,7 +125,8 @@ class LogPages:
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
         """Return the lines of the log `stream` between the cursors `begin` and `end`, as rows that
-        a LogStore takes. The two cursors may be in different files of the log.
+        a LogStore takes. `source` is the number of the log, which is put into each row. The two
+        cursors may be in different files of the log.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -152,7 +157,8 @@ class LogPages:
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
         """Return three things: about one page of whole lines of the log `stream` from `cursor` on,
-        the cursor at which the page ends, and True if the log has no further lines now.
+        the cursor at which the page ends, and True if the log has no further lines now. `source` is
+        the number of the log, which is put into each line.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -164,32 +170,50 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Let the pod filter a log by `wanted`, from `cursor` on or, with `backwards`, from there
-        back. Return what one answer of the pod has: the lines that pass, in the order of the log;
-        the cursor up to which the pod has filtered; and True if that is the end (with `backwards`:
-        the start) of the log.
+        """Let the pod filter a part of a log by `wanted`: from `cursor` on or, with `backwards`,
+        from `cursor` back. Return what one answer of the pod has: the lines that pass, in the order
+        of the log; the cursor up to which the pod has filtered; and True if that is the end (with
+        `backwards`: the start) of the log. `source` is the number of the log, which is put into
+        each line.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
         )
         rows: list[Row] = []
         for place, text, size in answer["lines"]:
-            generation, offset = split(str(place))
-            line = str(text).encode("utf-8", "replace")
+            generation, offset = split(place)
+            line = text.encode("utf-8", "replace")
             if size > WHOLE_BYTES:
                 line += f" … {size:,} bytes in all".encode()
             rows.append((source, generation, offset, line))
         if backwards:
             rows.reverse()
-        return rows, str(answer["cursor"]), answer["next"] is None
+        return rows, answer["cursor"], answer["next"] is None
 
-    async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+    @overload
+    async def ask(self, stream: str, op: Seek, **parameters: Any) -> Sought: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["where"], **parameters: Any) -> LineNumber: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["search"], **parameters: Any) -> Found: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["count"], **parameters: Any) -> Counted: ...
+
+    @overload
+    async def ask(self, stream: str, op: Literal["sift"], **parameters: Any) -> Sifted: ...
+
+    async def ask(self, stream: str, op: str, **parameters: Any) -> Any:
         """Send a query about `stream`, a name such as "log/RUN/trainer", to the agent and return
         the answer. `op` is the kind of the query, such as "search", and `parameters` are its
         fields. The query is sent again while the connection is down or the agent is busy. If the
-        agent answers that it has not found a place yet and another query must continue, that one is
-        sent too, and the last answer is returned. Raises RemoteError if the agent refuses the
-        query, and EndlessAnswer if it wants another one again and again.
+        agent answers only with the next query to send, because it has not found the place yet, that
+        one is sent too, and the last answer is returned.
+
+        Raises RemoteError if the agent refuses the query, and EndlessAnswer if it answers with a
+        next query 1,000 times (ceilings.PAGES).
         """
         async with self._asking:
             for _ in range(ceilings.PAGES):
@@ -201,7 +225,7 @@ class LogPages:
                 parameters |= further
         raise EndlessAnswer(stream, op, ceilings.PAGES)
 
-    async def place(self, stream: str, op: str, **parameters: Any) -> str:
+    async def place(self, stream: str, op: Seek, **parameters: Any) -> str:
         """Ask the agent for a place in the log `stream` and return its cursor. `op` says how the
         place is given: with "seek-line", the parameter `line` is a line number; with "seek-time",
         the parameter `t` is Unix time in seconds.
@@ -217,7 +241,7 @@ class LogPages:
         seen: int = 0,
         *,
         ahead: bool = False,
-    ) -> Any:
+    ) -> Chunk:
         """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
         while the connection is down or the agent is busy. `seen` is the number of bytes that the

@@ -22,9 +22,9 @@ _HIDDEN = redaction.marker("a private key").encode()
 
 
 def shown_line(store: LogStore, number: int) -> tuple[int, bytes]:
-    """Return two things for the line with this number in `store`, as `LogStore.line` does: the
-    number of its log, and its bytes. If the line is inside a private key, another text is returned
-    in place of its bytes. Raises IndexError if the store does not have the line.
+    """Return two things for the line with the number `number` in `store`: the number of its log,
+    and its bytes. If the line is inside a private key, or most likely is, a marker is returned in
+    place of its bytes. Raises IndexError if the store does not have the line.
     """
     source, line = store.line(number)
     if source != MARK and _inside(store, number, source, line.decode("latin-1")):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from bs4_console.logs.filter import LogFilter, sought
 from bs4_console.logs.merge import DAY, HALF
@@ -28,6 +29,15 @@ class Match:
     clock: int | None
 
 
+class FindQuery(TypedDict):
+    """What the agent's queries "search" and "count" look for."""
+
+    pattern: str
+    regex: bool
+    """True if `pattern` is a regular expression."""
+    ignore_case: bool
+
+
 class LogSearch:
     """A search for one text in all of the logs `streams` (names such as "log/RUN/trainer") on the
     pod. `total` is the number of matches found so far; it grows while `count` runs. `finished` is
@@ -43,10 +53,9 @@ class LogSearch:
         self._pages, self._streams = pages, list(streams)
 
     @property
-    def arguments(self) -> dict[str, object]:
+    def arguments(self) -> FindQuery:
         """Return the parameters with which the agent's queries "search" and "count" look for the
-        searched text: `pattern`, `regex` (True if the pattern is a regular expression) and
-        `ignore_case`.
+        searched text.
         """
         literal = self.term.literal
         return {
@@ -57,8 +66,8 @@ class LogSearch:
 
     async def count(self, changed: Callable[[], None]) -> None:
         """Let the pod count the matches in all streams, and write the number into `total`.
-        Afterwards count those in new lines too, every AGAIN_S seconds, until this task is
-        cancelled. The function `changed` is called after each answer of the pod.
+        Afterwards look for new lines every AGAIN_S (2) seconds and count their matches too, until
+        this task is cancelled. The function `changed` is called after each answer of the pod.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
@@ -73,7 +82,7 @@ class LogSearch:
         while True:
             answer = await self._pages.ask(stream, "count", cursor=cursor, **self.arguments)
             self.total += sum(stretch[3] for stretch in answer["stretches"])
-            cursor = str(answer["cursor"])
+            cursor = answer["cursor"]
             changed()
             if answer["next"] is None:
                 return cursor
@@ -124,14 +133,13 @@ class LogSearch:
         if self.filter.sifts:
             both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
             answer = await self._pages.ask(stream, "sift", **page, **both)
-            hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
+            hits = [(place, text) for place, text, _ in answer["lines"]]
+            further = answer["next"]
         else:
-            answer = await self._pages.ask(stream, "search", **page, **self.arguments)
-            hits = []
-            for hit in answer["hits"]:
-                hits.append((str(hit["cursor"]), str(hit["text"])))
-        further = answer["next"]
-        return hits, str(further["cursor"]) if further else cursor, further is None
+            found = await self._pages.ask(stream, "search", **page, **self.arguments)
+            hits = [(hit["cursor"], hit["text"]) for hit in found["hits"]]
+            further = found["next"]
+        return hits, further["cursor"] if further else cursor, further is None
 
 
 def shortest(clock: int, here: int) -> int:

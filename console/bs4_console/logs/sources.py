@@ -107,7 +107,7 @@ def by_name(path: Path) -> str:
 def by_content(sample: bytes, named: str = "") -> Wrote:
     """Return which program has written a log, judged by `sample`, the log's first bytes. The
     `source` of the result is "" if no program, or more than one, fits. `named` is the program's
-    name if it is known already, such as "trainer"; then only the trainer and its version are found
+    name if it is known already, such as "trainer"; then only the trainer's id and version are found
     out.
     """
     raw = _undressed(sample[:_SAMPLE]).split(b"\n")[:2000]

@@ -95,13 +95,14 @@ def line_starts(lines: bytes, base: int = 0) -> list[int]:
 
 
 class Repeats:
-    """Removes lines that another log has just written, because a launcher prints its trainer's log
-    once more. A log is called a source here. Lines that are short or have no clock are not removed,
-    and neither are lines that a log itself repeats. `dropped` is the number of removed lines.
+    """Removes lines that repeat those of another log, because a launcher prints its trainer's log
+    once more. A log is called a source here. Lines that are short or have no time of day are not
+    removed, and neither are lines that a log itself repeats. `dropped` is the number of removed
+    lines.
 
-    Of a line that comes twice, the first copy to come stays. Sources are numbered by their rank,
-    those that repeat others last: `owners` says which source a line belongs to if its copy in a
-    source of a later rank came first.
+    Of a line that comes from two sources, the first copy to come stays. Sources are numbered so
+    that those that repeat others come last. `owners` says to which source a line belongs if its
+    copy from a source with a higher number came first.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
@@ -121,10 +122,11 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """Remove those lines from a chunk of a log that another log has just written. `lines` are
-        the whole lines of the chunk, `source` is the number of its log, and `offsets` has the byte
-        at which each line begins in that log. Return the lines that are left, and their offsets.
-        The chunk is remembered, so that later chunks of other logs are compared with it.
+        """Remove from a chunk of one log the lines that another log has brought shortly before.
+        `lines` are the whole lines of the chunk, `source` is the number of its log, and `offsets`
+        has the byte at which each line begins in that log. Return the lines that are left, and
+        their offsets. The chunk is remembered, so that later chunks of other logs are compared with
+        it.
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
@@ -191,8 +193,8 @@ class Repeats:
 
 
 class LogStore:
-    """The lines of one or more logs (sources) that are held in memory, in the order of their
-    arrival. If they take too much memory, the oldest are dropped.
+    """The lines of one or more logs (sources) that are held in memory, in the order in which they
+    are shown. If they take more than `cap_bytes`, the oldest are dropped.
 
     Each line has a number that never changes: the first line ever appended has 0, and lines put
     before it have negative numbers. The finished lines have the numbers n with `first <= n < end`.
@@ -224,7 +226,9 @@ class LogStore:
 
     @property
     def blocks(self) -> list[Block]:
-        """Return the blocks of finished lines, oldest first."""
+        """Return the blocks, which are the parts into which the finished lines are divided in
+        memory, oldest first.
+        """
         return self._blocks
 
     @property
@@ -350,8 +354,8 @@ class LogStore:
         return None
 
     def cut_lines(self) -> list[int]:
-        """Return the numbers of the lines that were too long to be held completely, so that their
-        middle part is missing. Return an empty list if there are none. This takes 20 ms for 64 MiB.
+        """Return the numbers of the lines of which only the beginning and the end are held, because
+        they are very long. Return an empty list if there are none. This takes 20 ms for 64 MiB.
         """
         rows = []
         for block in self._blocks:
@@ -371,9 +375,9 @@ class LogStore:
         return block.sources[index], block.line(index)
 
     def passed(self, number: int) -> object:
-        """Return the key of the filter by which the pod has chosen the line with this number, or
-        None if the pod has left out no line around it. Raises IndexError if the line is not in
-        memory or is unfinished.
+        """Return the key (`LogFilter.key`) of the filter by which the pod has chosen the line with
+        this number. Return None if the pod has sent all lines around it. Raises IndexError if the
+        line is not in memory or is unfinished.
         """
         return self._blocks[self.block_of(number)].passed
 
@@ -396,8 +400,8 @@ class LogStore:
         self.full, self.complete_from = False, None
 
     def drop(self) -> None:
-        """Remove all lines, but go on counting: the next line gets the number that
-        `end` has now.
+        """Remove all lines, but do not begin to number from 0 again: the next line gets the number
+        that `end` has now.
         """
         self._blocks.clear()
         self._open.clear()

@@ -116,8 +116,9 @@ def clock_of(line: bytes) -> int | None:
 
 
 def request_of(line: bytes) -> bytes:
-    """Return the request in a line of an access log that was answered well, with its status, such
-    as b"POST /v1/chat/completions 200". Returns b"" for any other line.
+    """Return the request in a line of an access log, with its status, such as b"POST
+    /v1/chat/completions 200". Return b"" for a request that failed and for any line that is not of
+    an access log.
     """
     found = ANSWERED.search(line, 0, _REQUEST_REACH)
     if found is None:
@@ -127,8 +128,8 @@ def request_of(line: bytes) -> bytes:
 
 
 def of_many(line: bytes) -> bytes:
-    """Return a line of an access log as it stands for several requests: without the client, the
-    protocol and the phrase of the status.
+    """Return a line of an access log in a form that can stand for several requests: without the
+    client, the protocol and the phrase of the status.
     """
     return _OF_ONE.sub(rb"\1 \2", line[:_REQUEST_REACH])
 
@@ -145,8 +146,8 @@ class Shown:
 
 def plain(line: bytes, reach: int = 0) -> str:
     """Return a line as text without secrets and without anything that a terminal would interpret.
-    Tabs are expanded. A text of more than LINE_CELLS characters is cut there, and a note is added
-    that says how long the line is. With `reach` above 0, only the first `reach` characters are
+    Tabs are expanded. A text of more than LINE_CELLS (2,000) characters is cut, and a note at its
+    end says how long the line is. With `reach` above 0, only the first `reach` characters are
     decoded and returned, which is faster.
     """
     # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be

@@ -4,13 +4,14 @@ each platform needs, and whether a hook is installed.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
+from bs4_common.foreign_json import loads
 from bs4_console.errors import ConsoleError, RefusedError
+from bs4_console.pods.gate import records
 from bs4_console.pods.port import Transport
 
 PLATFORMS = ("vast", "runpod", "cron", "systemd")
@@ -61,21 +62,49 @@ class NoAgentThere(ConsoleError):
     """Raised if the pod has no agent installed, so that a boot hook would have nothing to start."""
 
 
+class HookStart(TypedDict, total=False):
+    """The pod's record of the last start of its agent by a hook."""
+
+    t: float
+    """Wall seconds since 1970."""
+    m: float
+    """Seconds of the monotonic clock of the boot `b`."""
+    b: str
+    via: str
+    """The name of the hook."""
+    pid: int | None
+    """The agent's process."""
+
+
+_START = records.Shape(
+    {},
+    {
+        "t": records.wall,
+        "m": records.number,
+        "b": records.text,
+        "via": records.text,
+        "pid": records.whole,
+    },
+)
+_AGENT = records.Shape({}, {"restart": records.texts})
+
+
 @dataclass(frozen=True)
 class Seen:
-    """What a probe of one pod found about boot hooks, which start the agent again after a reboot.
+    """What `probe` has found out about one pod and its boot hooks, which start the agent again
+    after a reboot.
 
     `home` is the agent's home directory on the pod and `python` the interpreter that runs the
-    agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are the probe's
-    answers by name, such as boot_id, crontab or linger. `last` is the pod's record of the last
-    start by a hook, or None if no hook has started the agent yet.
+    agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are further
+    answers of the pod by name, such as boot_id, crontab or linger. `last` is the pod's record of
+    the last start by a hook, or None if no hook has started the agent yet.
     """
 
     home: str
     python: str
     hooks: Sequence[str]
     facts: Mapping[str, str]
-    last: Mapping[str, Any] | None
+    last: HookStart | None
 
     @property
     def command(self) -> str:
@@ -111,14 +140,15 @@ async def probe(link: Transport, pod: str) -> Seen:
             f"There is no agent on {pod} that a hook could start.",
             f"Put it there with `bs4-console deploy --pod {pod}`.",
         )
-    restart = (_json(facts.get("record")) or {}).get("restart") or ["python3"]
-    return Seen(facts["home"], str(restart[0]), hooks, facts, _json(facts.get("boot")))
+    agent = _checked(facts.get("record"), _AGENT) or {}
+    restart = agent.get("restart") or ["python3"]
+    return Seen(facts["home"], restart[0], hooks, facts, _checked(facts.get("boot"), _START))
 
 
 def text(platform: str, seen: Seen) -> str:
     """Return the text of the boot hook for `platform` (vast, runpod, cron or systemd), ready for a
     person to paste: an on-start line, a container start command, a crontab line or a systemd unit.
-    `seen` is the pod's probe, from which the paths on the pod are taken.
+    `seen` is what `probe` has found out about the pod; the paths in the text are taken from it.
     """
     return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
 
@@ -149,8 +179,8 @@ def where(platform: str) -> str:
 
 
 def cron_line(seen: Seen) -> str:
-    """Return the crontab line that starts the agent when the pod boots. `seen` is the pod's probe,
-    from which the paths on the pod are taken.
+    """Return the crontab line that starts the agent when the pod boots. `seen` is what `probe` has
+    found out about the pod; the paths in the line are taken from it.
     """
     return (
         f"@reboot {_home(seen)}{seen.command} --via cron "
@@ -160,7 +190,7 @@ def cron_line(seen: Seen) -> str:
 
 def unit(seen: Seen) -> str:
     """Return the text of a systemd user unit that starts the agent when the pod boots. `seen` is
-    the pod's probe, from which the paths on the pod are taken.
+    what `probe` has found out about the pod; the paths in the text are taken from it.
 
     The unit has KillMode=process and no main process, so stopping the unit does not end the
     processes of runs. KillMode=none would do the same, but is deprecated.
@@ -201,9 +231,9 @@ def _home(seen: Seen) -> str:
 
 async def install(link: Transport, platform: str, seen: Seen) -> None:
     """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. `link` is
-    the connection to the pod, and `seen` its probe, which gives the command to start. An earlier
-    hook of the same platform is replaced. Raises RefusedError with the pod's own message if the
-    command that installs the hook fails on the pod.
+    the connection to the pod, and `seen` is what `probe` has found out about it, from which the
+    hook's command is made. An earlier hook of the same platform is replaced. Raises RefusedError
+    with the pod's own message if the command that installs the hook fails on the pod.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
@@ -274,9 +304,11 @@ def verdict(seen: Seen) -> list[str]:
     return lines
 
 
-def _json(value: str | None) -> dict[str, Any] | None:
+def _checked(value: str | None, shape: records.Shape) -> Any:
+    """Return the JSON object of this shape that is written in a fact of the probe, or None."""
     try:
-        found = json.loads(value or "null")
+        found = loads(value or "null")
+        shape.check(found)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return found

@@ -9,36 +9,64 @@ no longer be saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
 
 from bs4_common.checkpoints.launch_record import without_keys
+from bs4_common.checkpoints.sync_view import SyncRecord
 from bs4_console.errors import RemoteError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_console.printable import one_line
 
-#: The kind and body of an action, as it is submitted, without the run. `off` is True if the order
-#: was taken back. An order of kind `launch` has `overrides`, the further arguments of the run's
-#: start; they are for a step that was saved without them, because a step in the store usually has
-#: them itself.
-Order = Mapping[str, Any]
 _LAUNCH = "launch"
 
 _SYNC = ("to", "every", "milestones", "keep_remote", "limit_mib", "weights")
 _KEEP = ("last", "at_least", "milestones", "synced", "best")
 
 
-def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
+class Order(TypedDict, total=False):
+    """A standing order: the kind and the fields of an action, as it is submitted, without the run.
+    An order that was taken back has only `kind` and `off`.
+    """
+
+    kind: Literal["sync", "keep", "mode", "launch"]
+    off: bool
+    """True if the order was taken back."""
+    to: str
+    """A sync's place in an object store, such as b2://BUCKET/PREFIX."""
+    every: int
+    """A sync copies each step that is a multiple of it."""
+    milestones: int
+    """Steps that are a multiple of it stay."""
+    keep_remote: int
+    """How many steps a sync leaves in the store."""
+    limit_mib: float
+    """The most MiB per second of a sync."""
+    weights: bool
+    last: int
+    """How many complete checkpoints stay on the disk."""
+    at_least: int
+    synced: bool
+    best: str
+    """A metric whose best checkpoint stays."""
+    playbook: str
+    mode: str
+    overrides: Sequence[str]
+    """The further arguments of the run's launch. They are for a step that was saved without them,
+    because a step in the store usually has them itself.
+    """
+
+
+def orders_of(state: PodState, run: str) -> tuple[Order, ...]:
     """Return the standing orders of `run`, which are what a person wants done for it until further
     notice, as the pod's journal (the agent's log of actions and incidents) has them. Return () if
-    there are none. Each order is a dictionary: `kind` says what it is about ("sync": checkpoints go
-    to an object store, "keep": only some stay on the disk, "mode": what a playbook may do by
-    itself, "launch": further launch arguments). The other keys are the fields with which an action
-    of that kind is submitted, without the run. An order that was taken back has only `kind` and
-    `off`.
+    there are none. `kind` says what an order is about ("sync": checkpoints go to an object store,
+    "keep": only some stay on the disk, "mode": what a playbook may do by itself, "launch": further
+    launch arguments).
     """
-    ledger, found = state.ledger, []
+    ledger = state.ledger
+    found: list[Order] = []
     if (view := ledger.syncs.get(run)) is not None and view.order:
         found.append(_order("sync", view.order, _SYNC))
     if (record := ledger.orders.get(run)) is not None:
@@ -49,7 +77,7 @@ def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
     known = ledger.runs.get(run)
     if known is not None and known.attempt is not None and known.attempt.overrides:
         # The order is copied to the store, so a secret key in it must be removed.
-        found.append({"kind": _LAUNCH, "overrides": without_keys(known.attempt.overrides)[0]})
+        found.append({"kind": "launch", "overrides": without_keys(known.attempt.overrides)[0]})
     return tuple(found)
 
 
@@ -82,9 +110,10 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """Return the standing orders of a run with one more at their start: to sync the checkpoints to
-    the object store `store`, an address like b2://BUCKET/PREFIX. If `orders` contain a sync
-    already, even one that was taken back, they are returned unchanged.
+    """Return the standing orders of a run (what a person wants done for it until further notice)
+    with one more at their start: to copy its checkpoints to the object store `store`, an address
+    like b2://BUCKET/PREFIX. If `orders` contain an order of the kind "sync" already, even one that
+    was taken back, they are returned unchanged.
     """
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
@@ -92,17 +121,18 @@ def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
-    """Give a run on the pod of `live` the standing orders that it had on another pod. `orders` are
-    the result of `orders_of` there. Launch arguments, orders that were taken back, and orders that
-    are in force on this pod already are left out. Return the orders that the pod refused, as a
-    dictionary from their kind (sync, keep or mode) to the pod's reason; it is empty if none was.
+    """Give a run on the pod of `live` the standing orders (what a person wants done for it until
+    further notice) that it had on another pod. `orders` are the result of `orders_of` there. Launch
+    arguments, orders that were taken back, and orders that are in force on this pod already are
+    left out. Return the orders that the pod refused, as a dictionary from their kind (sync, keep or
+    mode) to the pod's reason; it is empty if none was.
     """
     refused: dict[str, str] = {}
     for order in orders:
         if order.get("off") or order["kind"] == _LAUNCH or _stands(live.state, run, order):
             continue
-        kind = str(order["kind"])
-        body = {name: value for name, value in order.items() if name != "kind"}
+        kind = order["kind"]
+        body: dict[str, Any] = {name: value for name, value in order.items() if name != "kind"}
         try:
             key = await live.submit(kind, run=run, **body)
         except RemoteError as error:
@@ -114,13 +144,18 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
     return refused
 
 
-def _order(kind: str, record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _order(kind: Literal["sync", "keep"], record: SyncRecord, names: Sequence[str]) -> Order:
     """Return an order from its record. Without a value for the first of `names` the order does not
     stand any more, and `off` is True.
     """
     if record.get(names[0]) is None or record.get("once"):
         return {"kind": kind, "off": True}
-    return {"kind": kind, **{name: record[name] for name in names if record.get(name) is not None}}
+    order: Any = {"kind": kind}
+    for name in names:
+        if (value := record.get(name)) is not None:
+            order[name] = value
+    standing: Order = order
+    return standing
 
 
 def _stands(state: PodState, run: str, order: Order) -> bool:

@@ -7,13 +7,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_common.errors import ProtocolError
 from bs4_common.streams.cursor import Chunk
-from bs4_common.wire import PROTOCOLS, Decoder, Frame, encode
+from bs4_common.wire import PROTOCOLS, Decoder, Frame
 from bs4_console import ceilings
 from bs4_console.errors import (
     ChannelLost,
@@ -25,7 +24,15 @@ from bs4_console.errors import (
 )
 from bs4_console.pods.gate import records, replies
 from bs4_console.pods.port import Duplex
-from bs4_console.pods.reading.greeting import Call, Greeting, greeting, query_call, read_call
+from bs4_console.pods.reading.greeting import (
+    Action,
+    Call,
+    Greeting,
+    greeting,
+    query_call,
+    read_call,
+    submit_call,
+)
 from bs4_console.printable import one_line
 
 #: Seconds for the agent's greeting. The pod's disk may still be busy with the deploy meanwhile.
@@ -57,10 +64,8 @@ class Channel:
     def __init__(self, duplex: Duplex, pod: str) -> None:
         """Prepare a channel that has not greeted the agent. Use `Channel.open` in its place."""
         self._pod = pod
-        self.hello: dict[str, Any] = {}
-        """The agent's greeting: protocol, agent, bundle, python, pid, boot_id, host, t, m,
-        coverage.
-        """
+        self.hello: records.Hello = {}
+        """The agent's greeting."""
         self._duplex = duplex
         self._decoder = Decoder()
         self._calls = self._answers = 0
@@ -87,11 +92,13 @@ class Channel:
         """Greet the agent over the pipe `duplex` and return the open channel.
 
         `who` is the person, `client` the program with its version, and `pod` the pod's name for
-        errors. `said` is our greeting if it was sent already. The first call that asks one of its
-        questions gets that answer, without another round trip, unless a ping was answered before:
-        then the answer is too old and the pod is asked anew. Raises ProtocolMismatch if the two
-        sides share no protocol version or if something other than an agent answers, and ChannelLost
-        if the link ends or the greeting takes more than 20 seconds (HELLO_S).
+        errors. `said` is our greeting if it was sent already, with some questions to the agent. The
+        first call that asks one of these questions gets the answer that has come, without another
+        round trip. But once a ping was answered, that answer is too old, and the pod is asked anew.
+
+        Raises ProtocolMismatch if the two sides share no protocol version or if something other
+        than an agent answers, and ChannelLost if the link ends or the greeting takes more than 20
+        seconds (HELLO_S).
         """
         channel = cls(duplex, pod)
         try:
@@ -154,24 +161,23 @@ class Channel:
         result: dict[str, Any] = frame.header["result"]
         return result
 
-    async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
-        """Submit an action to the agent and return the agent's answer, with the fields `action` and
-        `state`. `action` holds the kind, the key (an id) and the fields of the action. The same key
-        submitted again starts nothing a second time.
+    async def submit(self, action: Action, payload: bytes = b"") -> str:
+        """Submit an action to the agent and return the state that the agent answers: "accepted", or
+        that of the action if it was submitted before. The same key submitted again starts nothing a
+        second time.
 
         The agent writes the action to the pod's journal (the agent's log of actions and incidents).
         `payload` holds the secrets of a set-up and is not written there.
         """
-        return (
-            await self._call({"call": "submit", "action": dict(action)}, payload=payload)
-        ).header
+        frame = await self._call(submit_call(action), payload=payload)
+        return str(frame.header.get("state"))
 
     async def ping(self) -> float:
         """Send one ping to the agent, and keep its round trip and the clock offset that it shows.
         Return the round trip in seconds.
         """
         sent, wall = time.monotonic(), time.time()
-        frame = await self._call({"call": "ping"})
+        frame = await self._call(Call(call="ping"))
         rtt, theirs = time.monotonic() - sent, frame.header["t"]
         self._forget_asked()
         self._pings.append(_Ping(rtt, theirs - (wall + rtt / 2)))
@@ -221,10 +227,9 @@ class Channel:
         if not isinstance(hello, dict) or hello.get("protocol") not in PROTOCOLS:
             raise _mismatch(f"it chose protocol {str(hello)[:60]}")
         try:
-            records.HELLO.check(hello)
+            self.hello = records.hello(hello)
         except records.RecordRefused as error:
             raise _mismatch(f"in its greeting {error}") from None
-        self.hello = hello
         for frame in frames[1:]:
             self._deliver(frame)
 
@@ -234,19 +239,17 @@ class Channel:
         except ProtocolError as error:
             raise _mismatch(error.message) from None
 
-    async def _call(
-        self, header: dict[str, Any], timeout: float = ANSWER_S, *, payload: bytes = b""
-    ) -> Frame:
+    async def _call(self, call: Call, timeout: float = ANSWER_S, *, payload: bytes = b"") -> Frame:
         if self._lost is not None:
             raise self._lost
         async with self._places:
-            return await self._called(header, timeout, payload)
+            return await self._called(call, timeout, payload)
 
-    async def _called(self, header: dict[str, Any], timeout: float, payload: bytes) -> Frame:
+    async def _called(self, call: Call, timeout: float, payload: bytes) -> Frame:
         """Send a request and return its reply, which the gate has checked."""
         if self._lost is not None:
             raise self._lost  # while this call waited for its place
-        asked = self._take_over(header)
+        asked = self._take_over(call)
         if asked is not None:
             number, reply = asked, self._waiting[asked]
         else:
@@ -255,12 +258,12 @@ class Channel:
         try:
             async with asyncio.timeout(timeout):
                 if asked is None:
-                    await asyncio.shield(self._write({"id": number, **header}, payload))
+                    await asyncio.shield(self._write(number, call, payload))
                 frame: Frame = await reply
         except TimeoutError:
             self._say_cancel(number)
             raise ChannelLost(
-                f"The agent did not answer a {header['call']} within {timeout:.0f} s.",
+                f"The agent did not answer a {call.call} within {timeout:.0f} s.",
                 "The link is made again.",
             ) from None
         except asyncio.CancelledError:
@@ -272,19 +275,19 @@ class Channel:
         if "error" in frame.header:
             raise _refusal(frame.header["error"])
         try:
-            return Frame(replies.check(header, frame.header), frame.payload)
+            return replies.check(call, frame)
         except records.RecordRefused as error:
             raise ProtocolMismatch(
-                f"{self._pod} answered {replies.named(header)} with what no agent sends: {error}.",
+                f"{self._pod} answered {replies.named(call)} with what no agent sends: {error}.",
                 "Deploy the agent again.",
             ) from None
 
-    def _take_over(self, header: Call) -> int | None:
+    def _take_over(self, asked: Call) -> int | None:
         """Return the id of the question of our greeting that is this very request, so that its
         answer is this call's. None if there is none.
         """
         for number, call in self._asked.items():
-            if call == header:
+            if call == asked:
                 del self._asked[number]
                 return number
         return None
@@ -293,8 +296,8 @@ class Channel:
         self._calls += 1
         return self._calls
 
-    def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
-        """Start to send a frame, and return the task that sends it.
+    def _write(self, number: int, call: Call, payload: bytes = b"") -> asyncio.Task[None]:
+        """Start to send a request, and return the task that sends it.
 
         It is a task of its own so that a cancelled caller does not stop it: half a frame would put
         the channel out of step for good. Raises UsageError if the frame is too large.
@@ -305,7 +308,7 @@ class Channel:
                 await self._duplex.write(data)
 
         try:
-            data = encode(header, payload)
+            data = call.encoded(number, payload)
         except ProtocolError as error:
             raise UsageError(
                 f"That request is too large: {error.message}", "Ask for less at once."
@@ -327,7 +330,7 @@ class Channel:
         if len(self._writes) >= ceilings.FRAMES:
             self._fail(ChannelLost(f"{self._pod} takes no requests.", "The link is made again."))
         if self._lost is None:
-            self._write({"id": self._next_number(), "call": "cancel", "target": number})
+            self._write(self._next_number(), Call(call="cancel", fields={"target": number}))
 
     async def _receive(self) -> None:
         """Give each reply to its caller until the link ends.

@@ -43,8 +43,8 @@ class History:
     def near(self, t: float) -> Telemetry | None:
         """Return the telemetry record nearest to the time `t` (Unix time in seconds of the pod), or
         None if none lies within 5 seconds (STALE_S) of it. PCIe and NVLink readings that the record
-        leaves out are filled in from the last record before it that has them, if that is recent
-        enough.
+        leaves out are filled in from the last record before it that has them, if that is at most 60
+        seconds (PCIe) or 180 seconds (NVLink) older.
         """
         files = self._files()
         at = bisect_right([begin for begin, _ in files], t) - 1
@@ -61,8 +61,8 @@ class History:
 
     def between(self, begin: float, end: float, most: int) -> list[Telemetry]:
         """Return at most `most` telemetry records from `begin` to `end` (Unix time in seconds),
-        oldest first. If more are held, they are thinned out evenly over the bytes of the files. The
-        list is empty if none is held.
+        oldest first. If there are more, only some of them are returned, evenly spread over the
+        files. The list is empty if there are none.
         """
         files = self._files()
         first = max(0, bisect_right([b for b, _ in files], begin) - 1)

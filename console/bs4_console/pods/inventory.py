@@ -196,14 +196,15 @@ class Inventory:
                 f"{self.path}: `pods` is not a table.", "Write each pod as [pods.NAME]."
             )
         for name, table in pods.items():
-            if not isinstance(table, Mapping):
-                raise UsageError(
-                    f"{self.path}: pods.{name} is not a table.",
-                    f"Write it as [pods.{name}] with host = ... below.",
-                )
             yield self._pod(name, table)
 
-    def _pod(self, name: str, table: Mapping[str, Any]) -> Pod:
+    def _pod(self, name: str, table: object) -> Pod:
+        """Return the pod that one table of the file describes. Raises UsageError if it is wrong."""
+        if not isinstance(table, Mapping):
+            raise UsageError(
+                f"{self.path}: pods.{name} is not a table.",
+                f"Write it as [pods.{name}] with host = ... below.",
+            )
         values: dict[str, Any] = {}
         for key, item in table.items():
             if key not in _TYPES:

@@ -21,8 +21,9 @@ class InventoryWatch:
         self._read = self._last = self._stamp()
 
     def poll(self) -> tuple[Pod, ...] | None:
-        """Return all pods of the inventory if its file has changed and two polls in a row found it
-        the same. Return None if it has not changed or is still being written.
+        """Return all pods of the inventory if its file has changed since it was read last and is
+        the same as at the poll before this one. Return None if it has not changed, or if it has
+        changed between these two polls, because it may still be being written.
 
         Raises UsageError, once for each change, if the file has a mistake, and at each poll if the
         file cannot be accessed.

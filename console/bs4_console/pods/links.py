@@ -15,8 +15,9 @@ KEPT_S: Mapping[Literal["pcie", "nvlink"], float] = {"pcie": 60.0, "nvlink": 180
 
 
 class Links:
-    """The last PCIe and NVLink readings of each GPU of one pod. The agent sends a reading only now
-    and then, and records in between leave it out. Pass records to `fill` in the order of time.
+    """The last PCIe and NVLink readings of each GPU of one pod. The agent sends these readings only
+    in some of its telemetry records, and `fill` adds them to the others. Pass records to `fill` in
+    the order of time.
     """
 
     def __init__(self) -> None:

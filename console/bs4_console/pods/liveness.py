@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from bs4_console import errors
 
@@ -48,12 +48,12 @@ class Sign:
     """One observation of a pod: what one poll of one source (ssh, port, network, provider, wandb,
     store, boot or run) showed.
 
-    `t` is the time of the poll in seconds; all signs of one judgement have times of the same clock.
-    `word` is the result, one of a few fixed words for each source (ssh: `up` or why it failed;
-    provider and wandb: running, stopped, gone or unknown). `seen_t` is the time that the source
-    itself gives for what it reports (heartbeat, newest file, newest step); it is compared only with
-    signs of the same source. `value` is the id of the machine's boot, or the state in the source's
-    own words.
+    `t` is the time of the poll in seconds; all signs that are judged together have times of the
+    same clock. `word` is the result, one of a few fixed words for each source (ssh: `up` or why it
+    failed; provider and wandb: running, stopped, gone or unknown). `seen_t` is the time that the
+    source itself gives for what it reports (heartbeat, newest file, newest step); it is compared
+    only with signs of the same source. `value` is the id of the machine's boot, or the state in the
+    source's own words.
     """
 
     t: float
@@ -66,12 +66,12 @@ class Sign:
 
 @dataclass(frozen=True)
 class Rules:
-    """How much evidence the verdict on a pod needs.
+    """How much evidence is needed to conclude what became of a pod.
 
-    A source's answer counts when `samples` polls of that source gave the same answer, with at least
-    `apart_s` seconds between the first and the last of these polls. A sign older than `recent_s`
-    seconds says nothing about the present state, and a sign older than `window_s` seconds is
-    ignored.
+    The answer of a source, such as the provider, counts when `samples` polls of it gave the same
+    answer, with at least `apart_s` seconds between the first and the last of these polls. A sign
+    (the result of one poll) older than `recent_s` seconds says nothing about the present state, and
+    one older than `window_s` seconds is ignored.
     """
 
     samples: int = 2
@@ -80,13 +80,33 @@ class Rules:
     window_s: float = 3600.0
 
 
+class SignRow(TypedDict):
+    """A sign in JSON output."""
+
+    t: float
+    """Seconds of the clock that all signs of one judgement share."""
+    source: Source
+    word: str
+    detail: str
+
+
+class VerdictRow(TypedDict):
+    """A verdict in JSON output."""
+
+    verdict: Word
+    sentence: str
+    evidence: Sequence[SignRow]
+    """Oldest first."""
+    next_step: str
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on what became of one pod. `word` is fine, network-only, rebooted, hung,
-    reclaimed, ended or unknown.
+    """The conclusion on what became of one pod. `word` is fine, network-only (only the network is
+    down), rebooted, hung, reclaimed (the provider took the machine back), ended or unknown.
 
     `sentence` explains the word to a person, and `next_step` says what the person can do ("" if
-    nothing). `evidence` are the signs on which the judgement rests, oldest first.
+    nothing). `evidence` are the observations on which the conclusion rests, oldest first.
     """
 
     word: Word
@@ -96,15 +116,13 @@ class Verdict:
 
     @property
     def lost(self) -> bool:
-        """Return True if the pod's machine is gone (`reclaimed` or `ended`). Only then may the
-        recovery controller act on the verdict.
+        """Return True if the pod's machine is gone (`word` is "reclaimed" or "ended"). Only then
+        may the recovery controller, which moves runs to new machines, act on the verdict.
         """
         return self.word in LOST
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the verdict as a dictionary for JSON output, with the keys verdict, sentence,
-        evidence and next_step.
-        """
+    def as_dict(self) -> VerdictRow:
+        """Return the verdict as a dictionary for JSON output."""
         return {
             "verdict": self.word,
             "sentence": self.sentence,
@@ -117,10 +135,10 @@ class Verdict:
 
 
 def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, t: float) -> Sign:
-    """Make a sign, from which `judge` can judge a pod, of an observation by the provider, W&B or
-    the object store. `t` is the time of the poll in seconds of the clock that all signs share. If
-    the store has files of the run, the sign's word is `seen`, because files do not show whether a
-    machine runs.
+    """Make a sign, from which `judge` can judge a pod, of `sight`, an observation by `source`: the
+    provider, W&B or the object store. `t` is the time of the poll in seconds of the clock that all
+    signs share. If the store has files of the run, the sign's word is `seen`, because files do not
+    show whether a machine runs.
     """
     if source == "store" and sight.seen_t is not None:
         word = "seen"
@@ -130,10 +148,10 @@ def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, 
 
 
 def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = None) -> Verdict:
-    """Judge from `signs` what became of the pod named `pod`, and return the verdict. `now` is the
-    present time in seconds of the clock that gave the times of the signs, which may come in any
-    order. `rules` say how much evidence is needed (None: the defaults of Rules). Without enough
-    evidence the word of the verdict is `unknown`.
+    """Judge from `signs`, which are observations of the pod, what became of the pod named `pod`,
+    and return the verdict. `now` is the present time in seconds of the clock that gave the times of
+    the signs, which may come in any order. `rules` say how much evidence is needed (None: the
+    defaults of Rules). Without enough evidence the word of the verdict is `unknown`.
     """
     rules = rules or Rules()
     known = _Signs(

@@ -11,7 +11,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bs4_common.streams.cursor import Gap
 from bs4_common.streams.segments import parse
@@ -184,7 +184,8 @@ class Mirror:
         """Save `data`, which was read from `stream` (such as "telemetry") at the cursor `start`,
         without changing where the next read begins. This is for older telemetry and for pieces of a
         log. Nothing is saved if the mirror (the copy of the pod's data on this machine) does not
-        keep this stream or the disk is nearly full.
+        save this stream, or if the disk has less than 1 GiB free (128 MiB for the journal and the
+        training steps).
         """
         directory = self.directory(stream)
         if (
@@ -211,9 +212,9 @@ class Mirror:
             self._stop(error)
 
     def note_gap(self, stream: str, gap: Gap) -> None:
-        """Append `gap` to the mirror's list of gaps in `stream`. A gap describes bytes that the pod
-        deleted before the console could read them. Nothing is written if the mirror (the copy of
-        the pod's data on this machine) does not save data.
+        """Record that a part of `stream` is missing: `gap` describes bytes that the pod deleted
+        before the console could read them. It is appended to a list in the mirror (the copy of the
+        pod's data on this machine). Nothing is written if the mirror does not save data.
         """
         directory = self.directory(stream)
         if directory is None or not self.keeps:
@@ -262,15 +263,15 @@ class Mirror:
             return cursor
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
-    def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first.
-        Lines that were cut off while being written are skipped. Afterwards `cursor` returns the
-        place after the last record that was yielded, even if another console has added more
-        meanwhile.
+    def records(self, stream: str) -> Iterator[object]:
+        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first, as
+        JSON objects of which nothing is checked yet (see pods/gate/records.py). Lines that were cut
+        off while being written are skipped. Afterwards `cursor` returns the place after the last
+        record that was yielded, even if another console has added more meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 
-    def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
+    def tail(self, stream: str, count: int) -> list[object]:
         """Return at least the last `count` records of `stream` (such as "journal") that are saved
         on this machine, oldest first, or all of them if there are fewer. Only as many of the newest
         files are read as are needed.
@@ -284,7 +285,7 @@ class Mirror:
                 break
         return list(self._read(stream, paths))
 
-    def _read(self, stream: str, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    def _read(self, stream: str, paths: Sequence[Path]) -> Iterator[object]:
         for path in paths:
             end = 0
             for line in path.read_bytes().splitlines(keepends=True):
@@ -297,15 +298,15 @@ class Mirror:
                     yield record
 
     def close(self) -> None:
-        """Do nothing, because the mirror holds no file open. The method exists so that callers can
-        treat a mirror like a session.
+        """Do nothing, because the mirror (the copy of the pod's data on this machine) holds no file
+        open. The method exists so that callers can treat a mirror like a session.
         """
 
     def directory(self, stream: str) -> Path | None:
-        """Return the directory on this machine in which the mirror saves `stream`, such as
-        "journal". Return None if the mirror saves nothing, does not know the id of the agent's home
-        yet, or if the stream's name could lead out of the mirror's directory. The directory need
-        not exist.
+        """Return the directory on this machine in which the mirror (the copy of the pod's data on
+        this machine) saves `stream`, such as "journal". Return None if the mirror saves nothing,
+        does not know the id of the agent's home yet, or if the stream's name could lead out of the
+        mirror's directory. The directory need not exist.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

@@ -140,7 +140,7 @@ LINK_FAILURES = {
 
 
 class IncidentRow(TypedDict):
-    """An incident in the JSON of `check`."""
+    """One failure of a pod or run, as the JSON of the command `check` lists it."""
 
     id: str
     """The incident's id, or "" in finished files."""
@@ -156,14 +156,14 @@ class IncidentRow(TypedDict):
 def link_incidents(
     pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
 ) -> list[IncidentRow]:
-    """Return the incident for a pod's link that is not up, as a list with one dictionary in the
-    form of `check`'s JSON. `link_state` is the word for why the link is not up, and `sentence`
-    becomes the incident's summary. The list is empty if no playbook covers this state, such as "no
-    agent" or "no Python".
+    """Return a list with one failure, in the form of the JSON of `check`, for a pod whose link is
+    not up. `link_state` is the word for why the link is not up, and `sentence` becomes the
+    failure's summary. The list is empty if no playbook is about this state, as for "no agent" or
+    "no Python".
 
-    `down_s` is the number of seconds for which a link that is polled repeatedly has been down. The
-    list is also empty until that reaches the time for which the failure must last before it counts.
-    None means that the link was tried only once, up to its time limit.
+    `down_s` is the number of seconds for which the link has been down. The list is also empty if
+    that is less than the time for which the failure must last before it counts. None means that the
+    link was tried only once, up to its time limit; then the time is not compared.
     """
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):

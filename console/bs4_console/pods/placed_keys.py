@@ -25,9 +25,9 @@ _ID = re.compile(r"\bkey id ([0-9a-f]{12,25})\b")
 
 @dataclass(frozen=True, order=True)
 class PlacedKey:
-    """A key that a set-up has put on a pod or found there. `id` is the id by which its owner knows
-    it, or "" if it has none or the journal (the agent's log of actions and incidents) does not tell
-    it.
+    """A secret key, such as that of W&B, that lies on a pod: a set-up has put it there or found it
+    there. `name` says for which service it is. `id` is the id by which its owner knows it, or "" if
+    it has none or the journal (the agent's log of actions and incidents) does not tell it.
     """
 
     name: str
@@ -40,10 +40,10 @@ class PlacedKey:
 
 
 def placed(ledger: Ledger) -> tuple[PlacedKey, ...]:
-    """Return the keys that lie on a pod, sorted by name. `ledger` is the state of the pod as its
-    journal (the agent's log of actions) tells it. Every key counts that a set-up began to write,
-    because a pod that was lost in the middle may have it. A key that was replaced counts too: it
-    may have been read while it was there.
+    """Return the secret keys (of W&B, of an object store and so on) that may lie on a pod, sorted
+    by name. `ledger` is the state of the pod as its journal (the agent's log of actions) tells it.
+    Every key counts that a set-up began to write, because a pod that was lost in the middle may
+    have it. A key that was replaced counts too: it may have been read while it was there.
     """
     found: set[PlacedKey] = set()
     for action in ledger.actions.values():
@@ -53,7 +53,9 @@ def placed(ledger: Ledger) -> tuple[PlacedKey, ...]:
 
 
 def rotation(pod: str, keys: Sequence[PlacedKey]) -> str:
-    """Return a sentence that says which keys to rotate now that the pod named `pod` was lost."""
+    """Return a sentence for a person that says which secret keys to replace by new ones (rotate)
+    now that the pod named `pod`, on which they lay, was lost.
+    """
     if not keys:
         return (
             f"This console has no record of keys on {pod}: rotate those that were brought to it by "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Duplex(Protocol):
@@ -24,10 +24,21 @@ class Duplex(Protocol):
         """Close the pipe to the agent."""
 
 
+class Asks(Protocol):
+    """An object that can query a pod's agent: a PodSession or a Channel."""
+
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Send a query about `stream`, a name such as "checkpoints" or "log/RUN/trainer", to the
+        pod's agent and return the agent's answer. `op` is the kind of the query, such as "search",
+        and `parameters` are its fields.
+        """
+
+
 @dataclass(frozen=True)
 class Completed:
-    """The result of a command that has ended on the pod. `exit_status` is None if a signal, or the
-    end of the connection, ended the command; that never means that the command succeeded.
+    """The result of a command that has ended on the pod, with what it wrote to `stdout` and
+    `stderr`, as bytes. `exit_status` is None if a signal, or the end of the connection, ended the
+    command; that never means that the command succeeded.
     """
 
     exit_status: int | None
@@ -50,8 +61,8 @@ class Transport(Protocol):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod, send `stdin` to it, wait for its end and return its result.
-        Raises Unreachable if it takes more than `timeout` seconds.
+        """Run the command `argv`, a list of words, on the pod, send `stdin` to it, wait for its end
+        and return its result. Raises Unreachable if it takes more than `timeout` seconds.
         """
 
     async def close(self) -> None:

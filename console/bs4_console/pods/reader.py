@@ -20,7 +20,7 @@ from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
-from bs4_console.pods.reading.greeting import Call, query_call, read_call
+from bs4_console.pods.reading.greeting import Action, Call, query_call, read_call
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -57,8 +57,8 @@ def _shared(stream: str) -> bool:
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:
     """Yield the data of `chunk`, which has whole lines, in smaller chunks of whole lines. Each has
-    at most about PIECE_BYTES bytes, or is one longer line. The last one ends where `chunk` ends,
-    which may be in a later file of the stream. A chunk without data is yielded as it is.
+    at most about PIECE_BYTES (8192) bytes, or is one longer line. The last one ends where `chunk`
+    ends, which may be in a later file of the stream. A chunk without data is yielded as it is.
     """
     generation, offset = position(chunk.start)
     data, at = chunk.data, 0
@@ -73,9 +73,10 @@ def pieces(chunk: Chunk) -> Iterator[Chunk]:
 
 
 class PodReader:
-    """Reads the record streams of one pod (the journal, the telemetry, and the training steps of
-    each run) into its PodState and its mirror. After a reconnect or a restart it continues where
-    the mirror ends, so that only the missing bytes are read.
+    """Reads the record streams of one pod (the journal, which is the agent's log of actions and
+    incidents, the telemetry, and the training steps of each run) into its PodState and into the
+    mirror, the copy of the pod's data on this machine. After a reconnect or a restart it continues
+    where the mirror ends, so that only the missing bytes are read.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
@@ -127,9 +128,9 @@ class PodReader:
 
     def questions(self) -> list[Call]:
         """Return the requests that are sent to the pod first on each connection, together with the
-        greeting: a read of the journal from the place where the mirror (the copy of the pod's data
-        on this machine) ends, a read of the newest telemetry, and the query for the list of
-        streams.
+        greeting. They are a read of the journal (the agent's log of actions and incidents) from the
+        place where the mirror (the copy of the pod's data on this machine) ends, a read of the
+        newest telemetry, and the query for the list of streams.
         """
         journal = read_call("journal", self.mirror.cursor("journal") or "start", READ_BYTES)
         telemetry = query_call("telemetry", "seek-line", line=-FIRST_SAMPLES)
@@ -137,9 +138,9 @@ class PodReader:
         return [journal, telemetry, names, names]
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
-        """Start tasks in the group `loops` that follow the pod's journal, its telemetry and the
-        training steps of its runs over `channel`. Each task runs until it fails, for example
-        because the channel is lost.
+        """Start tasks in the group `loops` that follow the pod's journal (the agent's log of
+        actions and incidents), its telemetry and the training steps of its runs over `channel`.
+        Each task runs until it fails, for example because the channel is lost.
         """
         loops.start(self.release(channel))
         loops.start(self._follow(channel, "journal", self._apply_journal))
@@ -259,7 +260,7 @@ class PodReader:
     # -- the journal
 
     def _put_journal(self, record: Any) -> None:
-        self.state.apply_journal(records.check("journal", record))
+        self.state.apply_journal(records.journal(record))
 
     def _apply_journal(self, record: Any) -> None:
         known = len(self.state.runs)
@@ -268,18 +269,18 @@ class PodReader:
             self._look.set()
 
     async def release(self, channel: Channel) -> None:
-        """Tell the agent up to which cursor this machine's mirror holds the journal, so that the
+        """Tell the agent, over `channel`, up to which cursor the mirror (the copy of the pod's data
+        on this machine) holds the journal (the agent's log of actions and incidents), so that the
         agent may delete the oldest part of a journal that is full (64 MB). Do nothing if the mirror
-        (the copy of the pod's data on this machine) saves nothing or the pod is read-only.
+        saves nothing or the pod is read-only.
         """
         cursor = self.mirror.secure("journal")
         self._note_mirror()
         if cursor is None or self.state.read_only:
             return
         try:
-            await channel.submit(
-                {"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor}
-            )
+            kept = {"stream": "journal", "cursor": cursor}
+            await channel.submit(Action(ulid(), "release", kept))
         except RemoteError:
             # An older agent does not know this action and refuses it. Its journal then stays as it
             # is.
@@ -291,13 +292,14 @@ class PodReader:
         """Follow the telemetry, beginning with the last two minutes, so that the screen is right at
         once. The time between those and what is held is read beside it.
         """
-        begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
+        last = await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES)
+        begin = place(last["cursor"])
         held = self.mirror.cursor("telemetry")
         if self.mirror.keeps_telemetry:
             if self._backfilled and held:
                 start = held
             else:
-                start = place(await channel.query("telemetry", "stat"), "start")
+                start = place((await channel.query("telemetry", "stat"))["start"])
             loops.start(self._backfill(channel, start, begin))
         if held is None or position(held) < position(begin):
             self.mirror.append("telemetry", begin, begin, b"")

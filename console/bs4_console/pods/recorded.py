@@ -100,8 +100,8 @@ class MirroredStream:
         return {"kind": self._kind, "start": str(start), "end": str(end), "bytes": size}
 
     def pieces(self) -> list[Piece]:
-        """Return the generations of the stream in order, each with its size in bytes and a function
-        that opens it.
+        """Return the files (generations) of the stream in order, each with its size in bytes and a
+        function that opens it.
         """
         found = []
         for number, path in sorted(self._paths.items()):
@@ -153,8 +153,9 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """A PodSession that shows a recording: it reads what was saved of a pod in a directory on this
-    machine and connects to no pod. Ages count from when the data was recorded.
+    """A session that shows a recording in place of a pod: it reads what was saved of a pod in a
+    directory on this machine, and connects to nothing. The age of each fact is the time since it
+    was recorded.
     """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
@@ -175,7 +176,7 @@ class RecordedSession(PodSession):
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
-        """Fill the state from the recording and then wait until cancelled."""
+        """Fill the pod's state from the recording and then wait until cancelled."""
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
@@ -186,8 +187,8 @@ class RecordedSession(PodSession):
         await asyncio.Event().wait()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """Fill the state from the recording and then wait until cancelled. `patience` is ignored,
-        because there is no link.
+        """Fill the pod's state from the recording and then wait until cancelled. `patience` is
+        ignored, because there is no link.
         """
         await self.run()
 

@@ -75,9 +75,9 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
     None if it cannot be known. `files` maps the name of each log stream, such as "log/RUN/trainer",
     to the generation and path of its files.
 
-    It is computed from a training step whose time the agent recorded and whose line is in one of
-    the logs. Without such a step, the first clock in any file is taken as the time at which the run
-    began.
+    The time is computed from a training step whose time the agent recorded and whose line is in one
+    of the logs. Without such a step, the first clock in any file is taken as the time at which the
+    run began.
     """
     for row in (*run.trainer_steps, *run.orchestrator_steps):
         at = row.get("at") or {}

@@ -13,15 +13,15 @@ import re
 import tarfile
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 from bs4_common.errors import BadCursor
 from bs4_common.foreign_json import loads
-from bs4_common.ledger import NOT_FOLDED, IncidentView, Ledger
+from bs4_common.ledger import NOT_FOLDED, IncidentView, JournalRecord, Ledger
 from bs4_common.streams.cursor import START, Cursor
 from bs4_common.streams.segments import parse
 from bs4_console import ceilings, files
@@ -34,6 +34,7 @@ SUFFIX = ".report.tar.gz"
 SCHEMA = "bs4.report/1"
 _HEAD = records.Shape(
     {
+        "schema": records.text,
         "home": records.text,
         "host": records.text,
         "run": records.name,
@@ -53,9 +54,10 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. `stream` is the name under which it is
-    read there, `t` the time at which it was written as a Unix time in seconds, and `bytes` its
-    size. `missing` are phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. It is about the `attempt` of the run
+    `run`. `stream` is the name of the stream under which it is read from the pod, `t` the time at
+    which it was written as a Unix time in seconds, `bytes` its size, and `sha256` its hash.
+    `missing` are phrases that say what the report could not include.
     """
 
     stream: str
@@ -72,6 +74,22 @@ class Listed:
         return self.stream.removeprefix("report/") + SUFFIX
 
 
+class Head(TypedDict, total=False):
+    """The report.json of a crash report."""
+
+    schema: str
+    home: str
+    """The id of the agent's home directory."""
+    host: str
+    run: str
+    attempt: int
+    trainer: str
+    t: float
+    """Wall seconds since 1970 at which the report was written."""
+    missing: Sequence[str]
+    """Phrases that say what the report could not include."""
+
+
 @dataclass(frozen=True)
 class Report:
     """The contents of a crash report file.
@@ -83,7 +101,7 @@ class Report:
     further files: dmesg.log, and files of the attempt and the config.
     """
 
-    head: Mapping[str, Any]
+    head: Head
     logs: tuple[tuple[str, int, int, bytes], ...]
     records: Mapping[str, tuple[tuple[int, bytes], ...]]
     beside: Mapping[str, bytes]
@@ -91,7 +109,7 @@ class Report:
     @property
     def run(self) -> str:
         """Return the name of the run that the report is about."""
-        return str(self.head["run"])
+        return self.head["run"]
 
 
 def listed(session: PodSession) -> list[Listed]:
@@ -106,7 +124,7 @@ def listed(session: PodSession) -> list[Listed]:
     return sorted((one for one in found if one is not None), key=lambda one: one.t, reverse=True)
 
 
-def _listed(record: Mapping[str, Any]) -> Listed | None:
+def _listed(record: JournalRecord) -> Listed | None:
     """Return a report that the journal names. Return None if its name cannot be a file's name here,
     or if its record is incomplete.
     """
@@ -172,10 +190,10 @@ def load(path: Path) -> Report:
             f"{path} cannot be read: {error.strerror or error}.", "Give another file."
         ) from error
     try:
-        _HEAD.check(head if isinstance(head, dict) else {})
+        _HEAD.check(head)
     except records.RecordRefused as error:
         raise wrong from error
-    if head.get("schema") != SCHEMA or not files.is_component(head["run"]):
+    if head["schema"] != SCHEMA or not files.is_component(head["run"]):
         raise wrong
     logs: dict[tuple[str, int], tuple[int, bytes]] = {}
     streams: dict[str, dict[int, bytes]] = defaultdict(dict)
@@ -206,7 +224,7 @@ def unpack(report: Report, root: Path) -> None:
     A report holds only the end of each log. Below `root` those bytes begin at offset 0, and every
     cursor in the records that points into a log is moved to match.
     """
-    home = root / mirror.directory_name(str(report.head["home"]))
+    home = root / mirror.directory_name(report.head["home"])
     begins = {
         (f"log/{report.run}/{source}", generation): begin
         for source, generation, begin, _ in report.logs
@@ -238,7 +256,7 @@ def incidents(report: Report) -> list[IncidentView]:
 
 def not_seen(report: Report) -> list[str]:
     """Return phrases that say what the crash report does not contain and what the agent could not
-    observe. The list is empty if there is nothing to say.
+    observe when it wrote the report. The list is empty if nothing is missing.
     """
     phrases = list(report.head.get("missing") or ())
     for incident in incidents(report):
@@ -260,7 +278,7 @@ def _journal(report: Report) -> tuple[Ledger, list[str]]:
             if record is None:
                 continue
             try:
-                ledger.apply(records.check("journal", record))
+                ledger.apply(records.journal(record))
             except records.RecordRefused as error:
                 refused.append(str(error))
             except NOT_FOLDED as error:

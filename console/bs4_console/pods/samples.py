@@ -79,8 +79,8 @@ class Samples:
         yield from self._newest
 
     def append(self, record: Telemetry) -> None:
-        """Add a telemetry record, which becomes the newest. If too many are held, the oldest are
-        dropped.
+        """Add a telemetry record, which becomes the newest. If about `most` records are held
+        already, or if they take too much memory, the oldest are dropped, some dozens at once.
         """
         self._newest.append(record)
         self._weights.append(weight_of(record))

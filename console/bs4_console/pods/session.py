@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from bs4_common.foreign_json import wall_second
 from bs4_common.ids import ulid
 from bs4_common.streams.cursor import Chunk
 from bs4_console import __version__, ceilings
@@ -25,12 +26,11 @@ from bs4_console.errors import (
     Unreachable,
 )
 from bs4_console.pods.channel import Channel
-from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.reading.ahead import ReadAhead
-from bs4_console.pods.reading.greeting import greeting
+from bs4_console.pods.reading.greeting import Action, greeting
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_ends, stream_names
 from bs4_console.task_group import TaskGroup311
@@ -55,9 +55,9 @@ LOOK_S = 0.05
 
 class PodSession:
     """The console's session with one pod: it connects, keeps a PodState up to date, and sends
-    queries and actions. What is read is also saved on this machine, in the mirror. Reading
-    continues where the mirror ends, so that a reconnect or a restarted console reads only the
-    missing bytes.
+    queries and actions. What is read is also saved on this machine, in a copy that is called the
+    mirror. Reading continues where the mirror ends, so that a reconnect or a restarted console
+    reads only the missing bytes.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class PodSession:
         """Connect to the pod, follow its streams and reconnect after a loss, until cancelled.
         Commands use this to wait for something on the pod.
 
-        Raises the link's ConsoleError if the link was never up, if a retry cannot fix it, or if the
-        link has been down for `patience` seconds.
+        Raises the ConsoleError that says why the link is down: at once if the link was never up or
+        a retry cannot help, else when the link has been down for `patience` seconds.
         """
         self.replay()
         while True:
@@ -139,8 +139,9 @@ class PodSession:
         self._wake.set()
 
     def replay(self) -> None:
-        """Fill the pod's state from the mirror on this machine, with what was known when a console
-        last read from the pod. Every fact keeps its age. No link is needed.
+        """Fill the pod's state from the mirror (the copy of the pod's data on this machine), with
+        what was known when a console last read from the pod. Every fact keeps its age. No link is
+        needed.
         """
         self._reader.replay()
 
@@ -194,8 +195,8 @@ class PodSession:
         self.state.read_only = self._read_only or self.state.looks_only
         self._channel = channel
         self._ahead = ReadAhead(channel)
-        theirs = channel.hello.get("t")
-        if theirs is not None and records.wall(theirs):
+        theirs = wall_second(channel.hello.get("t"))
+        if theirs is not None:
             self.state.link.clock_offset = theirs - time.time()
         if self.mirror.use(str(channel.hello.get("home") or "")):
             self._reader.begin_anew()
@@ -247,9 +248,10 @@ class PodSession:
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
-        """Return the open channel to the agent, waiting up to `timeout` seconds for it. Raises
-        Unreachable, with the reason why the link is down, if there is none by then, and ChannelLost
-        if the link was just lost and is being made again.
+        """Return the open channel to the agent. If the pod is not connected, wait up to `timeout`
+        seconds until it is. Raises Unreachable, with the reason, if it is not connected by then, or
+        at once if the last error is one that a retry cannot fix. Raises ChannelLost if the
+        connection ends in the very moment of this call.
         """
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
@@ -272,7 +274,7 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until the state holds everything that the pod's journal (the agent's log of actions
+        """Wait until the pod's state holds everything that its journal (the agent's log of actions
         and incidents) and its records of training steps contain now, and at least one new telemetry
         record.
 
@@ -316,7 +318,7 @@ class PodSession:
         where it ends, so the pod is asked.
         """
         if goal is None:
-            goal = position(place(await channel.query(stream, "stat"), "end"))
+            goal = position(place((await channel.query(stream, "stat"))["end"]))
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
@@ -353,10 +355,10 @@ class PodSession:
         ahead: bool = False,
     ) -> Chunk:
         """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
-        the mirror on this machine. If nothing has been written after `cursor`, wait up to `wait`
-        seconds for new bytes. An unfinished last line is returned too, but saved only when it is
-        complete. `seen` is the number of bytes of that line which the caller already has; it is
-        sent again only if it has grown.
+        the mirror (the copy of the pod's data on this machine). If nothing has been written after
+        `cursor`, wait up to `wait` seconds for new bytes. An unfinished last line is returned too,
+        but saved only when it is complete. `seen` is the number of bytes of that line which the
+        caller already has; it is sent again only if it has grown.
 
         `ahead` is for a consumer who reads on and on at `Chunk.next`: several reads of READ_BYTES
         are then kept under way, so that a long log comes as fast as the link allows.
@@ -389,22 +391,22 @@ class PodSession:
 
     async def seek_line(self, stream: str, line: int) -> str:
         """Return the cursor at which line number `line` of the log `stream` begins. A negative
-        number counts from the end. The agent may need several queries for a long log; they are
-        repeated until the line is found. Raises EndlessAnswer if the agent always wants another
-        query.
+        number counts from the end. The agent may need several queries for a long log; they are sent
+        until the line is found. Raises EndlessAnswer if the agent asks for another query 1,000
+        times (ceilings.PAGES).
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):
             result = await self.query(stream, "seek-line", **further)
             if result.get("next") is None:
-                return place(result, "cursor")
+                return place(result["cursor"])
             further = result["next"]
         raise EndlessAnswer(stream, "seek-line", ceilings.PAGES)
 
     @property
     def home(self) -> str:
-        """Return the id of the home directory of the agent that is shown now, or "" if no agent
-        ever answered.
+        """Return the id of the home directory of the agent that answered last, which tells one
+        machine from another. Return "" if no agent ever answered.
         """
         return str(self.state.hello.get("home") or self.mirror.home)
 
@@ -412,14 +414,15 @@ class PodSession:
         """Submit an action to the pod and return its key. `kind` is the action's kind (launch,
         stop, plan, ...) and `body` holds its fields. After a lost link the action is submitted
         again under the same key, so that it never runs twice; its progress is in
-        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal.
+        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal (log of
+        actions and incidents).
 
-        The action names the agent's home that it is for, so that another machine which answers at
-        the pod's address by then refuses it: the plan's home, or `body["home"]`, or the present
-        one.
+        The action says for which agent it is, by the id of that agent's home: `body["home"]`, else
+        that of the agent that made the plan, else that of the agent that answered last. If another
+        machine answers at the pod's address by then, it refuses the action.
 
-        Raises LooksOnly if the pod lets the key of this login only look, and RefusedError if the
-        inventory makes the pod read-only and `kind` is not "plan".
+        Raises LooksOnly if the SSH key of this login may only read on the pod, and RefusedError if
+        the pod is read-only for this console and `kind` is not "plan".
         """
         if self.state.looks_only:
             raise LooksOnly(self.state.name)
@@ -428,12 +431,12 @@ class PodSession:
                 f"{self.state.name} is read-only here.",
                 "Remove read_only from the pod, or start without --read-only, to act.",
             )
-        action = {"key": ulid(), "kind": kind, **body}
         plan = self.state.ledger.plans.get(str(body.get("plan_hash")))
         planned = plan.home if plan is not None else ""
-        action["home"] = body.get("home") or planned or self.home
-        if not action["home"]:
-            del action["home"]  # no agent has answered yet, so nobody saw anything of it
+        home = body.pop("home", "") or planned or self.home
+        if home:  # else no agent has answered yet, so nobody saw anything of it
+            body["home"] = home
+        action = Action(body.pop("key", "") or ulid(), kind, body)
         secret = (payload,) if payload else ()
         try:
             await (await self.connected(CONNECT_S)).submit(action, *secret)
@@ -441,9 +444,9 @@ class PodSession:
             # The action may have arrived or not. The same key is the same action, so nothing
             # happens twice.
             await self._submit_again(action, *secret)
-        return str(action["key"])
+        return action.key
 
-    async def _submit_again(self, action: dict[str, Any], *secret: bytes) -> None:
+    async def _submit_again(self, action: Action, *secret: bytes) -> None:
         """Submit the action over the next link that holds. For a moment the link that was lost may
         still be the current one.
         """
@@ -495,7 +498,7 @@ class PodSession:
                 )
 
     async def close(self) -> None:
-        """Close the session's mirror. The connection itself is closed when `run` or `run_once` is
-        cancelled.
+        """Close the mirror, the copy of the pod's data on this machine. The connection to the pod
+        is closed not here but when `run` or `run_once` is cancelled.
         """
         self.mirror.close()

@@ -12,9 +12,9 @@ from bs4_console.pods.inventory import Inventory, Pod
 
 def argv(name: str, address: str) -> list[str]:
     """Return the command, as a list of words, that opens a shell on the pod `name` with the
-    settings of its inventory entry. For a pod without an entry (a practice pod), `address` in the
-    form user@host:port is used over SSH; if `address` is "" or "local", the command is the person's
-    own shell on this machine.
+    settings of its entry in the inventory, the console's list of pods. If there is no entry (for a
+    practice pod, which is a simulated one), `address` is used: user@host:port for SSH, or "" or
+    "local" for this machine, whose command is the person's own shell.
     """
     if address in ("", "local"):
         return [os.environ.get("SHELL") or "/bin/sh"]

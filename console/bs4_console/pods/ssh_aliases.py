@@ -21,8 +21,8 @@ _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
 
 @dataclass(frozen=True)
 class Alias:
-    """One name on a `Host` line of an SSH config that is a plain name and not a pattern. `file` and
-    `line` (from 1) say where it stands.
+    """One name on a `Host` line of an SSH config that is a plain name and not a pattern: `name`.
+    `file` and `line` (from 1) say where it stands.
     """
 
     name: str

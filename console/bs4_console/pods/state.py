@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bs4_common.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
+from bs4_common.failures.evidence import Evidence, evidence_of
+from bs4_common.ledger import (
+    ActionView,
+    AttemptView,
+    IncidentView,
+    JournalRecord,
+    Ledger,
+    PlanView,
+    RunView,
+    StepView,
+)
 from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.records import Hello, RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
@@ -22,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ActionView",
+    "AttemptView",
+    "Evidence",
     "IncidentView",
     "Ledger",
     "Link",
@@ -30,6 +42,7 @@ __all__ = [
     "RunState",
     "RunView",
     "StepView",
+    "evidence_of",
 ]
 
 #: Seconds. Older telemetry is shown as stale. The agent samples at 1 Hz and a read takes a round
@@ -46,7 +59,7 @@ TELEMETRY_HISTORY = 600
 
 @dataclass(kw_only=True)
 class Link:
-    """The state of the console's connection to one pod, which shows nothing about the runs there.
+    """The state of the console's connection to one pod. (It says nothing about the runs there.)
     Times are seconds of this machine's monotonic clock.
     """
 
@@ -74,9 +87,10 @@ class Link:
         return self.state == "up"
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
-        """Change the state of the link, and update the time since which the link has been up or
-        down. `state` is "up" or the word for why the link is not up. `detail` says what is wrong
-        and `next_step` what to do, each as a sentence for a person or "".
+        """Change the state of the link. If it comes up or goes down, also set `since`, the time
+        since which it has been up or down. `state` is "up" or the word for why the link is not up.
+        `detail` says what is wrong and `next_step` what to do, each as a sentence for a person or
+        "".
         """
         if "up" in (state, self.state) and state != self.state:
             # A link that was lost and is now unreachable has been down since it was lost.
@@ -101,10 +115,11 @@ def disk_percent(disk: DiskUsage) -> float | None:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` has what the pod's journal says of the run; the other fields are
-    its training steps, evaluations and processes. Of a pod with very many steps, some of the older
-    ones are left out here; the mirror on this machine's disk has them all. `step_seen` is the time
-    at which the pod recorded the newest step, in seconds of the console's monotonic clock.
+    """One run on one pod. `view` has what the pod's journal (the agent's log of actions and
+    incidents) says of the run, `trainer_steps` and `orchestrator_steps` the records of its training
+    steps, and `components` its processes. Of a pod with very many steps, some of the older ones are
+    left out here; the copy of the pod's data on this machine's disk has them all. `step_seen` is
+    the time at which the pod recorded the newest step, in seconds of the console's monotonic clock.
     """
 
     view: RunView
@@ -158,8 +173,8 @@ class RunState:
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
-        """Return the median duration of the last 20 trainer steps in seconds, or None if no step
-        has a duration yet.
+        """Return the median of the durations of the last 20 training steps of the trainer, in
+        seconds. Return None if no step has a duration yet.
         """
         times = [row.get("time_s") for row in list(self.trainer_steps)[-20:]]
         recent = sorted(time_s for time_s in times if isinstance(time_s, (int, float)))
@@ -203,7 +218,8 @@ class PodState:
     looks_only: bool = False
     """True if the pod's agent has said that the key of this login may only look."""
     link: Link = field(default_factory=Link)
-    hello: dict[str, Any] = field(default_factory=dict)
+    hello: Hello = field(default_factory=Hello)
+    """The greeting of the agent. It is {} until an agent has answered."""
     ledger: Ledger = field(default_factory=Ledger)
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
@@ -276,11 +292,11 @@ class PodState:
         self.streams = []
         self.notes.clear()
 
-    def apply_journal(self, record: dict[str, Any]) -> None:
-        """Apply one journal record, already checked by pods/gate/records.py, to the state. Raises
-        RecordRefused if the record names a new run or incident and the pod has too many already
-        (1,000 runs, 5,000 incidents), or if the pod's journal takes too much memory
-        (ceilings.JOURNAL_MEMORY).
+    def apply_journal(self, record: JournalRecord) -> None:
+        """Apply one record of the pod's journal (the agent's log of actions and incidents), already
+        checked by pods/gate/records.py, to the state. Raises RecordRefused if the record names a
+        new run or incident and the pod has 1,000 runs or 5,000 incidents already, or if what the
+        journal tells takes more than ceilings.JOURNAL_MEMORY (12 MiB) of memory.
         """
         self._within_limits(record)
         self._journal.admit(record, self.ledger)
@@ -296,16 +312,13 @@ class PodState:
         run.view = view
         run.stopped = self._was_stopped(view)
 
-    def _within_limits(self, record: dict[str, Any]) -> None:
-        kind = record.get("type")
-        known: Mapping[str, Any] = {}
-        most = RUNS_MOST
-        if kind == "run":
-            known = self.ledger.runs
-        elif kind == "incident":
-            known, most = self.ledger.incidents, INCIDENTS_MOST
-        if len(known) >= most and record[str(kind)] not in known:
-            raise RecordRefused(f"the pod has {most:,} {kind}s already")
+    def _within_limits(self, record: JournalRecord) -> None:
+        kind, runs, incidents = record.get("type"), self.ledger.runs, self.ledger.incidents
+        if kind == "run" and len(runs) >= RUNS_MOST and record["run"] not in runs:
+            raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
+        is_full = kind == "incident" and len(incidents) >= INCIDENTS_MOST
+        if is_full and record["incident"] not in incidents:
+            raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt
@@ -320,7 +333,7 @@ class PodState:
     def apply_telemetry(self, record: Telemetry, *, kept: bool = False) -> None:
         """Apply one telemetry record, which was checked before, to the state. `kept` is True if the
         record was read from what is saved on this machine; its age is then computed from the time
-        in the record. Otherwise its age counts from now, when it arrived.
+        in the record. If `kept` is False, the record has just arrived, and its age counts from now.
         """
         self.links.fill(record)
         self.telemetry.append(record)
@@ -360,9 +373,9 @@ class PodState:
         )
 
     def worst(self) -> tuple[int, str]:
-        """Return the most serious problem of this pod as (rank, phrase). A higher rank is more
-        serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4 a critical
-        incident. The phrase is for a person, and "" for rank 0.
+        """Return the most serious problem of this pod and its runs as (severity, phrase). A higher
+        number is more serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4
+        a critical incident. The phrase is for a person, and "" if there is no problem.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

@@ -20,15 +20,16 @@ NOWHERE = "0:0"
 
 async def stream_names(channel: Channel) -> list[str]:
     """Ask the agent for the names of all streams of the pod, page by page, and return them sorted.
-    Names that are too long or contain characters a terminal acts on are left out.
+    Names of more than 200 characters (ceilings.NAME_BYTES) are left out, and so are names with
+    characters that a terminal acts on.
     """
     return sorted(await stream_ends(channel))
 
 
 async def stream_ends(channel: Channel) -> dict[str, tuple[int, int] | None]:
-    """Ask the agent for all streams of the pod, as `stream_names` does, and return the present end
-    of each by its name: the generation and the byte offset. None stands for an end that the list
-    does not say.
+    """Ask the agent over `channel` for all streams of the pod, as `stream_names` does, and return
+    {name: end} with the present end of each: the generation (number of its file) and the byte
+    offset. The end is None if the agent's list does not say it.
     """
     ends: dict[str, tuple[int, int] | None] = {}
     after = ""
@@ -68,12 +69,12 @@ def file_stream(path: str) -> str:
     return FILE + path
 
 
-def place(result: dict[str, Any], key: str) -> str:
-    """Return the cursor under `key` in an agent's answer to a query. Raises ProtocolMismatch if the
-    value is not a cursor; it is checked because this machine uses it as a file name and an offset.
+def place(cursor: object) -> str:
+    """Return the cursor that an agent has given in its answer to a query. Raises ProtocolMismatch
+    if it is none; it is checked because this machine uses it as a file name and an offset.
     """
     try:
-        return str(Cursor.parse(str(result.get(key))))
+        return str(Cursor.parse(str(cursor)))
     except AgentError:
         raise ProtocolMismatch(
             "What answers on the pod does not speak the agent's protocol: its answer holds "

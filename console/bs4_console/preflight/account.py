@@ -14,9 +14,10 @@ SOON_H, AT_ONCE_H = 24.0, 1.0
 
 
 def judge(accounts: Sequence[Account], failures: Mapping[str, ConsoleError]) -> list[Check]:
-    """Return a check for each account, and an unknown one for each provider that did not answer.
-    The rate with which an account is judged includes the pod, which is one of its machines. There
-    is no check for a provider whose API has no balance.
+    """Return a check for each account at a provider, which says whether its credit lasts, and a
+    check with the state "unknown" for each provider that did not answer. `failures` has their
+    errors, by the provider's name. The rate of spending includes the pod itself, which is one of
+    the account's machines. There is no check for a provider whose API tells no balance.
     """
     checks = []
     for account in accounts:

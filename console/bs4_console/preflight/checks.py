@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
+from bs4_common.preflight import StartBody, Unknown
+from bs4_common.telemetry import DiskUsage
 from bs4_console.assets import find
 from bs4_console.trainers import registry
 
 State = Literal["ok", "warning", "blocking", "unknown"]
 
 GIB = 1 << 30
-#: No size, time or count of a pod is near this number. Infinities and NaN do not count as numbers
-#: here.
-_LARGEST = 1e18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +57,15 @@ class Wanted:
 
     @property
     def of(self) -> registry.Trainer:
-        """Return the record of the trainer, or of the current prime-rl if none is given."""
+        """Return the console's record of the trainer, or that of the current prime-rl if no trainer
+        is given.
+        """
         return registry.of(self.trainer)
 
     @property
     def for_machine(self) -> bool:
-        """Return True if no config is given for a trainer that is not installed from here (verl),
-        so that a machine is judged for it and no start.
+        """Return True if only a machine is judged, and no start: no config is given, and the
+        trainer is one that comes in an image (verl), so that `pods setup` does not install it.
         """
         return not self.of.installed and not self.complete
 
@@ -74,7 +75,7 @@ class Wanted:
 
     def setup(self, more: str = "") -> str:
         """Return the console's command that sets up this pod for the trainer, with backticks around
-        it. `more` is added to the end of the command; it has further arguments.
+        it. `more` has further arguments, which are added to the end of the command.
         """
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
@@ -110,10 +111,10 @@ class Wanted:
         """Return True if the program to start uses GPUs."""
         return self.component not in ("orchestrator", "eval")
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> StartBody:
         """Return the parameters of the query that asks the agent about this start or pod."""
         if not self.complete:
-            asked: dict[str, Any] = {"cwd": self.cwd, "urls": dict(self.urls)}
+            asked: StartBody = {"cwd": self.cwd, "urls": dict(self.urls)}
             if self.for_machine:
                 asked["trainer"] = self.trainer
             if self.container:
@@ -181,7 +182,7 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
     return check
 
 
-def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
+def unseen(subjects: Sequence[Subject], part: Unknown | None) -> list[Check] | None:
     """Return the checks for a part of the agent's answer that is missing, or None if the part is
     there. It is missing if `part` is None or has the key `unknown`. `subjects` has (id, title) of
     each check that needs this part. Each of them is returned with the state "unknown"; its reason
@@ -189,21 +190,20 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
     """
     if part is not None and "unknown" not in part:
         return None
-    why = "The agent gave no answer." if part is None else str(part["unknown"])
+    why = "The agent gave no answer." if part is None else part["unknown"]
     return [said(subject, "unknown", why) for subject in subjects]
 
 
-def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """Return the checks in a new list. `part` is the part of the agent's answer from which they
-    were made. If it comes from inside a container, the reason of each check begins with that
-    container's name. None counts as an empty part.
+def within(checks: Sequence[Check], container: object) -> list[Check]:
+    """Return the checks in a new list. `container` is what the part of the agent's answer from
+    which they were made says of a container. If it is a name, the part comes from inside it, and
+    the reason of each check begins with that name.
     """
-    name = (part or {}).get("container")
-    if not isinstance(name, str) or not name:
+    if not isinstance(container, str) or not container:
         return list(checks)
     found = []
     for check in checks:
-        found.append(replace(check, why=f"In container {name}: {check.why}"))
+        found.append(replace(check, why=f"In container {container}: {check.why}"))
     return found
 
 
@@ -213,35 +213,13 @@ def playbooks() -> frozenset[str]:
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
-def rows(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects in a list that an agent sent; its other entries are left out. The result
-    is empty if `value` is not a list.
+def space(usage: DiskUsage | None) -> tuple[int | None, int | None]:
+    """Return (free, total) in bytes from `usage`, with which an agent describes a disk or shared
+    memory. None in place of a number means that it does not tell it.
     """
-    if not isinstance(value, list):
-        return []
-    return [row for row in value if isinstance(row, Mapping)]
-
-
-def table(value: Any) -> Mapping[str, Any]:
-    """Return a value that an agent sent if it is an object, or {} if it is anything else."""
-    if isinstance(value, Mapping):
-        return value
-    return {}
-
-
-def number(value: Any) -> float | None:
-    """Return a value that an agent sent as a float if it is a finite number, or None if it is
-    anything else.
-    """
-    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    return float(value) if known else None
-
-
-def space(usage: Any) -> tuple[float | None, float | None]:
-    """Return (free, total) in bytes from `usage`, the object in which an agent describes a disk or
-    memory. None in place of a number means that the object does not have it.
-    """
-    return number(table(usage).get("free")), number(table(usage).get("total"))
+    if usage is None:
+        return None, None
+    return usage.get("free"), usage.get("total")
 
 
 def gib(size: float) -> str:

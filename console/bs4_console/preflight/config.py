@@ -9,11 +9,11 @@ import itertools
 import posixpath
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from bs4_common.preflight import GpuPart, Look, PodPart, SchemaBody, StartPart
 from bs4_console.configs import classes
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding
@@ -21,7 +21,7 @@ from bs4_console.configs.lint import lint
 from bs4_console.configs.sizing import estimate
 from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
-from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said, table
+from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, said
 from bs4_console.preflight.questions import Asks, name_of, sliced
 from bs4_console.trainers import registry
 
@@ -36,17 +36,17 @@ CLASSES_S = 120.0
 def judge(
     files: Sequence[tuple[str, str]],
     wanted: Wanted,
-    pod: Mapping[str, Any] | None,
-    run: Mapping[str, Any] | None,
-    own: Mapping[str, Any] | None = None,
+    pod: PodPart | None,
+    run: StartPart | None,
+    own: object = None,
 ) -> list[Check]:
     """Return the checks of the config of the start `wanted`. Each finding of lint becomes a check,
     and one check is "ok" if no finding is an error.
 
     `files` has (path on the pod, text) of each config file, the main one first. If it is empty,
-    there is one check, with the state "unknown". `pod` and `run` are the parts of the agent's
-    answer about the pod and about the start (None: missing). `own` is its answer about what the
-    trainer's own config classes say.
+    there is one check, with the state "unknown". `pod`, `run` and `own` are parts of the agent's
+    answer (None: missing): about the pod, about the start, and about what the trainer's own config
+    classes say of the config.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -92,9 +92,7 @@ def judge(
     return checks
 
 
-def memory(
-    files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
-) -> list[str]:
+def memory(files: Sequence[tuple[str, str]], wanted: Wanted, pod: PodPart | None) -> list[str]:
     """Return lines for a person that say how much memory trainer and inference server need on one
     GPU of this pod, and how that was computed (as in `config estimate`). If it cannot be estimated,
     one line says why. The result is empty if the config could not be read, or is not for a whole
@@ -106,9 +104,8 @@ def memory(
     if wanted.component != "rl" or not files:
         return []
     sizes = []
-    for row in rows(table((pod or {}).get("gpus")).get("devices")):
-        total = number(row.get("total"))
-        if total:
+    for row in _gpus(pod or {}).get("devices", ()):
+        if total := row.get("total"):
             sizes.append(total)
     if not sizes:
         return ["Not estimated: how much memory the GPUs of this pod have is not known."]
@@ -148,7 +145,7 @@ async def on_pod(
 
 async def _asked(
     asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
-) -> dict[str, Any]:
+) -> Look:
     document = read_toml(file, follow=registry.of(trainer).includes)
     files, size = [], 0
     for path, text in ((file, document.text), *document.included):
@@ -162,7 +159,7 @@ async def _asked(
                 )
             }
         }
-    question = {
+    question: SchemaBody = {
         "trainer": trainer,
         "component": component,
         "cwd": cwd,
@@ -244,18 +241,22 @@ class _Laid:
         return found
 
 
-def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid: _Laid) -> Given:
+def _gpus(pod: PodPart) -> GpuPart:
+    return pod.get("gpus", {})
+
+
+def _given(wanted: Wanted, pod: PodPart, run: StartPart, laid: _Laid) -> Given:
     """Return the pod's facts for lint: the launch command and the number of GPUs. Installed
     environments are not among them: they are imported elsewhere, which says more.
     """
-    gpus = table(pod.get("gpus"))
-    count = len(rows(gpus.get("devices"))) if gpus.get("state") == "ok" else None
+    gpus = _gpus(pod)
+    count = len(gpus.get("devices", ())) if gpus.get("state") == "ok" else None
     assigned = []
-    for name, value in table(pod.get("environment")).items():
-        if isinstance(value, str):
+    for name, value in pod.get("environment", {}).items():
+        if value is not None:
             assigned.append(f"{name}={shlex.quote(value)}")
-    command = str(
-        run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides])
+    command = run.get("command") or shlex.join(
+        ["uv", "run", "rl", "@", wanted.config, *wanted.overrides]
     )
     with contextlib.suppress(ValueError):  # an agent may say anything: then it is read as it is
         command = shlex.join(laid.words(shlex.split(command)))

@@ -11,8 +11,8 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from bs4_common.preflight import Look
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from bs4_console.errors import NotApplicableError, RemoteError
 from bs4_console.preflight import config as preflight_config
@@ -21,8 +21,9 @@ from bs4_console.preflight import pod as preflight_pod
 from bs4_console.preflight import services as preflight_services
 from bs4_console.preflight import source as preflight_source
 from bs4_console.preflight import stack as preflight_stack
-from bs4_console.preflight.checks import Check, State, Wanted, number
+from bs4_console.preflight.checks import Check, State, Wanted
 from bs4_console.preflight.questions import Asks, name_of, sliced
+from bs4_console.typed_json import number
 
 __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 
@@ -41,12 +42,11 @@ _LEVELS: Mapping[State, int] = {
 @dataclass(frozen=True)
 class Preflight:
     """The results of one preflight. `checks` are in the order in which a person should read them.
-    `facts` has the agent's answers from which they were made, by part: pod, run, schema, stack and
-    services.
+    `facts` has the parts of the agent's answer from which they were made.
     """
 
     checks: tuple[Check, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Look = field(default_factory=lambda: Look())
     memory: tuple[str, ...] = ()
     """Lines that say what the run will need of a GPU, with the arithmetic, to be shown beside the
     plan. Empty if only the pod was checked.
@@ -60,14 +60,16 @@ class Preflight:
         return tuple(self.of("blocking"))
 
     def of(self, state: State) -> Sequence[Check]:
-        """Return the checks with the state `state`, in order."""
+        """Return the checks with the state `state`, in the order in which a person should read
+        them.
+        """
         return [check for check in self.checks if check.state == state]
 
     @property
     def level(self) -> int:
         """Return the level of the worst check, which is also the exit code: 0 OK, 1 WARNING, 2
         CRITICAL (a check blocks the start), 3 UNKNOWN. UNKNOWN is worse than WARNING and less bad
-        than CRITICAL.
+        than CRITICAL. Without any check the level is 3.
         """
         order = (OK, WARNING, UNKNOWN, CRITICAL)
         return max(
@@ -94,24 +96,24 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         understood = await source
     finally:
         source.cancel()
-    pod, run, stack, services, classes = (
-        _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
-    )
+    pod, run, stack = facts.get("pod"), facts.get("run"), facts.get("stack")
     checks = preflight_pod.judge(pod, run, wanted)
     checks += preflight_stack.judge(stack, pod, wanted, run)
     checks += understood
     memory: list[str] = []
     if wanted.complete:
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
-        checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
+        checks += await asyncio.to_thread(
+            preflight_config.judge, config, wanted, pod, run, facts.get("schema")
+        )
         # A detector over the planned run may find what the pod's own checks have found.
         told = {check.id for check in checks if check.is_bad}
         for check in await asyncio.to_thread(start.judge, run, wanted):
             if check.id not in told:
                 checks.append(check)
     if wanted.for_machine:
-        checks += host.judge(_part(facts, "host"), stack, wanted)
-    checks += preflight_services.judge(services, run, wanted, skew)
+        checks += host.judge(facts.get("host"), stack, wanted)
+    checks += preflight_services.judge(facts.get("services"), run, wanted, skew)
     return Preflight(tuple(_once(checks)), facts, tuple(memory))
 
 
@@ -158,13 +160,6 @@ async def _skew(asks: Asks) -> float | None:
         if theirs is not None:
             measured.append((taken, theirs - (sent + taken / 2)))
     return min(measured)[1] if measured else None
-
-
-def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    part = facts.get(name)
-    if isinstance(part, Mapping):
-        return part
-    return None
 
 
 def _once(checks: Sequence[Check]) -> list[Check]:

@@ -5,17 +5,16 @@ memory, its disk.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from bs4_common.preflight import HostPart, MemoryUse, StackPart, TorchPart
+from bs4_common.telemetry import DiskUsage
 from bs4_console.preflight.checks import (
     GIB,
     Check,
     Wanted,
     gib,
-    number,
     said,
     space,
-    table,
     unseen,
     within,
 )
@@ -34,9 +33,7 @@ RAY_ENDS, NEAR = 0.95, 0.80
 LEAST_BYTES, GOOD_BYTES = 24e9, 128e9
 
 
-def judge(
-    host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted
-) -> list[Check]:
+def judge(host: HostPart | None, stack: StackPart | None, wanted: Wanted) -> list[Check]:
     """Return the checks of a machine for verl before a config is chosen: verl's checkout, torch and
     the GPUs, the rollout engine, and the host's memory and disk. `host` and `stack` are the parts
     of the agent's answer about the machine and about the installed libraries. None means that a
@@ -45,17 +42,20 @@ def judge(
     """
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind
-    found = host or {}
-    own = [_project(found, wanted), _cuda(found.get("cuda"))]
-    checks = [*within(own, found), *within(_engine((stack or {}).get("versions")), stack)]
-    return [*checks, *within([_memory(found.get("memory"))], found), _disk(found.get("disk"))]
+    found: HostPart = host or {}
+    installed: StackPart = stack or {}
+    box = found.get("container")
+    checks = within([_project(found, wanted), _cuda(found.get("cuda"))], box)
+    checks += within(_engine(installed.get("versions", {})), installed.get("container"))
+    checks += within([_memory(found.get("memory", {}))], box)
+    return [*checks, _disk(found.get("disk"))]
 
 
-def _engine(versions: Any) -> list[Check]:
+def _engine(versions: Mapping[str, str | None]) -> list[Check]:
     """Return the check of the rollout engines. Without an engine no RL run can start; which engine
     a run uses its config says. Empty if the versions are unknown, which the stack's check reports.
     """
-    if not isinstance(versions, Mapping) or not versions:
+    if not versions:
         return []
     there = []
     for name in ("vllm", "sglang"):
@@ -74,7 +74,7 @@ def _engine(versions: Any) -> list[Check]:
     ]
 
 
-def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
+def _project(host: HostPart, wanted: Wanted) -> Check:
     if not host.get("project"):
         fix = (
             "Give --cwd the directory from which it is started, or sync the code there: "
@@ -86,13 +86,11 @@ def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
     return said(_PROJECT, "ok", f"{host['project']} is there{release}.")
 
 
-def _cuda(torch: Any) -> Check:
-    if not isinstance(torch, Mapping) or "unknown" in torch:
-        return said(
-            _CUDA,
-            "unknown",
-            str(torch["unknown"]) if isinstance(torch, Mapping) else "The agent gave no answer.",
-        )
+def _cuda(torch: TorchPart | None) -> Check:
+    if torch is None:
+        return said(_CUDA, "unknown", "The agent gave no answer.")
+    if "unknown" in torch:
+        return said(_CUDA, "unknown", torch["unknown"])
     if torch.get("error") or torch.get("available") is None:
         return said(
             _CUDA,
@@ -112,8 +110,8 @@ def _cuda(torch: Any) -> Check:
     return said(_CUDA, "ok", f"{name} sees {torch.get('devices')} GPUs.")
 
 
-def _memory(memory: Any) -> Check:
-    used, total = number(table(memory).get("used")), number(table(memory).get("total"))
+def _memory(memory: MemoryUse) -> Check:
+    used, total = memory.get("used"), memory.get("total")
     if used is None or not total:
         return said(_MEMORY, "unknown", "The host's memory cannot be read.")
     why = f"{gib(total - used)} of {gib(total)} are available."
@@ -129,9 +127,9 @@ def _memory(memory: Any) -> Check:
     )
 
 
-def _disk(disk: Any) -> Check:
+def _disk(disk: DiskUsage | None) -> Check:
     free, total = space(disk)
-    if free is None or total is None:
+    if disk is None or free is None or total is None:
         return said(_DISK, "unknown", "The disk of the project does not answer.")
     if disk.get("read_only"):
         return said(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from bs4_common.preflight import (
+    FileLimits,
+    GpuHolder,
+    GpuPart,
+    GpuUse,
+    PodPart,
+    StartPart,
+    Unknown,
+)
+from bs4_common.telemetry import DiskUsage
 from bs4_console.preflight.checks import (
     GIB,
     Check,
     State,
     Wanted,
     gib,
-    number,
-    rows,
     said,
     space,
-    table,
     unseen,
     within,
 )
@@ -39,9 +45,7 @@ FEWEST_FILES = 1024
 SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 
 
-def judge(
-    pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
-) -> list[Check]:
+def judge(pod: PodPart | None, run: StartPart | None, wanted: Wanted) -> list[Check]:
     """Return the checks of the pod: its GPUs, its limit of open files, its shared memory and its
     container. `pod` is the part of the agent's answer about the pod; if it is None, the checks are
     "unknown". `run` is the part about the start, or None if no start is judged. `wanted` is the
@@ -52,26 +56,26 @@ def judge(
         subjects.append(_BOX)
     if (blind := unseen(subjects, pod)) is not None:
         return blind
-    found = pod or {}
-    checks = _gpus(table(found.get("gpus")), run or {}, wanted)
-    checks += within([_nofile(found.get("nofile"), wanted), _shm(found.get("shm"))], found)
+    found: PodPart = pod or {}
+    box = found.get("container")
+    checks = _gpus(found.get("gpus", {}), run or {}, wanted)
+    checks += within([_nofile(found.get("nofile") or {}, wanted), _shm(found.get("shm"))], box)
     if wanted.container:
-        checks.append(_box(found.get("container"), wanted))
+        checks.append(_box(box, wanted))
     return checks
 
 
-def _box(answer: Any, wanted: Wanted) -> Check:
+def _box(answer: str | Unknown | None, wanted: Wanted) -> Check:
     """Return the check that says which facts come from the container and which from the machine."""
     if answer != wanted.container:
-        why = table(answer).get("unknown")
+        why = ""
+        if answer is not None and not isinstance(answer, str):
+            why = answer.get("unknown", "")
         return said(
             _BOX,
             "unknown",
-            str(
-                why
-                or "The agent is older than this console, and has not looked into "
-                f"{wanted.container}."
-            ),
+            why
+            or f"The agent is older than this console, and has not looked into {wanted.container}.",
         )
     inside = "Python's environment, hub and W&B credentials, open files and /dev/shm"
     return said(
@@ -82,9 +86,9 @@ def _box(answer: Any, wanted: Wanted) -> Check:
     )
 
 
-def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
-    devices, state = rows(gpus.get("devices")), gpus.get("state")
-    detail = str(gpus.get("detail") or "")
+def _gpus(gpus: GpuPart, run: StartPart, wanted: Wanted) -> list[Check]:
+    devices, state = gpus.get("devices", ()), gpus.get("state")
+    detail = gpus.get("detail", "")
     if state != "ok":
         word: State = "blocking"
         if state == "stale":
@@ -109,17 +113,17 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
     return [*checks, _free(gpus, devices, run, wanted), *_idle(devices, run, wanted)]
 
 
-def _idle(devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
+def _idle(devices: Sequence[GpuUse], run: StartPart, wanted: Wanted) -> list[Check]:
     """Return the check whether the start leaves GPUs of the pod without work, which are paid for
     all the same. GPUs that hold memory of somebody else count as used. The list is empty if the
     config does not say which GPUs it uses.
     """
     ids = run.get("gpu_ids")
-    if not wanted.uses_gpus or not isinstance(ids, list) or wanted.component != "rl":
+    if not wanted.uses_gpus or ids is None or wanted.component != "rl":
         return []
     idle = []
     for row in devices:
-        if row.get("index") not in ids and (number(row.get("used")) or 0) <= IDLE_BYTES:
+        if row.get("index") not in ids and (row.get("used") or 0) <= IDLE_BYTES:
             idle.append(str(row.get("index")))
     if not idle:
         return [said(_IDLE, "ok", f"The run uses all {len(devices)} GPUs that are free.")]
@@ -134,21 +138,16 @@ def _idle(devices: list[Mapping[str, Any]], run: Mapping[str, Any], wanted: Want
     ]
 
 
-def _free(
-    gpus: Mapping[str, Any],
-    devices: list[Mapping[str, Any]],
-    run: Mapping[str, Any],
-    wanted: Wanted,
-) -> Check:
+def _free(gpus: GpuPart, devices: Sequence[GpuUse], run: StartPart, wanted: Wanted) -> Check:
     if not wanted.uses_gpus:
         return said(_FREE, "ok", f"An {wanted.component} by itself uses none.")
     ids = run.get("gpu_ids")
     count, unread, busy = 0, [], {}
     for row in devices:
-        if isinstance(ids, list) and row.get("index") not in ids:
+        if ids is not None and row.get("index") not in ids:
             continue
         count += 1
-        size = number(row.get("used"))
+        size = row.get("used")
         if size is None:
             unread.append(str(row.get("index")))
         elif size > IDLE_BYTES:
@@ -157,7 +156,7 @@ def _free(
         return said(_FREE, "unknown", f"The memory of GPU {', '.join(unread)} cannot be read.")
     if not busy:
         return said(_FREE, "ok", f"Less than 1 GB is in use on each of {count} GPUs.")
-    holders = [row for row in rows(gpus.get("holders")) if str(row.get("gpu")) in busy]
+    holders = [row for row in gpus.get("holders", ()) if str(row.get("gpu")) in busy]
     used = ", ".join(f"GPU {index} {gib(size)}" for index, size in busy.items())
     if not holders:
         return said(
@@ -180,7 +179,7 @@ def _free(
     return said(_FREE, "blocking", f"In use: {used}. Held by {who}.", _release(holders, wanted))
 
 
-def _holder(row: Mapping[str, Any]) -> str:
+def _holder(row: GpuHolder) -> str:
     if row.get("run"):
         owner = f"of the running {row['run']}"
     elif row.get("dead_run"):
@@ -190,12 +189,12 @@ def _holder(row: Mapping[str, Any]) -> str:
     return f"pid {row.get('pid')} on GPU {row.get('gpu')} ({owner}): {str(row.get('command'))[:80]}"
 
 
-def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
+def _release(holders: Sequence[GpuHolder], wanted: Wanted) -> str:
     runs, strangers = set(), []
     for row in holders:
         owner = row.get("run") or row.get("dead_run")
         if owner:
-            runs.add(str(owner))
+            runs.add(owner)
         else:
             strangers.append(str(row.get("pid")))
     fixes = []
@@ -209,11 +208,11 @@ def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
     return " ".join(fixes)
 
 
-def _nofile(limits: Any, wanted: Wanted) -> Check:
-    soft, hard = number(table(limits).get("soft")), number(table(limits).get("hard"))
+def _nofile(limits: FileLimits, wanted: Wanted) -> Check:
+    soft, hard = limits.get("soft"), limits.get("hard")
     if soft is None or hard is None:
         return said(_FILES, "unknown", "The limits could not be read.")
-    why = f"Soft limit {soft:.0f}, hard limit {hard:.0f}; vLLM wants {FILES}."
+    why = f"Soft limit {soft}, hard limit {hard}; vLLM wants {FILES}."
     if hard < FILES:
         return said(
             _FILES,
@@ -233,7 +232,7 @@ def _nofile(limits: Any, wanted: Wanted) -> Check:
     return said(_FILES, "ok", why)
 
 
-def _shm(usage: Any) -> Check:
+def _shm(usage: DiskUsage | None) -> Check:
     free, total = space(usage)
     if free is None or total is None:
         return said(_SHARED, "unknown", "Its filesystem does not answer.")

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any, Protocol
 
+from bs4_common.preflight import Look, SchemaBody, StartBody
 from bs4_console.errors import ChannelLost
+from bs4_console.typed_json import record
 
 _PAUSE_S = 0.1
 _AGAIN_S = 0.5
@@ -24,22 +25,19 @@ class Asks(Protocol):
         """
 
 
-async def sliced(
-    asks: Asks, op: str, question: Mapping[str, Any], timeout: float
-) -> dict[str, Any]:
+async def sliced(asks: Asks, op: str, question: StartBody | SchemaBody, timeout: float) -> Look:
     """Ask the agent one of its questions about a start, `op`, with the fields `question`, and
-    return the parts of the answer by their names. Some parts take longer, so the query is repeated
-    until all parts are there or `timeout` seconds have passed. A part that is then still missing is
-    {"unknown": reason}.
+    return the parts of the answer, without values of another type than declared. Some parts take
+    longer, so the query is repeated until all parts are there or `timeout` seconds have passed. A
+    part that is then still missing is {"unknown": reason}.
 
     Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
     if a session has not restored the link within `timeout`.
     """
     deadline = time.monotonic() + timeout
-    body = dict(question)
     while True:
         try:
-            answer = await asks.query("preflight", op, **body)
+            answer = await asks.query("preflight", op, **question)
         except ChannelLost:
             # A session makes its link again and can repeat the question. A bare channel cannot.
             if not name_of(asks) or time.monotonic() >= deadline:
@@ -49,17 +47,17 @@ async def sliced(
         facts, further = answer.get("facts"), answer.get("next")
         found = dict(facts) if isinstance(facts, dict) else {}
         if not isinstance(further, dict):
-            return found
+            return record(found, Look)
         if time.monotonic() >= deadline:
             waiting = answer.get("waiting")
             for name in waiting if isinstance(waiting, list) else ():
                 found[str(name)] = {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
-            return found
+            return record(found, Look)
         await asyncio.sleep(_PAUSE_S)
 
 
 def name_of(asks: Asks) -> str:
-    """Return the name of the pod to which a session belongs. Return "" for a Channel, which does
-    not know it.
+    """Return the name of the pod if `asks` is a session with it. Return "" if it is a Channel,
+    which does not know the name.
     """
     return str(getattr(getattr(asks, "state", None), "name", ""))

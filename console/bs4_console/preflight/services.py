@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from bs4_common.preflight import Credential, HubModel, ServiceClock, ServicesPart, StartPart
+from bs4_common.telemetry import DiskUsage
 from bs4_console import models
 from bs4_console.configs.families import billions
 from bs4_console.models import Remark
@@ -14,10 +15,8 @@ from bs4_console.preflight.checks import (
     State,
     Wanted,
     gib,
-    number,
     said,
     space,
-    table,
     unseen,
     within,
 )
@@ -44,8 +43,8 @@ _SILENT = "See whether the pod has a network: `curl -sI https://huggingface.co |
 
 
 def judge(
-    services: Mapping[str, Any] | None,
-    run: Mapping[str, Any] | None,
+    services: ServicesPart | None,
+    run: StartPart | None,
     wanted: Wanted,
     skew: float | None,
 ) -> list[Check]:
@@ -56,18 +55,19 @@ def judge(
     the console's, or None if it was not measured.
     """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
-    clock = _clock(skew, table((services or {}).get("clock")))
-    name = str((run or {}).get("model") or "")
+    found: ServicesPart = services or {}
+    start: StartPart = run or {}
+    clock = _clock(skew, found.get("clock") or {})
+    name = start.get("model", "")
     if (blind := unseen(subjects, services)) is not None:
         return [*blind, *_registry(name, wanted), clock]
-    found = services or {}
-    model = found.get("model") if isinstance(found.get("model"), Mapping) else None
-    hub = _hub(table(found.get("hub")), model, wanted)
-    checks = within([hub, _wandb(table(found.get("wandb")), run, wanted)], found)
-    checks.append(_store(table(found.get("b2")), wanted))
+    model, box = found.get("model"), found.get("container")
+    hub = _hub(found.get("hub", {}), model, wanted)
+    checks = within([hub, _wandb(found.get("wandb", {}), start, wanted)], box)
+    checks.append(_store(found.get("b2", {}), wanted))
     if wanted.complete:
-        checks += within(_model(model, name, wanted), found)
-        checks += _download(model, (run or {}).get("cache"))
+        checks += within(_model(model, name, wanted), box)
+        checks += _download(model, start.get("cache"))
     return [*checks, clock]
 
 
@@ -80,7 +80,7 @@ def _renew(wanted: Wanted, by_hand: str) -> str:
     return f"{wanted.setup('--credentials ask')} writes it; or `{by_hand}` on the pod."
 
 
-def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wanted) -> Check:
+def _hub(part: Credential, model: HubModel | None, wanted: Wanted) -> Check:
     state, detail, where = part.get("state"), part.get("detail"), part.get("token")
     if state == "ok":
         why = f"The hub knows it (from the {where})."
@@ -111,9 +111,9 @@ def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wante
     return said(_HUB, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
 
-def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wanted) -> Check:
+def _wandb(part: Credential, run: StartPart, wanted: Wanted) -> Check:
     state, detail, where = part.get("state"), part.get("detail"), part.get("token")
-    used = (run or {}).get("wandb")
+    used = run.get("wandb")
     fix = f"{_renew(wanted, 'wandb login')} Or start with WANDB_MODE=offline and sync later."
     if state == "ok":
         return said(_WANDB, "ok", f"W&B knows it (from the {where}).")
@@ -134,8 +134,8 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
     return said(_WANDB, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
 
-def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
-    state, detail, missing = part.get("state"), part.get("detail"), part.get("missing")
+def _store(part: Credential, wanted: Wanted) -> Check:
+    state, detail, missing = part.get("state"), part.get("detail"), part.get("missing", ())
     fix = (
         "Make an application key for the bucket with listBuckets, listFiles, readFiles and "
         "writeFiles. " + _renew(replace(wanted, container=""), "b2 account authorize")
@@ -146,9 +146,7 @@ def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
         return said(
             _STORE, "warning", f"B2 refuses it ({detail}): nothing will be copied there.", fix
         )
-    if not isinstance(missing, list):
-        missing = []
-    lacking = [str(name) for name in missing if name != _DELETE]
+    lacking = [name for name in missing if name != _DELETE]
     if state == "ok" and lacking:
         return said(_STORE, "warning", f"It may not {', '.join(lacking)}.", fix)
     if state == "ok" and _DELETE in missing:
@@ -163,7 +161,7 @@ def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
     return said(_STORE, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
 
-def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[Check]:
+def _model(model: HubModel | None, name: str, wanted: Wanted) -> list[Check]:
     registry = _registry(name, wanted)
     if model is None:
         check = said(_MODEL, "unknown", "The config names no model.")
@@ -173,12 +171,14 @@ def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[C
     return [_to_be_had(model), *_senses(model, registry)]
 
 
-def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
+def _download(model: HubModel | None, usage: DiskUsage | None) -> list[Check]:
     """Return the check that a model which has to be downloaded fits its disk. Empty if the model is
     cached or its name does not say its size.
     """
-    size = billions(str((model or {}).get("id") or ""))
-    if model is None or model.get("cached") or size is None:
+    if model is None or model.get("cached"):
+        return []
+    name = model.get("id", "")
+    if (size := billions(name)) is None:
         return []
     need, free = size * 1e9 * _WEIGHTS, space(usage)[0]
     if free is None:
@@ -187,21 +187,21 @@ def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
         said(
             _CACHE,
             "ok" if free > need else "blocking",
-            f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} "
+            f"{gib(free)} are free in the hub's cache; {name} is about {gib(need)} "
             f"({size:g}B x {_WEIGHTS:g} bytes).",
             "Free space there, or let HF_HOME name a larger disk.",
         )
     ]
 
 
-def _to_be_had(model: Mapping[str, Any]) -> Check:
+def _to_be_had(model: HubModel) -> Check:
     name, status, detail = model.get("id"), model.get("status"), model.get("detail")
     if model.get("cached"):
         return said(_MODEL, "ok", f"{name} is in the pod's cache.")
     if status == 200:
         return said(_MODEL, "ok", f"{name} is on the hub and this pod may read it.")
     if status in (401, 403, 404):
-        remark = models.refused(str(name), int(status), "")[0]
+        remark = models.refused(str(name), status, "")[0]
         gated = status != 404
         return said(
             ("hub-gated", _MODEL[1]) if gated else _MODEL, "blocking", remark.message, remark.fix
@@ -221,12 +221,12 @@ def _to_be_had(model: Mapping[str, Any]) -> Check:
     )
 
 
-def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
+def _senses(model: HubModel, registry: list[Check]) -> list[Check]:
     """Return the checks of the model's config.json and of the registry of models."""
     config = model.get("config")
     against = [check for check in registry if check.state != "ok"]
-    if isinstance(config, Mapping):
-        return [*map(_remarked, models.senses(str(model.get("id")), dict(config))), *against]
+    if config is not None:
+        return [*map(_remarked, models.senses(model.get("id", ""), dict(config))), *against]
     if against:
         return registry
     return [said(_TEXT, "unknown", "Its config.json could not be read.")]
@@ -252,8 +252,8 @@ def _remarked(remark: Remark) -> Check:
     return said(subject, _STATES.get(remark.level, "ok"), remark.message, remark.fix)
 
 
-def _clock(skew: float | None, date: Mapping[str, Any]) -> Check:
-    offset = number(date.get("offset_s"))
+def _clock(skew: float | None, date: ServiceClock) -> Check:
+    offset = date.get("offset_s")
     parts = []
     if skew is not None:
         parts.append(f"{abs(skew):.1f} s {'before' if skew > 0 else 'behind'} this console's")

@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import cast
 
+from bs4_common.preflight import SourceBody, SourceFiles
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import Check, Subject, Wanted, said
 from bs4_console.preflight.questions import Asks, name_of
@@ -30,9 +31,9 @@ _PREFLIGHT_S = 20.0
 
 @dataclass(frozen=True)
 class Received:
-    """The files of a trainer's source that a pod has sent. `root` is the directory on the pod in
-    which they are, or the one that was asked for if none of the files is there. It has no
-    characters that a terminal acts on.
+    """The files of a trainer's source that a pod has sent, as `code`. `root` is the directory on
+    the pod in which they are, or the directory that was asked for if none of the files exists.
+    `root` has no characters that a terminal acts on.
     """
 
     root: str
@@ -42,36 +43,43 @@ class Received:
 async def received(
     asks: Asks, files: Sequence[str], *, cwd: str, container: str, env: Mapping[str, str]
 ) -> Received:
-    """Ask a pod's agent for these files of the source of the trainer that is used in the directory
-    `cwd`, and return them. If it is no checkout, they are those of the installed package. `env` has
-    variables that a launch gets, and `container` is the container in which it is made, or "".
+    """Ask a pod's agent for the files `files` of the source of the trainer that a launch in the
+    directory `cwd` would use, and return them. If `cwd` is not a checkout of the trainer, they are
+    those of the installed package. `env` has the variables that the launch gets, and `container` is
+    the container in which it would run, or "".
 
     Raises NotApplicableError if the agent is too old to be asked, RemoteError if it refuses, and a
     LinkError if the link is lost.
     """
-    after = 0
     found: dict[str, bytes | str] = {}
     room = TOTAL_MOST
-    question = {"cwd": cwd, "container": container, "env": dict(env), "files": list(files)}
+    question: SourceBody = {
+        "cwd": cwd,
+        "container": container,
+        "env": dict(env),
+        "files": list(files),
+        "after": 0,
+    }
     while True:
-        answer = await _asked(asks, {**question, "after": after})
+        answer = await _asked(asks, question)
         for name, data in answer["files"]:
             found[name] = contents = _contents(data, min(FILE_MOST, room))
             if isinstance(contents, bytes):
                 room -= len(contents)
-        found.update(answer["refused"])
+        for name, why in answer["refused"]:
+            found[name] = why
         following = answer.get("next")
-        if following is None or not after < following < len(files):
+        if following is None or not question["after"] < following < len(files):
             # Relative to the home directory there, as for a launch.
             root = one_line(answer["root"] or str(PurePosixPath("~", cwd)))
             return Received(root, Sent({name: found[name] for name in files if name in found}))
-        after = following
+        question["after"] = following
 
 
-async def _asked(asks: Asks, question: dict[str, Any]) -> dict[str, Any]:
-    """Return the agent's answer to one question for files."""
+async def _asked(asks: Asks, question: SourceBody) -> SourceFiles:
+    """Return the agent's answer to one question for files. The gate has checked its fields."""
     try:
-        return await asks.query("preflight", "source", **question)
+        return cast(SourceFiles, await asks.query("preflight", "source", **question))
     except RemoteError as error:
         if error.type not in ("unknown-stream", "bad-request"):
             raise
@@ -98,9 +106,9 @@ def _contents(data: str, most: int) -> bytes | str:
 
 
 async def understood(asks: Asks, wanted: Wanted) -> list[Check]:
-    """Return one check, which says how much of what is believed of the trainer holds in the source
-    on the pod. It never blocks the start. It is "unknown" if the source cannot be seen, and there
-    is no check if no trainer is named.
+    """Return one check, which says how much of what this program expects in the trainer's source
+    code is true of the source on the pod. It never blocks the start. Its state is "unknown" if the
+    source cannot be read. Return an empty list if no trainer is named.
     """
     if not wanted.trainer:
         return []

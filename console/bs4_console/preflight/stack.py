@@ -8,10 +8,12 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
+from bs4_common.preflight import PodPart, StackPart, StartPart
 from bs4_console.assets import find
-from bs4_console.preflight.checks import Check, Subject, Wanted, said, table, unseen, within
+from bs4_console.preflight.checks import Check, Subject, Wanted, said, unseen, within
+from bs4_console.setup.recipe import stacks
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")
@@ -25,7 +27,7 @@ _ENGINE = ("rollout-engine", "rollout engine")
 #: The packages that are listed, in this order.
 _TOLD = ("python", "prime_rl", "verl", "torch", "vllm", "sglang", "ray", "flash_attn", "cuda")
 #: The key in configs/stacks.toml, by key of the agent's answer.
-_PACKAGES = {
+_PACKAGES: Mapping[str, Literal["package", "vllm", "torch", "flash_attn", "verifiers"]] = {
     "prime_rl": "package",
     "vllm": "vllm",
     "torch": "torch",
@@ -35,10 +37,10 @@ _PACKAGES = {
 
 
 def judge(
-    stack: Mapping[str, Any] | None,
-    pod: Mapping[str, Any] | None,
+    stack: StackPart | None,
+    pod: PodPart | None,
     wanted: Wanted,
-    run: Mapping[str, Any] | None = None,
+    run: StartPart | None = None,
 ) -> list[Check]:
     """Return the checks of the training environment on the pod: the trainer and the libraries that
     it needs. `stack`, `pod` and `run` are the parts of the agent's answer about the installed
@@ -56,7 +58,8 @@ def judge(
         subjects.append(_ENVIRONMENTS)
     if (blind := unseen(subjects, stack)) is not None:
         return blind
-    return within(_judged(stack or {}, pod, wanted, run, subjects), stack)
+    found: StackPart = stack or {}
+    return within(_judged(found, pod or {}, wanted, run or {}, subjects), found.get("container"))
 
 
 def _trainer(wanted: Wanted) -> str:
@@ -67,10 +70,10 @@ def _trainer(wanted: Wanted) -> str:
 
 
 def _judged(
-    found: Mapping[str, Any],
-    pod: Mapping[str, Any] | None,
+    found: StackPart,
+    pod: PodPart,
     wanted: Wanted,
-    run: Mapping[str, Any] | None,
+    run: StartPart,
     subjects: Sequence[Subject],
 ) -> list[Check]:
     trainer, cwd = _trainer(wanted), wanted.cwd
@@ -88,17 +91,17 @@ def _judged(
             ),
         ]
     have = {}
-    for key, value in table(found.get("versions")).items():
-        if isinstance(value, str):
-            have[str(key)] = value
+    for key, value in found.get("versions", {}).items():
+        if value is not None:
+            have[key] = value
     told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
     checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
-    imports = dict(table(found.get("imports")))
+    imports = dict(found.get("imports", {}))
     if trainer and wanted.of.installed:
         checks += [_generation(have, trainer), _known(have, trainer)]
     elif trainer:
         checks += [_module(wanted.of.module, imports, have), *_engine(have, run)]
-    checks.append(_driver(have.get("cuda"), table((pod or {}).get("gpus")).get("driver")))
+    checks.append(_driver(have.get("cuda"), pod.get("gpus", {}).get("driver")))
     return [*checks, *_imports(imports, have, wanted)]
 
 
@@ -111,9 +114,9 @@ def _generation(have: Mapping[str, str], trainer: str) -> Check:
             "prime-rl is not installed in the training environment.",
             "Install it where it is checked out: `uv sync --all-extras`.",
         )
-    wanted = str(stacks()[trainer]["package"])
+    wanted = stacks()[trainer]["package"]
     for other, entry in stacks().items():
-        if other != trainer and _minor(version) == _minor(str(entry["package"])) != _minor(wanted):
+        if other != trainer and _minor(version) == _minor(entry["package"]) != _minor(wanted):
             return said(
                 _GENERATION,
                 "blocking",
@@ -125,7 +128,7 @@ def _generation(have: Mapping[str, str], trainer: str) -> Check:
     return said(_GENERATION, "ok", f"prime-rl {version}.")
 
 
-def _module(module: str, imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
+def _module(module: str, imports: Mapping[str, str | None], have: Mapping[str, str]) -> Check:
     if module not in imports:
         return said(_MODULE, "unknown", f"Whether {module} can be imported was not asked.")
     if imports[module] is not None:
@@ -142,12 +145,12 @@ def _module(module: str, imports: Mapping[str, Any], have: Mapping[str, str]) ->
     return said(_MODULE, "ok", how)
 
 
-def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
+def _engine(have: Mapping[str, str], run: StartPart) -> list[Check]:
     """Return the check of the rollout engine that the run uses. It is only checked to be installed,
     because importing it takes a minute.
     """
-    engine = (run or {}).get("engine")
-    if not isinstance(engine, str):
+    engine = run.get("engine")
+    if engine is None:
         return []
     if engine not in ("vllm", "sglang"):
         return [said(_ENGINE, "unknown", f"Whether {engine} is installed is not looked at.")]
@@ -179,10 +182,10 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
         )
     other = []
     for name, key in _PACKAGES.items():
-        wanted = str(entry.get(key, ""))
+        wanted = entry[key]
         if name in have and re.match(r"\d", wanted) and _public(have[name]) != _public(wanted):
             other.append(f"{name} {have[name]} (known: {wanted})")
-    python = str(entry.get("python", "")).removeprefix("~=")
+    python = entry["python"].removeprefix("~=")
     if python and _minor(have.get("python", python)) != _minor(python):
         other.append(f"python {have['python']} (known: {entry['python']})")
     if other:
@@ -196,8 +199,8 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
     return said(_KNOWN, "ok", f"As in {entry['title']} ({entry['revision']}).")
 
 
-def _driver(cuda: str | None, driver: Any) -> Check:
-    if cuda is None or not isinstance(driver, str) or not re.match(r"\d", driver):
+def _driver(cuda: str | None, driver: str | None) -> Check:
+    if cuda is None or driver is None or not re.match(r"\d", driver):
         why = "torch is built without CUDA, or does not say with which."
         if cuda is not None:
             why = "The driver does not tell its version."
@@ -226,7 +229,9 @@ def _driver(cuda: str | None, driver: Any) -> Check:
     return said(_DRIVER, "ok", f"{why}.")
 
 
-def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -> list[Check]:
+def _imports(
+    imports: dict[str, str | None], have: Mapping[str, str], wanted: Wanted
+) -> list[Check]:
     checks = []
     if "flash_attn" in imports:
         problem = imports.pop("flash_attn")
@@ -268,20 +273,6 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
             )
         )
     return checks
-
-
-@functools.cache
-def stacks() -> dict[str, dict[str, Any]]:
-    """Return the versions of libraries that are known to work together, from the shipped file
-    configs/stacks.toml, as one table for each trainer, by the trainer's id.
-    """
-    with (find("configs") / "stacks.toml").open("rb") as handle:
-        entries = tomllib.load(handle)
-    found = {}
-    for name, entry in entries.items():
-        if "package" in entry:
-            found[name] = entry
-    return found
 
 
 @functools.cache

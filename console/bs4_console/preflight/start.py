@@ -4,20 +4,17 @@ space for its checkpoints, and its ports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from bs4_common.preflight import Foreseen, NeededPort, StartPart
 from bs4_console.configs.families import billions
 from bs4_console.failures import playbooks
 from bs4_console.preflight.checks import (
     Check,
     Wanted,
     gib,
-    number,
-    rows,
     said,
     space,
-    table,
     unseen,
 )
 
@@ -39,7 +36,7 @@ _REFUSALS = {
 _GRAVE = "critical"
 
 
-def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
+def judge(run: StartPart | None, wanted: Wanted) -> list[Check]:
     """Return the checks of the start `wanted` itself: whether the agent can launch the run, what an
     earlier run left in the output directory, the disk space for checkpoints, the secrets and the
     ports. `run` is the part of the agent's answer about the start; None means that it is missing,
@@ -52,7 +49,7 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
         subjects.append(_PORTS)
     if (blind := unseen(subjects, run)) is not None:
         return blind
-    found = run or {}
+    found: StartPart = run or {}
     own = [_launch(found), _earlier(found, wanted)]
     if wanted.saves:
         own.append(_disk(found, wanted))
@@ -73,22 +70,22 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
             )
         )
     seen = []
-    for row in rows(found.get("findings")):
+    for row in found.get("findings", ()):
         if (check := _finding(row)).id not in bad:
             seen.append(check)
     told = {check.id for check in seen}
     return [*(check for check in own if check.id not in told or check.state != "ok"), *seen]
 
 
-def _launch(run: Mapping[str, Any]) -> Check:
+def _launch(run: StartPart) -> Check:
     refused = run.get("refused")
-    if not isinstance(refused, Mapping):
+    if refused is None:
         return said(
             _LAUNCH,
             "ok",
             f"`{run.get('command')}`" if run.get("command") else "Nothing refuses it.",
         )
-    message, kind = str(refused.get("message")), str(refused.get("type"))
+    message, kind = refused.get("message", ""), refused.get("type", "")
     identifier = "uv-missing"
     if not message.startswith("uv "):
         identifier = _REFUSALS.get(kind, "launch")
@@ -103,23 +100,22 @@ def _launch(run: Mapping[str, Any]) -> Check:
     )
 
 
-def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
-    plan = table(run.get("plan"))
+def _earlier(run: StartPart, wanted: Wanted) -> Check:
+    plan = run.get("plan") or {}
     whole: list[int] = []
     torn: list[int] = []
-    for row in rows(run.get("checkpoints")):
-        if number(row.get("step")) is not None:
-            (whole if row.get("complete") else torn).append(int(row["step"]))
+    for row in run.get("checkpoints", ()):
+        if "step" in row:
+            (whole if row.get("complete") else torn).append(row["step"])
     there = f"Complete steps there: {', '.join(map(str, whole)) or 'none'}" + (
         f"; incomplete: {', '.join(map(str, torn))}." if torn else "."
     )
-    if isinstance(run.get("refused"), Mapping):
+    if run.get("refused") is not None:
         return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
     moves = plan.get("moves")
-    if isinstance(moves, list) and moves:
+    if moves:
         why = (
-            f"{len(moves)} directories would be moved aside first: "
-            f"{', '.join(str(m) for m in moves[:4])}. {there}"
+            f"{len(moves)} directories would be moved aside first: {', '.join(moves[:4])}. {there}"
         )
         identifier = _EARLIER[0]
         if plan.get("resume") is not None:
@@ -130,13 +126,13 @@ def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
             why,
             "The plan of the launch names them; nothing is deleted.",
         )
-    text = str(plan.get("why") or "")
+    text = plan.get("why", "")
     if text:
         there = f"{text[:1].upper()}{text[1:]}. {there}"
     return said(_EARLIER, "ok", there)
 
 
-def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
+def _disk(run: StartPart, wanted: Wanted) -> Check:
     free, _ = space(run.get("disk"))
     if free is None:
         return said(_DISK, "unknown", "The disk of the output directory does not answer.")
@@ -145,8 +141,8 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
         return said(
             _DISK, "unknown", f"{gib(free)} are free; how large a checkpoint will be is not known."
         )
-    keep, goal, interval = (number(run.get(key)) for key in ("keep_last", "max_steps", "interval"))
-    there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
+    keep, goal, interval = run.get("keep_last"), run.get("max_steps"), run.get("interval")
+    there = sum(1 for row in run.get("checkpoints", ()) if row.get("complete"))
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
         # A trainer deletes the oldest checkpoint after the newest is saved. A short run never has
@@ -182,22 +178,22 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     )
 
 
-def _checkpoint_bytes(run: Mapping[str, Any], wanted: Wanted) -> tuple[float | None, str]:
+def _checkpoint_bytes(run: StartPart, wanted: Wanted) -> tuple[float | None, str]:
     largest = 0.0
-    for row in rows(run.get("checkpoints")):
+    for row in run.get("checkpoints", ()):
         if row.get("complete"):
-            largest = max(largest, number(row.get("bytes")) or 0)
+            largest = max(largest, row.get("bytes", 0))
     if largest > 0:
         return largest, "as the largest that is there"
-    size = billions(str(run.get("model") or ""))
-    each = number(run.get("bytes_each")) or wanted.of.bytes_each
+    size = billions(run.get("model", ""))
+    each = run.get("bytes_each") or wanted.of.bytes_each
     if size:
         return (size * 1e9 * each, f"{size:g}B x {each:g} bytes")
     return (None, "")
 
 
-def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
-    ports = rows(run.get("ports"))
+def _ports(run: StartPart, wanted: Wanted) -> list[Check]:
+    ports: Sequence[NeededPort] = run.get("ports", ())
     held = [row for row in ports if row.get("holder")]
     numbers = ", ".join(str(row.get("port")) for row in ports)
     if not ports:
@@ -240,18 +236,16 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
     return checks
 
 
-def _finding(row: Mapping[str, Any]) -> Check:
+def _finding(row: Foreseen) -> Check:
     """Return the check of a detector's finding about the planned run. Its fix is the advice of the
     failure's playbook.
     """
-    failure = str(row.get("failure"))
+    failure = row.get("failure", "")
     grave = row.get("severity") == _GRAVE
-    why = str(row.get("summary"))
-    for text in row.get("evidence") or ():
+    why = row.get("summary", "")
+    for text in row.get("evidence", ()):
         if text:
             why += f" ({text})"
             break
     fix = " ".join(playbooks.advice(failure)[:2]) or f"See `bs4-console playbook show {failure}`."
-    return said(
-        (failure, str(row.get("title") or failure)), "blocking" if grave else "warning", why, fix
-    )
+    return said((failure, row.get("title", failure)), "blocking" if grave else "warning", why, fix)

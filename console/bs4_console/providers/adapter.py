@@ -8,12 +8,13 @@ from typing import Any
 from bs4_console.providers.api import Api
 from bs4_console.providers.base import Balance, Machine, number
 from bs4_console.providers.errors import BadAnswer, NotThere
-from bs4_console.providers.shapes import rows, table
+from bs4_console.providers.shapes import Row, rows, table
 
 
 class Adapter:
-    """The base of the adapters, each of which is one account at one provider and a Provider (see
-    base.py). A subclass sets `name` and `_api`, and implements `_read`, which reads one machine.
+    """The base class of the adapters, each of which makes one provider's API usable in the same way
+    (it is a Provider, see base.py) for one account there. A subclass sets `name` and `_api`, and
+    implements `_read`, which makes a Machine from the provider's record of it.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Adapter:
         return ()
 
     async def balance(self) -> Balance:
-        """Return a balance without credit, because this provider's API has none."""
+        """Return a Balance without a credit, because this provider's API does not tell one."""
         return Balance(credit=None, why="its API has no balance")
 
     def _credit(self, *amounts: object, currency: object = None) -> float:
@@ -64,10 +65,10 @@ class Adapter:
         with contextlib.suppress(NotThere):
             await self._api.once(method, path, body=body)
 
-    async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Any]:
+    async def _rows(self, path: str, key: str | None = None, params: Any = None) -> list[Row]:
         """Return the objects of the list that the API answers, or of the list at `key`."""
         return rows(self.name, await self._api.get(path, params), key)
 
-    async def _table(self, path: str, key: str | None = None, params: Any = None) -> dict[str, Any]:
+    async def _table(self, path: str, key: str | None = None, params: Any = None) -> Row:
         """Return the object that the API answers, or the object at `key`."""
         return table(self.name, await self._api.get(path, params), key)

@@ -44,8 +44,9 @@ _LATER = "Try again; `bs4-console provision list` shows what exists."
 
 class Api:
     """Sends requests to the API of one provider. `authorize` returns the headers that prove the
-    account, and may first fetch a token; without it, the first secret is sent as a bearer token.
-    Redirects are not followed, because they would carry the key to another server.
+    account, and may first fetch a token. If it is not given, the first of the key's secrets is sent
+    as a bearer token. Redirects are not followed, because they would carry the key to another
+    server.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class Api:
     async def get(self, path: str, params: Any = None) -> Any:
         """Return the JSON answer to a GET request for `path`, which is below the provider's
         address; `params` are the query parameters of the URL. The request is repeated up to twice
-        if the provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises
-        ProviderError.
+        if the provider cannot be reached, fails, or asks to wait for at most 10 seconds. Raises a
+        ProviderError that says why there is no answer.
         """
         return await self._patiently(lambda: self.once("GET", path, params=params))
 
@@ -82,16 +83,17 @@ class Api:
         """Return the JSON answer to a request that only reads, such as a search, although the API
         wants it sent with the HTTP method `method` and the JSON body `body`. It is repeated up to
         twice if the provider cannot be reached, fails, or asks to wait for at most 10 seconds.
-        Raises ProviderError.
+        Raises a ProviderError that says why there is no answer.
         """
         return await self._patiently(lambda: self.once(method, path, body=body))
 
     async def once(
         self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
     ) -> Any:
-        """Send a request exactly once, without repeating it after an error. `body` is sent as JSON,
-        and `params` are the query parameters of the URL. Return the JSON of the answer, None if the
-        answer is empty, or the plain text of the answer if `text` is True. Raises ProviderError.
+        """Send a request with the HTTP method `method` exactly once, without repeating it after an
+        error. `body` is sent as JSON, and `params` are the query parameters of the URL. Return the
+        JSON of the answer, None if the answer is empty, or the plain text of the answer if `text`
+        is True. Raises a ProviderError that says what went wrong.
         """
         response = await self._send(method, path, body, params)
         if text:
@@ -109,8 +111,8 @@ class Api:
         self, method: str, path: str, body: Any, label: str, *, text: bool = False
     ) -> Any:
         """Send the request that creates the machine `label` exactly once, because it costs money.
-        Return the JSON of the answer, None if the answer is empty, or its plain text if `text` is
-        True.
+        It has the HTTP method `method` and the JSON body `body`. Return the JSON of the answer,
+        None if the answer is empty, or its plain text if `text` is True.
 
         Raises NotSent if the request never left this machine, InDoubt if after an error the machine
         may exist, and another ProviderError if the provider refused.

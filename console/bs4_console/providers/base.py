@@ -19,6 +19,12 @@ from typing import Any, Literal, Protocol
 #: will never run again. unknown: the provider says so, or uses a word that is not known here.
 MachineState = Literal["starting", "running", "stopped", "ended", "unknown"]
 
+#: A machine that was searched for, and one that exists, as JSON objects with the fields of `Want`
+#: and `Machine`.
+WantRow = dict[str, str | float | bool | None]
+MachineRow = dict[str, str | float | bool | None]
+#: The same for an `Offer`, whose notes are a list.
+OfferRow = dict[str, str | float | bool | list[str] | None]
 _LABEL = re.compile(r"bs4-(?P<run>.+)-(?P<ulid>[0-9A-HJKMNP-TV-Z]{26})")
 #: Characters of the run's name in a label. Vast takes labels of 60 characters, Lambda names of 64.
 _RUN_CHARS = 28
@@ -81,17 +87,18 @@ class Want:
         """
         return (self.region or "").lower() in region.lower()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary, in the form that the journal of rents and JSON output
-        use.
+    def as_dict(self) -> WantRow:
+        """Return the fields as a dictionary, in the form that the journal of rented machines and
+        JSON output use.
         """
         return dict(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One machine that a provider offers for rent now, with its GPUs, disk, place and price.
-    `count` is the number of GPUs.
+    """One machine that a provider offers for rent now, with its GPUs, disk, place and price. `gpu`
+    is the name of its GPU as in gpus.py, and `count` the number of GPUs. `interruptible` is True if
+    the provider may take the machine back.
     """
 
     provider: str
@@ -120,19 +127,22 @@ class Offer:
         """Return the provider's name and the offer's id, which together identify the offer."""
         return self.provider, self.id
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields without `detail` as a dictionary, for the journal (the agent's log of
-        actions and incidents) and JSON output.
+    def as_dict(self) -> OfferRow:
+        """Return the fields without `detail` as a dictionary, in the form that the journal of
+        rented machines and JSON output use.
         """
-        return {**_shown(self), "notes": list(self.notes)}
+        shown = vars(self) | {"notes": list(self.notes)}
+        del shown["detail"]
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """One machine in an account, as its provider describes it now. `id` is the provider's id, and
-    `label` the name that was given when it was rented, or None. `host`, `port` and `user` are its
-    SSH address. `price` is in US dollars an hour, and `created_t` is a Unix time in seconds. A
-    value that the provider has not given (yet) is None.
+    `label` the name that was given when it was rented, or None. `state` is "starting", "running",
+    "stopped", "ended" or "unknown". `host`, `port` and `user` are its SSH address. `price` is in US
+    dollars an hour, and `created_t` is a Unix time in seconds. A value that the provider has not
+    given (yet) is None.
     """
 
     provider: str
@@ -154,28 +164,23 @@ class Machine:
         """Return `provider:id`, the name by which a person identifies this machine."""
         return f"{self.provider}:{self.id}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> MachineRow:
         """Return the fields without `detail` as a dictionary, for JSON output."""
-        return _shown(self)
+        shown = dict(vars(self))
+        del shown["detail"]
+        return shown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Balance:
-    """What an account at a provider can still spend. `credit` is in US dollars. It is None if the
-    provider does not tell it, and `why` then says why. `prepaid` is False if the provider sends
+    """What an account at a provider can still spend. `credit` is in US dollars. `credit` is None if
+    the provider does not tell it, and `why` then says why. `prepaid` is False if the provider sends
     invoices, so that its machines go on when the credit is used up.
     """
 
     credit: float | None
     why: str = ""
     prepaid: bool = True
-
-
-def _shown(record: Offer | Machine) -> dict[str, Any]:
-    """Return the fields without `detail`, which only the provider's own adapter reads."""
-    shown = dict(vars(record))
-    del shown["detail"]
-    return shown
 
 
 class Provider(Protocol):

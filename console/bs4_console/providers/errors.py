@@ -31,7 +31,7 @@ class WrongKey(ProviderError):
 
 class NotAllowed(ProviderError):
     """Raised if the provider accepts the API key but does not permit this call with it (status
-    403). This does not show which machines exist.
+    403). Nothing can be concluded from it about which machines exist.
     """
 
 

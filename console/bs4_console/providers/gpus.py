@@ -81,7 +81,9 @@ def fits(wanted: str, name: str) -> bool:
 
 
 def known(wanted: str) -> bool:
-    """Return True if a person's word for a GPU is one of those that are known here."""
+    """Return True if `wanted`, a person's word for a GPU such as "h100", names a GPU that this
+    console knows.
+    """
     name = canonical(wanted)
     return any(name == model or name.startswith(f"{model}-") for model in _MODELS)
 

@@ -48,8 +48,9 @@ _IN_KEYRING = "keyring:"
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a key was stored: in the `keyring` or in the file `path`. For a key in a file, `why` is
-    a clause that says why it is not in the keyring, or "" if a person wanted the file.
+    """Where on this machine a provider's API key was stored: in the `keyring` of the system or in
+    the file `path`. For a key in a file, `why` is a clause that says why it is not in the keyring,
+    or "" if a person wanted the file.
     """
 
     keyring: bool
@@ -59,9 +60,9 @@ class Kept:
 
 def store(provider: str, text: str, *, in_file: bool = False) -> Kept:
     """Save a provider's API key on this machine and return where it is: in the keyring of the
-    system where one can be used, or else in the console's own file with mode 0600. With `in_file`
-    it is the file in each case. `text` has one field of the key on each line. Raises UsageError if
-    it does not have the fields of a key for this provider, or if the keyring does not take it.
+    system if one can be used, or else in the console's own file with mode 0600. With `in_file`, the
+    file is used in any case. `text` has one field of the key on each line. Raises UsageError if
+    `text` does not have the fields of a key for this provider, or if the keyring does not take it.
     """
     fields = _fields(text)
     wanted = VARIABLES[provider]

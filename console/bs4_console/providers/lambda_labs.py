@@ -27,7 +27,7 @@ from bs4_console.providers.base import (
     key_name,
     number,
 )
-from bs4_console.providers.shapes import identity, inside, table, text, with_key
+from bs4_console.providers.shapes import Row, identity, inside, table, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://cloud.lambda.ai/api/v1"
@@ -80,17 +80,18 @@ class Lambda(Adapter):
         if want.interruptible:
             return []
         found: list[Offer] = []
-        for name, row in (await self._table("/instance-types", "data")).items():
+        kinds = await self._table("/instance-types", "data")
+        for name, row in kinds.fields.items():
             if isinstance(row, dict):
-                found += self._offers(name, row, want)
+                found += self._offers(name, Row(row), want)
         return cheapest_first(found)
 
-    def _offers(self, name: str, row: dict[str, Any], want: Want) -> Iterator[Offer]:
+    def _offers(self, name: str, row: Row, want: Want) -> Iterator[Offer]:
         """Yield one offer for each region with free capacity, if the instance type fits."""
         kind = table(self.name, row, "instance_type")
         specs = table(self.name, kind, "specs")
-        cents = number(kind.get("price_cents_per_hour"))
-        disk = number(specs.get("storage_gib")) or 0
+        cents = kind.number("price_cents_per_hour")
+        disk = specs.number("storage_gib") or 0
         gpu = gpus.canonical(f"{name} {kind.get('gpu_description') or ''}")
         if cents is None or specs.get("gpus") != want.count or not gpus.fits(want.gpu, gpu):
             return
@@ -109,18 +110,19 @@ class Lambda(Adapter):
                 )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember its name,
-        because a launch names exactly one registered key.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the name under which it is registered, because a launch names exactly one registered key.
         """
         row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
         if row is None:
             body = {"name": key_name(public_key), "public_key": public_key}
             row = table(self.name, await self._api.once("POST", "/ssh-keys", body=body), "data")
-        self._key_name = text(row.get("name"))
+        self._key_name = row.text("name")
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Launch one instance with one request and return its id. Raises InDoubt if the answer does
-        not name exactly one instance, so that the result is unknown.
+        """Launch one instance of `offer` with one request, under the name `label`, and return its
+        id. Raises InDoubt if the answer does not name exactly one instance, so that the result is
+        unknown.
         """
         body: dict[str, Any] = {
             **offer.detail,
@@ -135,7 +137,7 @@ class Lambda(Adapter):
         ids = inside(inside(answer, "data"), "instance_ids")
         if not isinstance(ids, list) or len(ids) != 1:
             raise self._api.doubt("its answer does not name one instance.", label)
-        return identity(self.name, {"id": ids[0]})
+        return identity(self.name, ids[0])
 
     async def machines(self) -> list[Machine]:
         """Return every instance of the Lambda account, whoever launched it."""
@@ -150,14 +152,14 @@ class Lambda(Adapter):
         """
         await self._end("POST", "/instance-operations/terminate", {"instance_ids": [machine.id]})
 
-    def _machine(self, row: dict[str, Any]) -> Machine:
+    def _machine(self, row: Row) -> Machine:
         raw = str(row.get("status"))
         cents = number(inside(row.get("instance_type"), "price_cents_per_hour"))
-        host = text(row.get("ip"))
+        host = row.text("ip")
         return Machine(
             provider=self.name,
-            id=identity(self.name, row),
-            label=text(row.get("name")),
+            id=identity(self.name, row.get("id")),
+            label=row.text("name"),
             state=_STATES.get(raw, "unknown"),
             raw_state=raw,
             host=host,

@@ -28,7 +28,7 @@ from bs4_console.providers.base import (
     number,
 )
 from bs4_console.providers.errors import BadAnswer
-from bs4_console.providers.shapes import identity, inside, moment, rows, table, text, with_key
+from bs4_console.providers.shapes import Row, identity, inside, rows, table, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.primeintellect.ai"
@@ -76,23 +76,23 @@ class Prime(Adapter):
             items = rows(self.name, answer, "items")
             found += [self._offer(row, want) for row in items]
             seen += len(items)
-            if not items or seen >= (number(answer.get("totalCount")) or 0):
+            if not items or seen >= (answer.number("totalCount") or 0):
                 break
         return cheapest_first(found)
 
-    def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
+    def _offer(self, row: Row, want: Want) -> Offer | None:
         gpu = gpus.canonical(
             str(row.get("gpuType")),
-            memory_gb=number(row.get("gpuMemory")),
-            socket=text(row.get("socket")),
+            memory_gb=row.number("gpuMemory"),
+            socket=row.text("socket"),
         )
         prices = row.get("prices")
         price = number(inside(prices, "communityPrice"))
         if price is None:
             price = number(inside(prices, "onDemand"))
         disk, disk_price, notes = _disk(row.get("disk"), want.disk_gb)
-        place = text(row.get("dataCenter")) or ""
-        region = "/".join(filter(None, (text(row.get("country")), place))) or "?"
+        place = row.text("dataCenter") or ""
+        region = "/".join(filter(None, (row.text("country"), place))) or "?"
         spot = row.get("isSpot") is True
         fit = (
             gpus.fits(want.gpu, gpu)
@@ -121,12 +121,12 @@ class Prime(Adapter):
             region=region,
             interruptible=spot,
             notes=notes,
-            detail=row,
+            detail=row.fields,
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember the id
-        that `create` has to send.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the id that the provider has given the key, because `create` has to send it.
         """
         known = await self._rows("/ssh_keys/", "data", {"offset": 0, "limit": 100})
         row = with_key(known, "publicKey", public_key)
@@ -134,11 +134,11 @@ class Prime(Adapter):
             body = {"name": key_name(public_key), "publicKey": public_key}
             made = await self._api.once("POST", "/ssh_keys/", body=body)
             row = table(self.name, made.get("data", made) if isinstance(made, dict) else made)
-        self._key_id = identity(self.name, row)
+        self._key_id = identity(self.name, row.get("id"))
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod, so that the result is unknown.
+        """Rent one pod of `offer` with one request, under the name `label`, and return its id.
+        Raises InDoubt if the answer names no pod, so that the result is unknown.
         """
         row = offer.detail
         images = row.get("images") or []
@@ -166,7 +166,7 @@ class Prime(Adapter):
         answer = await self._api.spend("POST", "/pods/", body, label)
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
             raise self._api.doubt("its answer names no pod.", label)
-        return identity(self.name, answer)
+        return identity(self.name, answer.get("id"))
 
     async def machines(self) -> list[Machine]:
         """Return every pod of the account. Raises BadAnswer if the list ends before as many pods
@@ -181,7 +181,7 @@ class Prime(Adapter):
             for row in data:
                 machine = self._machine(row)
                 found[machine.id] = machine
-            total = number(answer.get("total_count"))
+            total = answer.number("total_count")
             if len(found) == total or ((total is None or total < len(found)) and len(data) < _PAGE):
                 return list(found.values())
             if len(found) == before:
@@ -204,26 +204,26 @@ class Prime(Adapter):
         row = await self._table("/billing/wallet", params={"limit": 1})
         return Balance(credit=self._credit(row.get("balance_usd"), currency=row.get("currency")))
 
-    def _machine(self, row: dict[str, Any]) -> Machine:
+    def _machine(self, row: Row) -> Machine:
         raw = str(row.get("status"))
         state = _STATES.get(raw, "unknown")
         installed = row.get("installationStatus")
         if state == "running" and installed not in (None, "FINISHED"):
             state, raw = "starting", f"{raw}, installation {str(installed).lower()}"
-        if failure := text(row.get("installationFailure")):
+        if failure := row.text("installationFailure"):
             state, raw = "unknown", f"{raw}: {failure[:120]}"
         user, host, port = _ssh(row.get("sshConnection"))
         return Machine(
             provider=self.name,
-            id=identity(self.name, row),
-            label=text(row.get("name")),
+            id=identity(self.name, row.get("id")),
+            label=row.text("name"),
             state=state,
             raw_state=raw,
             host=host,
             port=port,
             user=user,
-            price=number(row.get("priceHr")),
-            created_t=moment(row.get("createdAt")),
+            price=row.number("priceHr"),
+            created_t=row.moment("createdAt"),
         )
 
 

@@ -30,7 +30,7 @@ from bs4_console.providers.base import (
     fingerprints,
     number,
 )
-from bs4_console.providers.shapes import identity, inside, moment, table, text
+from bs4_console.providers.shapes import Row, identity, inside, table, text
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.runpod.io/v2"
@@ -83,9 +83,9 @@ class RunPod(Adapter):
                 found.append(self._offer(row, want, cloud))
         return cheapest_first(found)
 
-    def _offer(self, row: dict[str, Any], want: Want, cloud: str) -> Offer | None:
+    def _offer(self, row: Row, want: Want, cloud: str) -> Offer | None:
         key = cloud.lower()
-        gpu = gpus.canonical(str(row.get("id")), memory_gb=number(row.get("memory")))
+        gpu = gpus.canonical(str(row.get("id")), memory_gb=row.number("memory"))
         price = number(table(self.name, row, "price").get(key))
         most = number(inside(row.get("maxCount"), key))
         places = list(filter(want.accepts, _places(row)))
@@ -99,7 +99,7 @@ class RunPod(Adapter):
             return None
         return Offer(
             provider=self.name,
-            id=f"{cloud}/{row['id']}",
+            id=f"{cloud}/{row.get('id')}",
             gpu=gpu,
             count=want.count,
             price=price * want.count,
@@ -108,7 +108,7 @@ class RunPod(Adapter):
             notes=("the container disk costs more, the catalog does not say how much",),
             detail={
                 "cloud": cloud,
-                "gpu": row["id"],
+                "gpu": row.get("id"),
                 "places": places if want.region is not None else [],
             },
         )
@@ -119,8 +119,8 @@ class RunPod(Adapter):
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod, so that the result is unknown.
+        """Rent one pod of `offer` with one request, under the name `label`, and return its id.
+        Raises InDoubt if the answer names no pod, so that the result is unknown.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
@@ -140,7 +140,7 @@ class RunPod(Adapter):
         answer = await self._api.spend("POST", "/pods", body, label)
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
             raise self._api.doubt("its answer names no pod.", label)
-        return identity(self.name, answer)
+        return identity(self.name, answer.get("id"))
 
     async def machines(self) -> list[Machine]:
         """Return every pod of the RunPod account, whoever rented it."""
@@ -193,25 +193,25 @@ class RunPod(Adapter):
         from_start = dropwhile(lambda line: line.strip() != "SSH host keys:", lines)
         return fingerprints(islice(from_start, 1, 12))
 
-    def _machine(self, row: dict[str, Any]) -> Machine:
+    def _machine(self, row: Row) -> Machine:
         raw = str(row.get("status"))
         place = inside(row.get("ssh"), "direct")
         port = number(inside(place, "port"))
         return Machine(
             provider=self.name,
-            id=identity(self.name, row),
-            label=text(row.get("name")),
+            id=identity(self.name, row.get("id")),
+            label=row.text("name"),
             state=_STATES.get(raw, "unknown"),
             raw_state=raw,
             host=text(inside(place, "host")),
             port=None if port is None else int(port),
             user=text(inside(place, "username")) or "root",
-            price=number(row.get("cost")),
-            created_t=moment(row.get("createdAt")),
+            price=row.number("cost"),
+            created_t=row.moment("createdAt"),
         )
 
 
-def _places(row: dict[str, Any]) -> Iterator[str]:
+def _places(row: Row) -> Iterator[str]:
     """Yield the data centers that have the GPU."""
     for place in row.get("dataCenters") or []:
         if isinstance(place, dict) and place.get("availability") != "NONE":

@@ -5,15 +5,45 @@ not what the API promises.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from bs4_console.providers.base import number
 from bs4_console.providers.errors import BadAnswer
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
-def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Row:
+    """One JSON object of a provider's answer. Nobody has checked its `fields`, which are those that
+    the provider happens to send.
+    """
+
+    fields: Mapping[str, Any]
+
+    def get(self, key: str) -> Any:
+        """Return the value of a field, or None if it is not there."""
+        return self.fields.get(key)
+
+    def text(self, key: str) -> str | None:
+        """Return the value of a field if it is a string that is not empty, else None."""
+        return text(self.get(key))
+
+    def number(self, key: str) -> float | None:
+        """Return the value of a field as a float if it is a number or a string with one, else
+        None.
+        """
+        return number(self.get(key))
+
+    def moment(self, key: str) -> float | None:
+        """Return the value of a field as a Unix time in seconds if it is a time, else None."""
+        return moment(self.get(key))
+
+
+def rows(provider: str, data: Any, key: str | None = None) -> list[Row]:
     """Return the list of JSON objects in `data`, or in the field `key` of `data`. Raises BadAnswer,
     which names `provider`, if that is not a list of objects. An empty list instead would wrongly
     mean that nothing exists.
@@ -21,22 +51,22 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
     found = _at(data, key)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise _without(provider, "list", key)
-    return found
+    return [Row(row) for row in found]
 
 
-def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
+def table(provider: str, data: Any, key: str | None = None) -> Row:
     """Return the JSON object `data`, or the object in the field `key` of `data`. Raises BadAnswer,
     which names `provider`, if that is not an object.
     """
     found = _at(data, key)
     if not isinstance(found, dict):
         raise _without(provider, "object", key)
-    return found
+    return Row(found)
 
 
 def _at(data: Any, key: str | None) -> Any:
     """Return the value at `key`, or `data` itself if there is no key or `data` is no object."""
-    if key is not None and isinstance(data, dict):
+    if key is not None and isinstance(data, dict | Row):
         return data.get(key)
     return data
 
@@ -60,12 +90,11 @@ def inside(data: Any, key: str) -> Any:
     return None
 
 
-def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """Return as text the id that is in the field `key` of `row`, one record of a provider's answer.
-    The id may be a number there. Raises BadAnswer if it has other characters than letters, digits,
+def identity(provider: str, value: object, key: str = "id") -> str:
+    """Return as text the id that is `value`, the field `key` of a provider's answer. The id may be
+    a number there. Raises BadAnswer if it has other characters than letters, digits,
     `-`, `_` and `.`, because it becomes part of a request's path.
     """
-    value = row.get(key)
     text = ""
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         text = str(value)
@@ -90,7 +119,7 @@ def same_key(known: Any, wanted: str) -> bool:
     return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]
 
 
-def with_key(found: list[dict[str, Any]], field: str, public_key: str) -> dict[str, Any] | None:
+def with_key(found: Sequence[Row], field: str, public_key: str) -> Row | None:
     """Return the first of the objects whose field `field` holds this SSH public key, or None if no
     object does.
     """

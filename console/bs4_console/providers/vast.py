@@ -30,13 +30,12 @@ from bs4_console.providers.base import (
 )
 from bs4_console.providers.errors import BadAnswer, Refused
 from bs4_console.providers.shapes import (
+    Row,
     identity,
     inside,
-    moment,
     rows,
     same_key,
     table,
-    text,
 )
 from bs4_console.secret import Secret
 
@@ -105,22 +104,22 @@ class Vast(Adapter):
         answer = await self._api.ask("POST", "/api/v0/bundles/", query)
         return cheapest_first(self._offer(row, want) for row in rows(self.name, answer, "offers"))
 
-    def _offer(self, row: dict[str, Any], want: Want) -> Offer | None:
+    def _offer(self, row: Row, want: Want) -> Offer | None:
         """Return the offer of one row of the market, or None if it does not fit. Every filter of
         the search is applied here again, because the server may ignore a filter that it does not
         know.
         """
-        ram = number(row.get("gpu_ram"))
+        ram = row.number("gpu_ram")
         gpu = gpus.canonical(
             str(row.get("gpu_name")), memory_gb=None if ram is None else ram / 1024
         )
-        region = text(row.get("geolocation")) or "?"
+        region = row.text("geolocation") or "?"
         reliability, cuda, disk = (
             number(row.get(key)) for key in ("reliability2", "cuda_max_good", "disk_space")
         )
-        price, bid = number(row.get("dph_total")), number(row.get("min_bid"))
+        price, bid = row.number("dph_total"), row.number("min_bid")
         if price is not None and want.interruptible:
-            storage = number(row.get("storage_total_cost")) or 0.0
+            storage = row.number("storage_total_cost") or 0.0
             price = None if bid is None else bid + storage
         fit = (
             gpus.fits(want.gpu, gpu)
@@ -131,11 +130,11 @@ class Vast(Adapter):
         reaches = _reaches(reliability, want.reliability) and _reaches(cuda, number(want.cuda))
         if price is None or not fit or not reaches:
             return None
-        down = number(row.get("inet_down_cost"))
+        down = row.number("inet_down_cost")
         notes = (f"traffic costs ${down:.3f} a GB more",) if down else ()
         return Offer(
             provider=self.name,
-            id=identity(self.name, row),
+            id=identity(self.name, row.get("id")),
             gpu=gpu,
             count=want.count,
             price=price,
@@ -148,8 +147,8 @@ class Vast(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there. Vast puts all keys of
-        the account on each new machine.
+        """Register this SSH public key with the account unless it is registered already. Vast puts
+        all keys of the account on each new machine.
         """
         answer = await self._api.get("/api/v0/ssh/")
         known = answer.get("ssh_keys") if isinstance(answer, dict) else answer
@@ -209,14 +208,14 @@ class Vast(Adapter):
             )
             for row in rows(self.name, answer, "instances"):
                 found.append(self._machine(row))
-            after = text(answer.get("next_token"))
+            after = answer.text("next_token")
             if after is None:
                 return found
 
     async def _read(self, machine_id: str) -> Machine | None:
         answer = _told(await self._api.get(f"/api/v0/instances/{machine_id}/", {"owner": "me"}))
         row = answer.get("instances")
-        if "instances" in answer and not row:
+        if "instances" in answer.fields and not row:
             return None
         return self._machine(table(self.name, row))
 
@@ -254,8 +253,8 @@ class Vast(Adapter):
             await asyncio.sleep(0.3)
         return ()
 
-    def _machine(self, row: dict[str, Any]) -> Machine:
-        actual, intended = text(row.get("actual_status")), text(row.get("intended_status"))
+    def _machine(self, row: Row) -> Machine:
+        actual, intended = row.text("actual_status"), row.text("intended_status")
         state = _STATES.get(actual, "unknown")
         raw = actual or "being provisioned"
         if state == "stopped" and intended == "running":
@@ -266,25 +265,25 @@ class Vast(Adapter):
         direct = None
         if isinstance(mapped, list) and mapped:
             direct = number(inside(mapped[0], "HostPort"))
-        address = text(row.get("public_ipaddr"))
-        host, port = text(row.get("ssh_host")), number(row.get("ssh_port"))
+        address = row.text("public_ipaddr")
+        host, port = row.text("ssh_host"), row.number("ssh_port")
         if direct is not None and address is not None:
             host, port = address.strip(), direct
         return Machine(
             provider=self.name,
-            id=identity(self.name, row),
-            label=text(row.get("label")),
+            id=identity(self.name, row.get("id")),
+            label=row.text("label"),
             state=state,
             raw_state=raw,
             host=host,
             port=None if port is None else int(port),
             user="root",
-            price=number(row.get("dph_total")),
-            created_t=moment(row.get("start_date")),
+            price=row.number("dph_total"),
+            created_t=row.moment("start_date"),
         )
 
 
-def _told(answer: Any) -> dict[str, Any]:
+def _told(answer: Any) -> Row:
     """Return the JSON object of an answer. Raises BadAnswer if the object itself reports a failure,
     although the status is 200: nothing else in it can be trusted.
     """

@@ -34,7 +34,7 @@ from bs4_console.providers.base import (
     ulid_of,
 )
 from bs4_console.providers.errors import BadAnswer, NotThere, ProviderError
-from bs4_console.providers.shapes import identity, inside, moment, table, text, with_key
+from bs4_console.providers.shapes import Row, identity, inside, table, with_key
 from bs4_console.secret import Secret
 
 BASE_URL = "https://api.verda.com/v1"
@@ -76,7 +76,7 @@ class Verda(Adapter):
         self._until_m = 0.0
         self._asking = asyncio.Lock()
         self._key_id: str | None = None
-        self._disk_types: list[dict[str, Any]] | None = None
+        self._disk_types: list[Row] | None = None
 
     async def _token(self) -> dict[str, str]:
         async with self._asking:
@@ -87,13 +87,13 @@ class Verda(Adapter):
                     "client_secret": self._key[1].reveal(),
                 }
                 answer = table(self.name, await self._open.ask("POST", "/oauth2/token", body))
-                token = text(answer.get("access_token"))
+                token = answer.text("access_token")
                 if token is None:
                     raise BadAnswer(self.name, "its answer holds no token.", "Try again.")
                 self._bearer = Secret(token)
                 self._api.hide(self._bearer)
                 self._until_m = time.monotonic() + max(
-                    0.0, (number(answer.get("expires_in")) or 0.0) - 60
+                    0.0, (answer.number("expires_in") or 0.0) - 60
                 )
             return {"Authorization": f"Bearer {self._bearer.reveal()}"}
 
@@ -148,28 +148,28 @@ class Verda(Adapter):
         for row in self._disk_types:
             if row.get("type") == "NVMe":
                 price = table(self.name, row, "price")
-                cost = (
-                    size_gb * (number(price.get("price_per_month_per_gb")) or 0.0) / _HOURS_A_MONTH
-                )
+                cost = size_gb * (price.number("price_per_month_per_gb") or 0.0) / _HOURS_A_MONTH
                 if _dollars(currency := price.get("currency")):
                     return cost, ()
                 return 0.0, (f"its disk costs {cost:.4f} {str(currency)[:8].upper()} an hour more",)
         return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
-        """Register this SSH public key with the account if it is not there, and remember the id
-        that `create` has to send.
+        """Register this SSH public key with the account unless it is registered already. Remember
+        the id that the provider has given the key, because `create` has to send it.
         """
         row = with_key(await self._rows("/sshkeys"), "key", public_key)
-        if row is None:
+        if row is not None:
+            known = row.get("id")
+        else:
             body = {"name": key_name(public_key), "key": public_key}
             made = await self._api.once("POST", "/sshkeys", body=body, text=True)
-            row = {"id": made.strip().strip('"')}
-        self._key_id = identity(self.name, row)
+            known = made.strip().strip('"')
+        self._key_id = identity(self.name, known)
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent one instance with one request and return its id. Raises InDoubt if the answer is not
-        an id, so that the result is unknown.
+        """Rent one instance of `offer` with one request, with `label` as its description, and
+        return its id. Raises InDoubt if the answer is not an id, so that the result is unknown.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {
@@ -189,7 +189,7 @@ class Verda(Adapter):
         }
         answer = await self._api.spend("POST", "/instances", body, label, text=True)
         try:
-            return identity(self.name, {"id": answer.strip().strip('"')})
+            return identity(self.name, answer.strip().strip('"'))
         except BadAnswer:
             raise self._api.doubt("its answer is no id.", label) from None
 
@@ -219,7 +219,7 @@ class Verda(Adapter):
         await self._end("PUT", path, body)
 
     async def balance(self) -> Balance:
-        """Return the balance of the project."""
+        """Return the balance of the project to which the API key belongs."""
         row = await self._table("/balance", params={"currency": "usd"})
         return Balance(credit=self._credit(row.get("amount"), currency=row.get("currency")))
 
@@ -263,24 +263,26 @@ class Verda(Adapter):
             return None
         if row.get("deleted_at") is not None or row.get("status") == "deleted":
             return None
-        return number(row.get("size")) or 0.0
+        return row.number("size") or 0.0
 
-    def _machine(self, row: dict[str, Any]) -> Machine:
+    def _machine(self, row: Row) -> Machine:
         raw = str(row.get("status"))
-        host = text(row.get("ip"))
+        host = row.text("ip")
         volume = row.get("os_volume_id")
         return Machine(
             provider=self.name,
-            id=identity(self.name, row),
-            label=text(row.get("description")),
+            id=identity(self.name, row.get("id")),
+            label=row.text("description"),
             state=_STATES.get(raw, "unknown"),
             raw_state=raw,
             host=host,
             port=22 if host else None,
             user="root",
-            price=number(row.get("price_per_hour")) if _dollars(row.get("currency")) else None,
-            created_t=moment(row.get("created_at")),
-            detail={"os_volume_id": identity(self.name, row, "os_volume_id") if volume else None},
+            price=row.number("price_per_hour") if _dollars(row.get("currency")) else None,
+            created_t=row.moment("created_at"),
+            detail={
+                "os_volume_id": identity(self.name, volume, "os_volume_id") if volume else None
+            },
         )
 
 
@@ -295,7 +297,7 @@ async def _nothing() -> dict[str, str]:
     return {}
 
 
-def _size(row: dict[str, Any]) -> str:
+def _size(row: Row) -> str:
     total = number(inside(row.get("gpu_memory"), "size_in_gigabytes"))
     count = number(inside(row.get("gpu"), "number_of_gpus"))
     if total and count:

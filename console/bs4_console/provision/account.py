@@ -10,8 +10,9 @@ from bs4_console.providers.base import Balance, Provider
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """One account: what it can still spend, and `rate`, what its machines cost in US dollars an
-    hour. The rate is None if the price of a machine is not known.
+    """One account at the provider `provider`: `balance` is what it can still spend, and `rate` what
+    all its machines cost together in US dollars an hour. The rate is None if the price of a machine
+    is not known.
     """
 
     provider: str
@@ -19,9 +20,10 @@ class Account:
     rate: float | None
 
     def hours(self, more: float = 0.0) -> float | None:
-        """Return the hours after which the credit is used up if `more` US dollars an hour are spent
-        beside the machines that there are; infinite if nothing costs. None if credit or rate are
-        not known, or the provider sends invoices.
+        """Return the hours after which the account's credit is used up, if its machines stay and
+        `more` US dollars an hour are spent in addition. Return infinity if nothing costs anything.
+        Return None if the credit or the rate is not known, or if the provider sends invoices, so
+        that nothing ends with the credit.
         """
         credit = self.balance.credit
         if credit is None or self.rate is None or not self.balance.prepaid:
@@ -32,8 +34,8 @@ class Account:
         return credit / rate if rate > 0 else math.inf
 
     def told(self, more: float = 0.0) -> str:
-        """Return a clause that says how long the credit lasts as in `hours`, or why that is not
-        known.
+        """Return a clause for a person that says how long the account's credit lasts if `more` US
+        dollars an hour are spent in addition to its machines, or why that is not known.
         """
         if self.balance.credit is None:
             return self.balance.why
@@ -51,7 +53,9 @@ class Account:
 
 
 async def account_of(provider: Provider) -> Account:
-    """Ask a provider for the balance of its account and for the machines. Raises ProviderError."""
+    """Ask a provider for the balance of its account and for its machines, and return both as an
+    Account. Raises a ProviderError if it does not answer.
+    """
     balance = await provider.balance()
     prices = [machine.price for machine in await provider.machines() if machine.state != "ended"]
     rate = None if None in prices else sum(price for price in prices if price is not None)

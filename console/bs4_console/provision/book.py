@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 from bs4_common.ids import ulid
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
-from bs4_console.providers.base import Machine, Offer, Want, label_of
+from bs4_console.providers.base import Machine, Offer, OfferRow, Want, WantRow, label_of
 
 #: open: the intent is written, and the result of its create is not known yet. doubt: the create
 #: failed in a way that leaves its result unknown. made: the machine existed when it was last seen.
@@ -37,13 +37,36 @@ _NEXT: Mapping[str, IntentState] = {
 }
 
 
+class BookRecord(TypedDict, total=False):
+    """One line of the journal: an event of one attempt to rent a machine."""
+
+    t: float
+    """A Unix time in seconds."""
+    event: str
+    intent: str
+    """The ULID of the attempt."""
+    label: str
+    run: str
+    provider: str
+    price: float
+    """US dollars an hour."""
+    offer: OfferRow
+    want: WantRow
+    who: str
+    machine: str
+    """The provider's id of the machine."""
+    pod: str
+    """Its name in the inventory."""
+    why: str
+
+
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt of this console to rent one machine. It is written to the journal before the
-    request is sent. `state` is "open" (nothing is known yet), "doubt" (the machine may exist),
-    "made", "absent" (it was never made) or "gone" (it no longer exists). `machine` is the
-    provider's id for the machine, and `pod` its name in the inventory, the console's list of pods;
-    each is None if there is none. Times are Unix times in seconds.
+    """One attempt of this console to rent one machine. It is written to the journal of rented
+    machines (see Book) before the request is sent. `state` is "open" (nothing is known yet),
+    "doubt" (the machine may exist), "made", "absent" (it was never made) or "gone" (it no longer
+    exists). `machine` is the provider's id for the machine, and `pod` its name in the inventory,
+    the console's list of pods; each is None if there is none. Times are Unix times in seconds.
     """
 
     ulid: str
@@ -60,7 +83,7 @@ class Intent:
     gone_t: float | None = None
     pod: str | None = None
     why: str = ""
-    offer: dict[str, Any] = field(default_factory=dict, repr=False)
+    offer: OfferRow = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
         """Return what the machine has cost in US dollars from `since_t` to `now_t`, Unix times in
@@ -84,9 +107,9 @@ class Book:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes from writing to the journal for the length of the `with` block, so
-        that a caller can read the attempts to rent a machine and add one without another process in
-        between.
+        """Keep other processes from writing to the journal of rented machines for the length of the
+        `with` block, so that a caller can read the attempts to rent a machine and add one without
+        another process in between.
         """
         with files.exclusive(self.path):
             yield
@@ -97,8 +120,8 @@ class Book:
         it for the length of the `with` block. Yield False, without waiting, if another process is
         renting for it.
 
-        If True is yielded, an attempt to rent for the run that is still open in the journal was
-        left by a process that has died.
+        If True is yielded, an attempt to rent for the run whose result the journal of rented
+        machines does not have was begun by a process that has died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -147,19 +170,20 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Append an event of `intent`, an attempt to rent a machine, to the journal, and update
-        `intent` to match. `event` is doubt (the machine may exist), made, adopted (a machine with
-        its label was found), refused, absent, pod (the machine got a name in the inventory of
-        pods), terminating or gone. `fields` are stored with the event.
+        """Append an event of `intent`, an attempt to rent a machine, to the journal of rented
+        machines, and update `intent` to match. `event` is doubt (the machine may exist), made,
+        adopted (a machine with its label was found), refused, absent, pod (the machine got a name
+        in the inventory of pods), terminating or gone. `fields` are stored with the event.
         """
-        record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
+        record: BookRecord = {"t": time.time(), "event": event, "intent": intent.ulid}
+        record.update(cast(BookRecord, fields))
         with self.alone():
             self._append(record)
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record in the journal that a machine no longer exists, if it was rented by an attempt in
-        this journal. Do nothing otherwise. It does not matter who has ended the machine.
+        """Record in the journal that a machine no longer exists, whoever has ended it. If no
+        attempt in this journal has rented the machine, do nothing.
         """
         for intent in self.intents():
             if (
@@ -171,7 +195,7 @@ class Book:
 
     def intents(self) -> list[Intent]:
         """Return every attempt to rent a machine, with its present state, oldest first. Raises
-        UsageError, which names the line, if the journal is damaged.
+        UsageError, which names the line, if the journal of rented machines is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -204,7 +228,9 @@ class Book:
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
-        """Return the attempt to rent a machine with this label, or None if the journal has none."""
+        """Return the attempt to rent a machine with this label, or None if the journal of rented
+        machines has none.
+        """
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
@@ -220,16 +246,16 @@ class Book:
     def spent(
         self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
     ) -> float:
-        """Return the US dollars that the machines in this journal have cost between `since_t` and
-        `now_t`: those of `run`, or of all runs if `run` is None. A machine of which it is unclear
-        whether it was made counts as if it was. Both times are Unix times in seconds; None for
-        `now_t` means now.
+        """Return the US dollars that the machines in this journal of rented machines have cost
+        between `since_t` and `now_t`: those of `run`, or of all runs if `run` is None. A machine of
+        which it is unclear whether it was made counts as if it was. Both times are Unix times in
+        seconds; None for `now_t` means now.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)
         return sum(intent.cost(now, since_t) for intent in intents)
 
-    def _records(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[BookRecord]:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -249,7 +275,7 @@ class Book:
                 ) from None
             yield record
 
-    def _append(self, record: Mapping[str, Any]) -> None:
+    def _append(self, record: BookRecord) -> None:
         locations.private(self.path.parent)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -277,7 +303,7 @@ class Book:
 _TORN = b" #torn"
 
 
-def _apply(intent: Intent, record: Mapping[str, Any]) -> None:
+def _apply(intent: Intent, record: BookRecord) -> None:
     event = str(record["event"])
     intent.state = _NEXT.get(event, intent.state)
     intent.machine = record.get("machine", intent.machine)

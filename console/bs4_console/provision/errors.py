@@ -33,7 +33,7 @@ class OverBudget(RefusedError):
 class AlreadyThere(RefusedError):
     """Raised if the run has a machine already, may have one, or is just getting one, so that
     another would cost money without need. `intents` are the attempts to rent these machines that
-    are in the journal.
+    are in the journal of rented machines.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:

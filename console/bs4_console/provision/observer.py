@@ -71,9 +71,9 @@ class ProviderObserver:
 
 
 def witness_of(pod: Pod) -> ProviderObserver | None:
-    """Return an observer that asks the provider about a pod's machine. Return None if the inventory
-    (the console's list of pods) names no provider and machine for the pod, or if this console
-    cannot use the provider.
+    """Return an object that asks the provider about the machine of `pod`. Return None if the
+    inventory (the console's list of pods) names no provider and machine for the pod, or if this
+    console cannot use the provider.
     """
     if pod.provider not in providers.NAMES or not pod.instance:
         return None

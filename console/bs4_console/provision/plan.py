@@ -9,15 +9,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from bs4_console import files, locations
 from bs4_console.errors import ConsoleError, RefusedError
-from bs4_console.providers.base import Offer, Want
+from bs4_console.providers.base import Offer, OfferRow, Want, WantRow
 from bs4_console.provision.errors import NoOffers
 
 #: Seconds for which a plan can be confirmed, as for every other plan.
 PLAN_S = 900.0
+
+
+class SavedPlan(TypedDict):
+    """A plan in the form in which it is saved and shown. Money is in US dollars."""
+
+    plan_hash: str
+    expires: float
+    """A Unix time in seconds."""
+    run: str
+    want: WantRow
+    offers: list[OfferRow]
+    max_price: float
+    """An hour, for the whole machine."""
+    max_spend: float | None
+    hours: float
+    spent: float
+    planned: float
+    another: bool
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -78,7 +97,7 @@ class Plan:
             json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> SavedPlan:
         """Return the plan as a dictionary of JSON values, in the form in which it is saved and
         shown.
         """

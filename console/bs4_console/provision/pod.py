@@ -14,7 +14,8 @@ from bs4_console.provision.errors import NotUp
 
 async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
     """Connect to `host` and `port`, and return True if an SSH server sends its greeting within
-    `timeout_s` seconds. Return False for any failure. Nothing is sent to the server.
+    `timeout_s` seconds. Return False if it does not, for whatever reason. Nothing is sent to the
+    server.
     """
     try:
         async with asyncio.timeout(timeout_s):

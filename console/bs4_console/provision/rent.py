@@ -83,10 +83,10 @@ class Patience:
 
 @dataclass(frozen=True)
 class Listed:
-    """One machine of an account, together with what this console knows of it. `intent` is the
-    attempt by which this console has rented it, and `pod` its name in the inventory (the console's
-    list of pods); each is None if there is none. `orphan` is True if the machine has a label that a
-    console makes, but nothing here knows the machine.
+    """One machine of an account (`machine`), together with what this console knows of it. `intent`
+    is the attempt by which this console has rented it, and `pod` its name in the inventory (the
+    console's list of pods); each is None if there is none. `orphan` is True if the machine has a
+    label that a console makes, but nothing here knows the machine.
     """
 
     machine: Machine
@@ -99,10 +99,10 @@ class Listed:
 
 
 class Provisioner:
-    """Searches, rents and ends machines at several providers. `book` is the journal of rents, and
-    `who` is the name of the person that is written there. `patience` sets how long to wait (None:
-    the defaults). The function `say` is called with a sentence for a person about each thing that
-    happens.
+    """Searches, rents and ends machines at several providers. `book` is the journal of rented
+    machines, and `who` is the name of the person that is written into it. `patience` sets how long
+    to wait (None: the defaults). The function `say` is called with a sentence for a person about
+    each thing that happens.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class Provisioner:
         return [machine for machine in found if machine.state != "ended"], failures
 
     async def accounts(self) -> tuple[list[Account], dict[str, ConsoleError]]:
-        """Return what each account has left and what its machines cost, and the error of each
-        provider that did not answer, by name.
+        """Return two things: for each account what it can still spend and what its machines cost,
+        and {name of a provider: error} for the providers that did not answer.
         """
 
         async def one(provider: Provider) -> list[Account]:
@@ -412,9 +412,10 @@ class Provisioner:
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
         """Find out whether `intent`, an attempt to rent a machine with an unclear result, has made
-        one, by searching for its exact label. If it has, return the machine, and record in the
-        journal that it was made. If `looks` searches in a row (None: `patience.looks`) have found
-        nothing, return None, and record that there is no machine.
+        one, by searching the provider for its exact label. If it has, return the machine, and
+        record in the journal of rented machines that it was made. If `looks` searches in a row
+        (None: `patience.looks`) have found nothing, return None, and record that there is no
+        machine.
 
         Raises Unsettled if the provider does not answer or several machines have the label. The
         result then stays unclear.

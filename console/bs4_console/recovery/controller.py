@@ -29,11 +29,13 @@ from bs4_console.providers.base import label_of
 from bs4_console.recovery.lease import Lease, LeaseHeld
 from bs4_console.recovery.recovery_types import (
     Absent,
+    DecidedPlan,
     Doubt,
     Failed,
     Hands,
     Limits,
     Outcome,
+    RecoveryPlan,
     Report,
     Saved,
 )
@@ -97,8 +99,8 @@ class Controller:
 
     async def poll(self) -> Outcome:
         """Look once at the run and its machine, do the next part of a recovery if one is needed,
-        and return the outcome. Raises StoreFailed if the object store does not answer; nothing more
-        is done then.
+        and return the outcome. Raises StoreFailed if the object store does not answer; then nothing
+        more is done at this poll.
         """
         try:
             state = await self._load()
@@ -120,9 +122,9 @@ class Controller:
 
     async def verdict(self, where: Where) -> Verdict:
         """Poll the machine `where`, on which the run is, and return a verdict that says what has
-        become of it, such as "lost". If the verdict is "unknown" or "network-only" and an answer of
-        the provider is part of its evidence, poll again at intervals, up to `rules.samples` polls
-        in all.
+        become of it, such as "hung" or "reclaimed" (taken back by the provider). If the verdict is
+        "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
+        again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
@@ -329,12 +331,12 @@ class Controller:
             )
         return min(self.limits.max_price, day, whole), ""
 
-    def _plan_of(self, state: State, saved: Saved, most: float) -> dict[str, Any]:
+    def _plan_of(self, state: State, saved: Saved, most: float) -> RecoveryPlan:
         """Return the plan of a recovery. Its hash covers what a person decides on and not the offer
         of the moment, so that the hash stays the same while nothing of that changes.
         """
         now = self.wall()
-        decided = {
+        decided: DecidedPlan = {
             "run": self.run,
             "lost": [state.where.pod, state.where.provider, state.where.instance],
             "step": saved.step,
@@ -343,7 +345,11 @@ class Controller:
         }
         known = self._known(state)
         return {
-            **decided,
+            "run": decided["run"],
+            "lost": decided["lost"],
+            "step": decided["step"],
+            "recovery": decided["recovery"],
+            "max_price": decided["max_price"],
             "hash": hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest(),
             "most": round(most, 4),
             "bytes": saved.bytes,
@@ -362,7 +368,7 @@ class Controller:
     # --- renting
 
     async def _rent(
-        self, state: State, saved: Saved, most: float, plan: dict[str, Any], verdict: Verdict
+        self, state: State, saved: Saved, most: float, plan: RecoveryPlan, verdict: Verdict
     ) -> Outcome:
         await self.lease.hold()
         chosen = await self.hands.choose(most)

@@ -55,31 +55,32 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The permission to act once for a run. A controller gets it after it has checked that no other
-    controller may act for the run, and it is valid only for a limited time after that check.
+    """The permission to act once for a run, for example to rent a machine for it. A controller gets
+    it after it has checked that no other controller may act for the run, and it is valid only for a
+    limited time after that check.
     """
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
         self._clock, self._deadline = clock, deadline
 
     def left_s(self) -> float:
-        """Return for how many seconds the grant is still valid. The number is negative once it has
-        expired.
+        """Return for how many seconds this permission to act for the run is still valid. The number
+        is negative once it has expired.
         """
         return self._deadline - self._clock()
 
 
 class Lease:
-    """The claim of one controller that it alone may act for a run. It consists of versions of one
-    file in the object store. Errors of the object store are raised unchanged, because without it
-    nobody can have the lease.
+    """The right of one controller to act for a run, which only one controller has at a time. It
+    consists of versions of one file in the object store. Errors of the object store are raised
+    unchanged, because without the store nobody can have the lease.
 
     `owner` is this controller's name, which other controllers show to people. `mine` are the ids of
-    the versions of the file that this controller has written before it was restarted. The function
+    the versions of the file that this controller had written before it was restarted. The function
     `note` is called with the id of each version that is written. A version is valid for `ttl_s`
-    seconds. It counts only from `settle_s` seconds after it was written, so that other controllers
-    can have seen it. A grant is valid for `margin_s` seconds, and the version on which it rests for
-    at least as long.
+    seconds after it was written. It counts only from `settle_s` seconds after it was written, so
+    that other controllers can have seen it. A grant (the permission to act) is valid for `margin_s`
+    seconds, and the version on which it rests for at least as long.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Lease:
         """Renew the lease, the right to act for the run, check that no other controller claims it,
         and return a grant, the permission to act for a limited time. Call this before each request
         that costs money, and send the request only while the grant is valid. Raises LeaseHeld if
-        this controller does not have the lease.
+        another controller claims the lease, or if this one does not have it for long enough.
         """
         begun = self._clock()
         now = (await self._write()).t

@@ -60,7 +60,9 @@ LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """The ways in which the recovery controller reaches pods from this machine."""
+    """Reaches pods from this machine for the recovery controller: sessions, saved states and host
+    keys.
+    """
 
     def linked(
         self, pod: Pod, *, deploy: bool, timeout: float
@@ -109,7 +111,8 @@ class KeyedBook(Book):
 @dataclass(kw_only=True)
 class RealHands:
     """Carries out the recovery controller's actions for one run on real providers, pods and object
-    stores. See Hands for the methods; `where` is always the machine on which to act.
+    stores. The protocol Hands describes the methods; their argument `where` is always the machine
+    on which to act.
 
     `provisioner(name)` returns a context manager that yields a Provisioner for that provider, or
     for all providers that may be rented from if `name` is "". Its journal must be a KeyedBook.
@@ -142,9 +145,10 @@ class RealHands:
     # --- looking
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the provider and the pod on the machine `where` once, and return the signs from
-        which it is judged if the machine is lost. If the pod does not answer over its connection,
-        also poll its SSH port, W&B and the object store.
+        """Poll the provider and the pod on the machine `where` once, and return what they showed as
+        signs (who saw it, when, and in which state), from which it is judged if the machine is
+        lost. If the pod does not answer over its connection, also poll its SSH port, W&B and the
+        object store.
         """
         pod = self._pod(where)
         found = []
@@ -393,9 +397,9 @@ class RealHands:
     # --- on the new machine
 
     async def set_up(self, where: Where) -> Where | None:
-        """Do the next part of the preparation of a new machine for the run: its start, its host
-        key, the agent and the trainer's environment. Return the machine with its address and host
-        key once it is ready, or None while the work is not done. Raises Failed if it cannot
+        """Do the next part of the preparation of the new machine `where` for the run: its start,
+        its host key, the agent and the trainer's environment. Return the machine with its address
+        and host key once it is ready, or None while there is more to do. Raises Failed if it cannot
         succeed.
         """
         met = await self._met(where)
@@ -465,8 +469,8 @@ class RealHands:
 
     async def restore(self, where: Where, step: int) -> bool:
         """Do the next part of fetching the checkpoint of the training step `step` from the object
-        store to the machine. Return True once it is complete there, and False while the work is not
-        done. Raises Failed if it cannot succeed.
+        store to the machine `where`. Return True once the checkpoint is complete on the machine,
+        and False while there is more to do. Raises Failed if it cannot succeed.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -495,11 +499,11 @@ class RealHands:
             return await _ended(live, key)
 
     async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
-        """Resume the run on the machine from the restored training step `step`, with the same
-        arguments and the same W&B runs. `orders` are the run's standing orders; further arguments
-        are taken from them if the object store has no record of how the run was started. Return
-        True once the launch is submitted, or if the run was launched already. Raises Failed if it
-        cannot be started.
+        """Resume the run on the machine `where` from the restored training step `step`, with the
+        same arguments and the same W&B runs. `orders` are the run's standing orders (what a person
+        wants done for it until further notice); further arguments are taken from them if the object
+        store has no record of how the run was started. Return True once the launch is submitted, or
+        if the run was launched already. Raises Failed if it cannot be started.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -533,11 +537,11 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders `orders`: what a person wants done
-        for it until further notice, as it was on the machine before. The order to copy checkpoints
-        to the object store is among them in any case. Return a sentence for each order that the pod
-        has refused, or an empty sequence if it has refused none. Raises Failed if it has refused to
-        copy checkpoints.
+        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
+        done for it until further notice, as it was on the machine before. The order to copy
+        checkpoints to the object store is among them in any case. Return a sentence for each order
+        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
+        has refused to copy checkpoints.
         """
         async with self._at(where) as live:
             refused = await carried_orders.renew(

@@ -4,21 +4,23 @@ reported, and the errors of an action that failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 from bs4_console.errors import UNREACHABLE, ConsoleError
+from bs4_console.pods.carried_orders import Order
 from bs4_console.pods.liveness import Sign, Verdict
 from bs4_console.recovery.state import Where
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
-    `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
-    the run has made no new training step, a person has to start the next one. A recovery may take
-    `ready_s` seconds from renting its machine to the first new training step.
+    """What the recovery controller may spend on one run. Prices and budgets are in US dollars:
+    `max_price` is per hour for the whole machine, and `per_day` and `per_run` are for a day and for
+    the whole run. `recoveries` is how many recoveries in a row may go by without a new training
+    step of the run; after that a person has to start the next one. A recovery may take `ready_s`
+    seconds from renting its machine to the first new training step.
     """
 
     max_price: float
@@ -31,11 +33,54 @@ class Limits:
 @dataclass(frozen=True)
 class Saved:
     """The newest training step of a run whose checkpoint in the object store is complete and
-    verified. `bytes` is the size of that checkpoint.
+    verified (`step`). `bytes` is the size of that checkpoint.
     """
 
     step: int
     bytes: int
+
+
+class ShownOffer(TypedDict):
+    """An offer, by which a plan is shown."""
+
+    provider: str
+    id: str
+    gpu: str
+    count: int
+    """GPUs."""
+    price: float
+    """US dollars an hour for the whole machine."""
+
+
+class DecidedPlan(TypedDict):
+    """What a person decides on with the plan of a recovery."""
+
+    run: str
+    lost: Sequence[str | None]
+    """The lost machine: its name in the inventory, its provider and the provider's id."""
+    step: int
+    """The training step to go on from."""
+    recovery: int
+    """The number of this recovery, from 1."""
+    max_price: float
+    """US dollars an hour for the whole machine."""
+
+
+class RecoveryPlan(DecidedPlan):
+    """The plan of a recovery."""
+
+    hash: str
+    most: float
+    """US dollars an hour that the budgets allow now."""
+    bytes: int
+    """The checkpoint to fetch."""
+    steps_lost: int | None
+    spent_today: float
+    """US dollars."""
+    spent: float
+    """US dollars in all."""
+    offer: NotRequired[ShownOffer | None]
+    """The cheapest offer now, if it was looked for."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +96,17 @@ class Chosen:
     price: float
     offer: Any = field(default=None, repr=False, compare=False)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> ShownOffer:
         """Return the offer as a dictionary of JSON values, by which the plan is shown. The field
         `offer` is left out.
         """
-        shown = dict(vars(self))
-        del shown["offer"]
-        return shown
+        return {
+            "provider": self.provider,
+            "id": self.id,
+            "gpu": self.gpu,
+            "count": self.count,
+            "price": self.price,
+        }
 
 
 @dataclass(frozen=True)
@@ -73,7 +122,7 @@ class Report:
     finished: bool = False
     failed: str = ""
     """Why the newest attempt ended badly. Empty while it runs or after a good end."""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on the pod (pods/carried_orders.py)."""
 
 
@@ -106,8 +155,9 @@ class Hands(Protocol):
 
     async def signs(self, where: Where) -> Sequence[Sign]:
         """Poll the machine `where` once through every source (its connection, the provider and
-        others), and return the signs from which it is judged if the machine is lost. Their times
-        are in seconds of the controller's monotonic clock.
+        others), and return what they showed as signs (who saw it, when, and in which state), from
+        which it is judged if the machine is lost. Their times are in seconds of the controller's
+        monotonic clock.
         """
 
     async def report(self, where: Where) -> Report | None:
@@ -140,30 +190,30 @@ class Hands(Protocol):
         """
 
     async def set_up(self, where: Where) -> Where | None:
-        """Do the next part of the preparation of a new machine, so that a run can be restored on
-        it. Return the machine with its address once it is ready, or None while the work is not
-        done. Raises Failed if it cannot succeed.
+        """Do the next part of the preparation of the new machine `where`, so that a run can be
+        restored on it. Return the machine with its address once it is ready, or None while there is
+        more to do. Raises Failed if it cannot succeed.
         """
 
     async def restore(self, where: Where, step: int) -> bool:
         """Do the next part of fetching the checkpoint of the training step `step` from the object
-        store to the machine. Return True once it is complete there, and False while the work is not
-        done. Raises Failed if it cannot succeed.
+        store to the machine `where`. Return True once the checkpoint is complete on the machine,
+        and False while there is more to do. Raises Failed if it cannot succeed.
         """
 
-    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
-        """Resume the run on the machine from the restored training step `step`, in the same W&B
-        runs and with the same arguments. `orders` are the run's standing orders, which may have
-        further arguments. Return True once its processes run, and False while they do not yet.
-        Raises Failed if it cannot succeed.
+    async def launch(self, where: Where, step: int, orders: Sequence[Order]) -> bool:
+        """Resume the run on the machine `where` from the restored training step `step`, in the same
+        W&B runs and with the same arguments. `orders` are the run's standing orders (what a person
+        wants done for it until further notice), which may have further arguments. Return True once
+        its processes run, and False while they do not yet. Raises Failed if it cannot succeed.
         """
 
-    async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Give the run on its new machine the standing orders `orders`: what a person wants done
-        for it until further notice, as it was on the machine before. The order to copy checkpoints
-        to the object store is among them in any case. Return a sentence for each order that the pod
-        has refused, or an empty sequence if it has refused none. Raises Failed if it has refused to
-        copy checkpoints.
+    async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
+        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
+        done for it until further notice, as it was on the machine before. The order to copy
+        checkpoints to the object store is among them in any case. Return a sentence for each order
+        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
+        has refused to copy checkpoints.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
@@ -200,5 +250,5 @@ class Outcome:
     sentence: str
     exit_code: int
     verdict: Verdict | None = None
-    plan: dict[str, Any] | None = None
+    plan: RecoveryPlan | None = None
     lost: str = ""

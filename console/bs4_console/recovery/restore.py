@@ -5,15 +5,16 @@ confirmation.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
 from bs4_console.launch.guide import LaunchRequest as Launch
 from bs4_console.pods import carried_orders
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
+from bs4_console.typed_json import record
 
 #: The kind of the action, used in the place of a playbook's id.
 NAME = "restore"
@@ -25,6 +26,45 @@ class NothingToRestore(ConsoleError):
     """
 
     exit_code = FINDING
+
+
+#: A request of a restore as it is sent to the agent.
+RestoreBody = TypedDict(
+    "RestoreBody",
+    {
+        "run": str,
+        "from": str,
+        "step": int | None,
+        "trainer": str,
+        "cwd": str,
+        "output_dir": str,
+        "config": str,
+    },
+)
+
+
+class RestoredLaunch(TypedDict, total=False):
+    """The launch that continues a restored run."""
+
+    run: str
+    trainer: str
+    config: str
+    cwd: str
+    output_dir: str
+    resume: int
+    """The restored training step."""
+    component: str
+    processes: int
+    overrides: Sequence[str]
+    env: Mapping[str, str]
+    recorded: bool
+    """True if the object store had a record of how the run was started."""
+
+
+class Restored(TypedDict, total=False):
+    """The result of a restore, or the plan of one. What nobody reads is not named here."""
+
+    launch: RestoredLaunch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +83,7 @@ class RestoreRequest:
     output_dir: str = "outputs"
     config: str = ""
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> RestoreBody:
         """Return the request as a dictionary of JSON values, in the form in which it is sent to the
         agent.
         """
@@ -132,32 +172,32 @@ def under_way(live: PodSession, run: str) -> ActionView | None:
     return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 
 
-def launch_of(result: Mapping[str, Any]) -> Launch:
+def launch_of(result: object) -> Launch:
     """Return the launch that continues a restored run at exactly the restored training step, with
     the arguments with which the run was started before. `result` is the result of the restore
     action, or the plan of one.
     """
-    body = result["launch"]
+    body = record(result, Restored)["launch"]
     return Launch(
         run=body["run"],
         trainer=body["trainer"],
         config=body["config"],
         cwd=body["cwd"],
         output_dir=body["output_dir"],
-        resume=int(body["resume"]),
-        component=str(body.get("component") or "rl"),
-        processes=int(body.get("processes") or 1),
+        resume=body["resume"],
+        component=body.get("component") or "rl",
+        processes=body.get("processes") or 1,
         overrides=tuple(body.get("overrides") or ()),
         env=dict(body.get("env") or {}),
     )
 
 
-def recorded(result: Mapping[str, Any]) -> bool:
+def recorded(result: object) -> bool:
     """Return True if the object store had a record of how the run was started. Return False if it
     had none, as for checkpoints that older agents have copied there. `result` is the result of the
     restore action.
     """
-    return bool(result["launch"].get("recorded"))
+    return record(result, Restored)["launch"].get("recorded", False)
 
 
 def command_of(asked: Launch, pod: str) -> str:

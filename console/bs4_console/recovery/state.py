@@ -9,7 +9,6 @@ hash-chained like a pod's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -19,9 +18,11 @@ from bs4_common.checkpoints.remote.errors import StoreDamaged
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.remote.store import Entry, Store
 from bs4_common.journal import Journal
+from bs4_common.ledger import JournalRecord
 from bs4_common.streams.segments import SegmentStream
 from bs4_console.errors import ConsoleError
 from bs4_console.locations import private
+from bs4_console.pods.carried_orders import Order
 
 SCHEMA = "bs4.recovery/1"
 MOST = 256 * 1024
@@ -105,9 +106,10 @@ class Attempt:
 @dataclass(frozen=True, kw_only=True)
 class State:
     """What the recovery controller knows of one run. All controllers share this through the object
-    store. `where` is the run's machine. `before` is the lost machine while a recovery is under way,
-    else None. `left` are machines that were rented earlier and may still exist. `step` is the
-    newest training step that is known to be done, or None.
+    store. `where` is the run's machine, and `phase` says what the controller does now, such as
+    "watching" or "renting". `before` is the lost machine while a recovery is under way, else None.
+    `attempts` are the recoveries so far. `left` are machines that were rented earlier and may still
+    exist. `step` is the newest training step that is known to be done, or None.
     """
 
     run: str
@@ -120,7 +122,7 @@ class State:
     step: int | None = None
     plan_hash: str = ""
     why: str = ""
-    orders: tuple[Mapping[str, Any], ...] = ()
+    orders: tuple[Order, ...] = ()
     """The run's standing orders on its pod (pods/carried_orders.py). The next machine gets the same
     orders.
     """
@@ -159,8 +161,8 @@ class State:
         )
 
     def rented_on(self, where: Where) -> int | None:
-        """Return the index in `attempts` of the recovery that rented this machine, or None if no
-        recovery did.
+        """Return the index in `attempts` of the recovery that rented the machine `where`, or None
+        if no recovery did.
         """
         for n, a in enumerate(self.attempts):
             if a.instance and (a.provider, a.instance) == (where.provider, where.instance):
@@ -170,7 +172,7 @@ class State:
     def ended(self, where: Where, t: float) -> State:
         """Return a copy of the state which records that the machine `where` costs nothing any more
         from `t` on, a Unix time in seconds. Return the state unchanged if no recovery has rented
-        the machine or its end is recorded already.
+        the machine, or if an end of it is recorded already.
         """
         number = self.rented_on(where)
         if number is None or self.attempts[number].ended_t is not None:
@@ -208,13 +210,13 @@ class State:
             where = Where(**raw.pop("where"))
             attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
             left = tuple(Where(**row) for row in raw.pop("left"))
-            orders = tuple(dict(row) for row in raw.pop("orders", ()))
+            rows: Any = [dict(row) for row in raw.pop("orders", ())]
             return cls(
                 where=where,
                 before=None if before is None else Where(**before),
                 attempts=attempts,
                 left=left,
-                orders=orders,
+                orders=tuple(rows),
                 **raw,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -227,7 +229,7 @@ class State:
 @dataclass
 class Records:
     """The saved state of one run: a JSON document in the object store that all controllers share,
-    and a journal on this machine.
+    and a journal (a log of what the controller did) on this machine.
 
     The object store cannot refuse a write that is based on an old version, and a controller that
     slept during a write may finish it much later. So each version of the document names the version
@@ -325,9 +327,9 @@ class Records:
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
-        """Return the ids of the last 200 versions of the lease's file (see Lease) that this machine
-        has written, oldest first. By them a controller that was restarted recognises its own lease.
-        The list is empty if there are none.
+        """Return the ids of the last 200 versions of the file of the lease, the right to act for
+        the run (see Lease), that this machine has written, oldest first. By them a controller that
+        was restarted recognises its own lease. The list is empty if there are none.
         """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
@@ -340,14 +342,14 @@ class Records:
         return self._step
 
     def note_step(self, step: int) -> None:
-        """Append the training step to this machine's journal if it is newer than every step that
-        was appended before. Do nothing otherwise.
+        """Append the training step `step` to this machine's journal if it is newer than every step
+        that was appended before. If it is not, do nothing.
         """
         if step > (-1 if (last := self.last_step()) is None else last):
             self.note("step", step=step)
             self._step = step
 
-    def _noted(self, event: str) -> list[dict[str, Any]]:
+    def _noted(self, event: str) -> list[JournalRecord]:
         wanted = ("recovery", event)
         found = []
         for r in self.journal.records():

@@ -48,9 +48,10 @@ _STEPS = 10
 
 @dataclass(frozen=True)
 class Row:
-    """One thing in which two runs can differ. `values` are those of the two runs; None is unknown.
-    `differs` is None if one of them is unknown, so that nobody can tell. `why` says why a value is
-    unknown, or is "".
+    """One thing in which two runs can differ, such as a setting, the price or the reward. `part`
+    and `key` name it, and `values` has its value in each of the two runs; None is unknown.
+    `differs` is None if one of them is unknown, so that it cannot be said. `why` says why a value
+    is unknown, or is "".
     """
 
     part: Part
@@ -65,9 +66,11 @@ TextsOf = Callable[[str], ConfigTexts]
 
 
 def rows(one: RunRecord, other: RunRecord, texts_of: TextsOf = ConfigTexts) -> list[Row]:
-    """Return all that can be compared of two runs, by part. Of settings, data and packages only
-    what differs, or that they are the same, is returned. Settings, code and packages are those of
-    the newest attempt that records its config. Raises OSError if a kept config cannot be read.
+    """Return everything in which the two runs can be compared, one Row each, grouped by part (such
+    as settings, code, hardware, results). Of settings, data and packages there are rows only for
+    what differs, or one that says that nothing does. Settings, code and packages are those of the
+    newest attempt of each run that records its config. `texts_of` opens the saved texts of configs
+    of a pod. Raises OSError if a saved config cannot be read.
     """
     newest = (_launched(one), _launched(other))
     found = [_row("run", key, getattr(one, key), getattr(other, key)) for key in _RUN]

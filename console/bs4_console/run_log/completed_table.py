@@ -16,9 +16,9 @@ _RULE = re.compile(r"[\s|:-]+")
 
 
 def filled(text: str, runs: Sequence[RunRecord]) -> str:
-    """Return `text`, a part of the run log's Markdown document, with a row for every run of `runs`
-    in its table of completed runs. A row is added for each run that has none. Everything else stays
-    as it is, and so does a text without such a table.
+    """Return `text`, a part of the run log's Markdown document, in which the table of completed
+    runs has a row for every run of `runs`. A row is added for each run that has none. Everything
+    else stays unchanged. If the text has no such table, it is returned unchanged.
     """
     lines = text.splitlines(keepends=True)
     for number, line in enumerate(lines[:-1]):

@@ -25,6 +25,7 @@ from bs4_console.ceilings import CONFIG_BYTES, CONFIGS
 from bs4_console.configs.history import History
 from bs4_console.errors import RemoteError
 from bs4_console.locations import data_dir
+from bs4_console.pods.gate.plans import Launched
 from bs4_console.pods.session import PodSession
 from bs4_console.run_log.record_fold import launches
 from bs4_console.secret import redacted
@@ -63,10 +64,10 @@ class ConfigTexts:
         return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
-        """Save the text of a config, with its secrets replaced, and return True, if its values have
-        the digest `digest`. Return False and save nothing if they have another digest, if the text
-        is no TOML, if it has a secret that cannot be replaced, or if there is no room (see
-        docs/ceilings.md). Raises OSError if it cannot be written.
+        """Save the text of a config, with its secrets replaced, and return True, provided that its
+        values have the digest `digest`. Return False and save nothing if they have another digest,
+        if the text is not TOML, if it has a secret that cannot be replaced, or if the limit on
+        saved configs (see docs/ceilings.md) is reached. Raises OSError if it cannot be written.
         """
         path = _path(self.directory, digest)
         try:
@@ -95,8 +96,8 @@ def _path(directory: Path, digest: str) -> Path | None:
 
 
 def digest_of(text: str) -> str:
-    """Return the digest (a hash) of the values in the text of a config, as a launch records it.
-    Return "" if the text is no TOML.
+    """Return the digest (a hash) of the values in the text of a config, in the form in which a
+    launch records it. Return "" if the text is not TOML.
     """
     data = parsed(text)
     if data is None:
@@ -151,9 +152,10 @@ def _names_secret(names: tuple[str, ...], value: str) -> bool:
 
 
 async def keep_of(live: PodSession) -> None:
-    """Keep the config of the newest launch of each run on a pod that is connected, where it is not
-    kept yet. A config that cannot be read there any more, or not be written here, is left out and
-    a note of the pod's state says so. Raises LinkError if the link is lost.
+    """Save on this machine the config of the newest launch of each run on the connected pod `live`,
+    unless it is saved already. A config that cannot be read on the pod any more, or cannot be
+    written here, is left out, and a note of the pod's state says so. Raises LinkError if the link
+    is lost.
     """
     kept = ConfigTexts(live.state.name)
     wanted = []
@@ -165,25 +167,21 @@ async def keep_of(live: PodSession) -> None:
         await keep_planned(live, plan, kept)
 
 
-async def keep_planned(
-    live: PodSession, plan: dict[str, Any], kept: ConfigTexts | None = None
-) -> None:
-    """Keep the text of the config of the launch plan `plan` on this machine, if it is not kept yet;
+async def keep_planned(live: PodSession, plan: Launched, kept: ConfigTexts | None = None) -> None:
+    """Keep the text of the config of the launch `plan` on this machine, if it is not kept yet;
     it is read from the connected pod `live`. If it cannot be read there or written here, a note of
     the pod's state says so. Raises LinkError if the link is lost.
 
     `kept` is the store of this pod's config texts; None opens it.
     """
     kept = kept or ConfigTexts(live.state.name)
-    config, spec = plan.get("config"), plan.get("spec")
-    if not isinstance(config, dict) or not isinstance(spec, dict):
+    path, digest = plan.config, plan.digest
+    if not digest or not path:
         return  # the plan of an older agent
-    digest = str(config.get("values", ""))
-    path, cwd = str(spec.get("config", "")), str(spec.get("cwd", ""))
     try:
         if kept.holds(digest):
             return
-        answer = await live.query("preflight", "config", config=path, cwd=cwd)
+        answer = await live.query("preflight", "config", config=path, cwd=plan.cwd)
         match answer.get("files"):
             case [[_, str(text)], *_]:
                 if not kept.keep(digest, text):

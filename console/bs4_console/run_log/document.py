@@ -23,9 +23,9 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What people added to one run in the run log: notes, tags in alphabetical order, and the price
-    of its pod in US dollars an hour, or None. `earlier` has older versions of the part of the
-    imported document that is about this run.
+    """What people added to one run in the run log: `notes`, `tags` in alphabetical order, and
+    `price`, that of its pod in US dollars an hour, or None. `earlier` has older versions of the
+    part of the imported document that is about this run.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -36,9 +36,9 @@ class Added:
 
 @dataclass
 class Imported:
-    """The result of importing a Markdown document into the run log, as three lists of runs' names:
-    runs that were not known before, runs whose part of the document (section) is different from
-    before, and runs whose part is the same.
+    """The result of importing a Markdown document into the run log, as three lists of runs' names.
+    `added` are runs that were not known before, `changed` are runs whose part of the document
+    (section) differs from before, and `same` are runs whose part is the same.
     """
 
     added: list[str] = field(default_factory=list)
@@ -79,7 +79,9 @@ class RunLog:
         return found
 
     def lessons(self) -> list[Lesson]:
-        """Return the lessons of the document: those of its runs, and those of the whole."""
+        """Return the lessons learned that the document has: those in the sections of its runs, and
+        those that are about the whole document.
+        """
         return document_import.lessons(self.chunks)
 
     def import_text(self, text: str) -> Imported:
@@ -120,9 +122,9 @@ class RunLog:
         status: str = "",
     ) -> None:
         """Add a note to the run `name` and save it. `lesson` marks the note as a lesson learned,
-        and `who` is its author. `status` gives the run that status word, with `text` as the reason.
-        `price` sets the price of the pod in US dollars an hour; None
-        leaves it as it is. The caller checks that the run exists.
+        and `who` is its author. `status`, if it is not "", becomes the run's status word, such as
+        "ABANDONED", with `text` as the reason. `price` sets the price of the pod in US dollars an
+        hour; None leaves it as it is. The caller must have checked that the run exists.
         """
         with files.exclusive(self._path):
             self._load()
@@ -153,8 +155,9 @@ class RunLog:
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
         """Return the run log as one Markdown document, with the notes and older sections that were
-        added to it. `own` are records made from pods' journals, which are merged in. If there is
-        nothing to merge, the text equals the imported document byte for byte.
+        added to it. `own` are records made from pods' journals (the agents' logs of actions and
+        incidents), which are merged in. If there is nothing to merge, the text equals the imported
+        document byte for byte.
         """
         return run_export.document(
             self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)

@@ -49,9 +49,7 @@ def record(chunk: Chunk) -> RunRecord:
         if config := written_values.toml_in(body):
             run.configs[title] = config
             run.lineage = run.lineage or written_values.based_on(config)
-            steps = written_values.settings(config).get("max_steps")
-            if run.max_steps is None and type(steps) is int and steps > 0:
-                run.max_steps = steps
+            run.max_steps = run.max_steps or written_values.max_steps(config)
     for heads, cells in _cells(lines(chunk.text)):
         if heads[0] == "setting":
             run.lineage = run.lineage or written_values.column_before(run.version, heads)
@@ -73,8 +71,9 @@ def _step_time(heads: Sequence[str], cells: Sequence[str]) -> StepTime:
 
 
 def lessons(parts: Sequence[Chunk]) -> list[Lesson]:
-    """Return the lessons of a whole document: those in the sections of runs, and those below a
-    heading of level 1 or 2 about lessons, each with its own heading as the topic.
+    """Return the lessons of a whole document, whose chunks are `parts`: those in the sections of
+    runs, and those below a heading of level 1 or 2 about lessons, each with its own heading as the
+    topic.
     """
     found: list[Lesson] = []
     inside = False

@@ -13,9 +13,9 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Milestone:
-    """The estimate of when a run reaches one training step. `seconds` count from now, and are 0 if
-    the step is already reached. `cost` is the US dollars from the run's start until that step, or
-    None if the step is reached or if the price or the start is unknown.
+    """The estimate of when a run reaches the training step `step`. `seconds` count from now, and
+    are 0 if the step is already reached. `cost` is the US dollars from the run's start until that
+    step, or None if the step is reached or if the price or the start is unknown.
     """
 
     step: int

@@ -42,8 +42,9 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results that one file of an evaluation has. `is_torn` is True if the last line of the
-    file is not complete, because the file is still being written; that line is left out.
+    """The results (`rollouts`) that one file of an evaluation has. `is_torn` is True if the last
+    line of the file was not complete, because the file is still being written; that line was left
+    out.
     """
 
     file: Path
@@ -56,8 +57,8 @@ class Summary:
     """The rewards of one kind of task (archetype) of an environment, or of the whole environment if
     `archetype` is "". `mean` is the mean over the examples, where each example counts with the mean
     of its rollouts that did not end in an error; it is None if there are none. `errors` is the
-    number of rollouts that did. `low` and `high` are the bounds of the 95 % interval of the mean,
-    or None if there are too few results for one.
+    number of rollouts that ended in an error. `low` and `high` are the bounds of the 95 % interval
+    of the mean. They are None for fewer than two examples, or if all have the same reward.
     """
 
     environment: str
@@ -74,9 +75,10 @@ class Summary:
 class Change:
     """How the reward of one kind of task (archetype; "" means a whole environment) differs between
     two evaluations. Only the examples that have a reward in both count, and `examples` is their
-    number. `mean` is the mean change, and `low` to `high` its 95 % interval, or None if there are
-    too few results for one. `word` is "not shown" if the interval contains 0, so that no change is
-    proved.
+    number. `mean` is the mean change, and `low` to `high` its 95 % interval; these two are None for
+    fewer than two examples, or if all have changed by the same. `word` is "better" or "worse", or
+    "not shown" if the interval contains 0, so that no change is proved, or "unknown" without an
+    interval.
     """
 
     environment: str
@@ -205,7 +207,9 @@ def _examples(rollouts: list[Rollout]) -> dict[str, list[float]]:
 
 
 def summaries(evaluation: Evaluation) -> list[Summary]:
-    """Return the summary of each environment, followed by those of its archetypes."""
+    """Return the summary of each environment of `evaluation`, each followed by those of its kinds
+    of tasks (archetypes).
+    """
     found = []
     for environment, archetype, rollouts in _groups(evaluation):
         examples = _examples(rollouts)

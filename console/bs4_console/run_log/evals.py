@@ -50,8 +50,9 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one evaluation of a model. The rates are shares from 0 to 1, or None if the
-    file does not state them. `archetypes` holds the mean reward of each kind of task, by its name.
+    """The result of one evaluation of a model. `pass_rate` and `perfect_rate` are shares from 0 to
+    1, and `avg_reward` is the mean reward; the last two are None if the file does not state them.
+    `archetypes` holds the mean reward of each kind of task, by its name.
     """
 
     pass_rate: float

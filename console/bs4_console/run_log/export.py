@@ -23,8 +23,8 @@ def document(
 ) -> str:
     """Return the whole run log as Markdown. `parts` are the chunks of the imported document.
     `added` holds, by the run's name, the notes on the run and the older versions of its section.
-    `own` are records made from pods' journals; each gets a section, or is added to the section that
-    its run has.
+    `own` are records made from pods' journals (the agents' logs of actions and incidents); each
+    gets a section, or is added to the section that its run has.
     """
     kept = {run.name: run for run in own}
     listed = _completed(parts, kept, added)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from bs4_console.pods.state import PodState
 
@@ -17,21 +15,19 @@ def seen(pod: PodState) -> dict[str, str]:
     (how many of which model), `driver`, `cores` and `memory`. A fact that the telemetry does not
     have is left out.
     """
-    gpus, host = _table(pod.latest.get("gpus")), _table(pod.latest.get("host"))
+    gpus, host = pod.latest.get("gpus") or {}, pod.latest.get("host") or {}
     found = {}
     names: Counter[str] = Counter()
-    devices = gpus.get("devices")
-    for device in devices if isinstance(devices, list) else ():
-        if isinstance(device, Mapping):
-            names[str(device.get("name") or "GPU of unknown name")[:_LONGEST]] += 1
+    for device in gpus.get("devices") or ():
+        names[(device.get("name") or "GPU of unknown name")[:_LONGEST]] += 1
     if names:
         found["gpus"] = ", ".join(f"{count} x {name}" for name, count in sorted(names.items()))
-    if gpus.get("driver"):
-        found["driver"] = str(gpus["driver"])[:_LONGEST]
+    if driver := gpus.get("driver"):
+        found["driver"] = driver[:_LONGEST]
     if host.get("cores"):
         found["cores"] = str(host["cores"])[:_LONGEST]
     total = host.get("mem_total")
-    if isinstance(total, int | float):
+    if total is not None:
         found["memory"] = f"{total / _GIB:.0f} GiB"
     return found
 
@@ -41,18 +37,10 @@ def disks(pod: PodState) -> list[str]:
     free space, from the pod's newest telemetry. The list is empty if the telemetry names no disk.
     """
     found = []
-    told = _table(pod.latest.get("host")).get("disks")
-    for disk in told if isinstance(told, list) else ():
-        sizes = _table(disk)
-        total, free = sizes.get("total"), sizes.get("free")
-        if isinstance(total, int | float) and isinstance(free, int | float):
-            path = str(sizes.get("path"))[:_LONGEST]
+    host = pod.latest.get("host") or {}
+    for disk in host.get("disks") or ():
+        total, free = disk.get("total"), disk.get("free")
+        if total is not None and free is not None:
+            path = disk["path"][:_LONGEST]
             found.append(f"{path}: {total / _GIB:.0f} GiB, {free / _GIB:.0f} free")
     return found
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    """Return a table that a pod sent, or an empty one if it is none."""
-    if isinstance(value, Mapping):
-        return value
-    return {}

@@ -64,9 +64,10 @@ class Attempt:
 
 @dataclass
 class Note:
-    """A note that a person added to a run: the Unix time in seconds, the author and the text.
-    `lesson` is True if it is a lesson learned. `status` is the status word that the person gave the
-    run, such as "ABANDONED", and `text` is then the reason; it is "" for any other note.
+    """A note that a person added to a run: `t` is the Unix time in seconds, `who` the author and
+    `text` the text. `lesson` is True if it is a lesson learned. `status` is the status word that
+    the person gave the run, such as "ABANDONED", and `text` is then the reason; it is "" for any
+    other note.
     """
 
     t: float
@@ -90,8 +91,8 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson that a document holds: its topic and its text in Markdown. `run` is the run in whose
-    section it stands, or "" if it is one of the whole document.
+    """A lesson learned that a document holds: its `topic`, and its `text` in Markdown. `run` is the
+    run in whose section it stands, or "" if it is one of the whole document.
     """
 
     run: str
@@ -102,8 +103,9 @@ class Lesson:
 @dataclass(kw_only=True)
 class RunRecord:
     """What the run log knows of one run. `source` is "log" if the record comes from the imported
-    document, or else the name of the pod whose journal it was made from. `start` and `end` are
-    times as text; `started_t` and `ended_t` are Unix times in seconds.
+    document, or else the name of the pod from whose journal (the agent's log of actions and
+    incidents) it was made. `start` and `end` are times as text; `started_t` and `ended_t` are Unix
+    times in seconds.
 
     `hardware` are facts about the pod as it was last seen (gpus, driver, cores, memory), by name.
     `rewards` are pairs (step, reward), oldest first.

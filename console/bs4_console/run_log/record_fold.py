@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
 
+from bs4_common.ledger import TrackedRow
 from bs4_console.errors import RefusedError
 from bs4_console.locations import data_dir
+from bs4_console.pods.gate.plans import Launched, launched
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
@@ -23,8 +24,6 @@ from bs4_console.run_log.hardware import seen
 from bs4_console.run_log.record import Attempt, Incident, RunRecord
 from bs4_console.run_log.text import utc
 
-#: Of what a pod has kept for a launch: the most entries, and the longest text in characters.
-_ENTRIES, _LONGEST = 40, 120
 _WANDB = "https://wandb.ai"
 _NAME = re.compile(r"[\w.-]{1,128}")
 
@@ -51,18 +50,18 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     """Make the run log's record of the run `run` from the state of its pod."""
     view = run.view
     plans = launches(pod, view.name)
-    newest = plans[max(plans)] if plans else {}
+    newest = plans[max(plans)] if plans else Launched()
     attempts = [attempt for _, attempt in sorted(view.attempts.items())]
     rewards = run.series("reward")
     record = RunRecord(
         name=view.name,
         status=run.word.upper(),
-        model=_option(view.argv, "--model.name") or str(newest.get("config", {}).get("model", "")),
+        model=_option(view.argv, "--model.name") or newest.model,
         config=view.config,
-        version=str(newest.get("config", {}).get("version", "")),
-        lineage=str(newest.get("config", {}).get("based_on", "")),
-        phase=str(newest.get("record", {}).get("phase", "")),
-        price=_number(newest.get("record", {}).get("price")),
+        version=newest.version,
+        lineage=newest.based_on,
+        phase=newest.phase,
+        price=newest.price,
         pod=pod.name,
         trainer=view.trainer,
         step=run.step,
@@ -90,8 +89,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         if attempt.ended_t is not None:
             how = _how(attempt.good, attempt.code, attempt.signal)
             ended = f"ended {utc(attempt.ended_t)}, {how}"
-        plan = plans.get(attempt.number, {})
-        launch, config = _table(plan, "record"), _table(plan, "config")
+        plan = plans.get(attempt.number, Launched())
         record.attempts.append(
             Attempt(
                 title=f"Attempt {attempt.number}: {utc(attempt.started_t)}{resumed}",
@@ -101,13 +99,13 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
                 good=attempt.good,
                 resume=attempt.resume,
                 overrides=list(attempt.overrides),
-                phase=str(launch.get("phase", "")),
+                phase=plan.phase,
                 number=attempt.number,
-                config_digest=str(config.get("values", "")),
-                config_version=str(config.get("version", "")),
-                versions=_texts(_table(launch, "versions")),
-                hardware=_texts(_table(launch, "hardware")),
-                commit=str(launch.get("commit", ""))[:_LONGEST],
+                config_digest=plan.digest,
+                config_version=plan.version,
+                versions=dict(plan.versions),
+                hardware=dict(plan.hardware),
+                commit=plan.commit,
                 pod=pod.name,
             )
         )
@@ -145,10 +143,10 @@ def continued(records: Iterable[RunRecord]) -> RunRecord:
     )
 
 
-def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the address of the page of each W&B run that the pod's journal (the agent's log of
-    actions and incidents) names, without repeats. An entry without an entity, a project or an id
-    has no page. Where the journal does not name the server, it is W&B's own.
+def wandb_links(tracked: Iterable[TrackedRow]) -> list[str]:
+    """Return the address of the page of each W&B run in `tracked`, the entries of a pod's journal
+    (the agent's log of actions and incidents) about W&B, without repeats. An entry without an
+    entity, a project or an id has no page. If an entry does not name the server, it is W&B's own.
     """
     found = []
     for entry in tracked:
@@ -161,12 +159,12 @@ def wandb_links(tracked: Iterable[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
-    """Return {number of the attempt: plan} with the confirmed plan by which each attempt of the run
-    was launched. Attempts without such a plan are left out: those that were started by hand or by a
-    playbook.
+def launches(pod: PodState, run: str) -> dict[int, Launched]:
+    """Return {number of the attempt: what was launched} from the confirmed plan by which each
+    attempt of the run was launched. Attempts without such a plan are left out: those that were
+    started by hand or by a playbook.
     """
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, Launched] = {}
     for action in pod.ledger.actions.values():
         plan, attempt = action.body.get("plan"), action.result.get("attempt")
         if (
@@ -175,31 +173,8 @@ def launches(pod: PodState, run: str) -> dict[int, dict[str, Any]]:
             and isinstance(plan, dict)
             and isinstance(attempt, int)
         ):
-            found[attempt] = plan
+            found[attempt] = launched(plan)
     return found
-
-
-def _table(plan: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a table of a plan, or an empty one: a plan of an older agent has none."""
-    value = plan.get(name)
-    if isinstance(value, dict):
-        return value
-    return {}
-
-
-def _texts(table: Mapping[str, Any]) -> dict[str, str]:
-    """Return the entries of a table that a pod has kept whose values are texts."""
-    found = {}
-    for name, value in list(table.items())[:_ENTRIES]:
-        if isinstance(value, str):
-            found[name[:_LONGEST]] = value[:_LONGEST]
-    return found
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return None
 
 
 def _incident(incident: IncidentView, actions: Iterable[ActionView]) -> Incident:

@@ -11,8 +11,9 @@ from bs4_console.run_log import eta, record_fold
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
-    """The time of a run on one pod, from its first attempt to its end, pauses included. Times are
-    Unix times in seconds. `price` is in US dollars an hour, or None if it is not known.
+    """The time of the run `run` on the pod `pod`, from its first attempt (`began_t`) to its end
+    (`until_t`), pauses included. Times are Unix times in seconds. `price` is in US dollars an hour,
+    or None if it is not known.
     """
 
     run: str

@@ -7,9 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING
 
+from bs4_common.foreign_json import finite
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers.steps import EVAL
+
+if TYPE_CHECKING:
+    from bs4_common.checkpoints.report import CheckpointReport
 
 
 @dataclass(kw_only=True)
@@ -35,7 +40,7 @@ class Validation:
     saved: float | None = None
 
 
-def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
+def curves_of(rows: Iterable[StepRecord]) -> list[Validation]:
     """Collect the validation curves from `rows`, the records of a run's training steps, the metric
     with the most points first. Only records with a `side` of "eval:METRIC" are used, whose `val` is
     the value at their `step`; records of the trainer and the orchestrator are ignored. The list is
@@ -43,11 +48,9 @@ def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
-        side, step, value = row.get("side"), row.get("step"), row.get("val")
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        if isinstance(side, str) and side.startswith(EVAL) and isinstance(step, int) and known:
-            values = found.setdefault(side.removeprefix(EVAL), {})
-            values[step] = float(value)  # type: ignore[arg-type]
+        side, value = row["side"], finite(row.get("val"))
+        if side.startswith(EVAL) and value is not None:
+            found.setdefault(side.removeprefix(EVAL), {})[row["step"]] = value
     curves = starmap(_curve, found.items())
     return sorted(curves, key=lambda curve: -len(curve.points))
 
@@ -72,10 +75,11 @@ def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
 
 
 def add_to_report(
-    curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = ""
+    curves: Iterable[Validation], report: CheckpointReport | None, why: str = ""
 ) -> None:
-    """Fill in the checkpoint fields of each curve in `curves`, in place; the report is only read.
-    `report` is the pod's list of the run's checkpoints, as `checkpoints.listing.of_pod` returns it.
+    """Fill in, for each curve in `curves`, in place, the fields that say whether the checkpoints of
+    its best steps exist. `report` is the pod's list of the run's checkpoints, as
+    `checkpoints.listing.of_pod` returns it.
 
     If `report` is None, because the pod could not be asked, each curve gets the checkpoint state
     "unknown", and `why` (a sentence by the caller) becomes its `checkpoint_why`.
@@ -85,16 +89,16 @@ def add_to_report(
             curve.checkpoint, curve.checkpoint_why = "unknown", why
             continue
         sets = {one["step"]: one for one in report["checkpoints"]}
-        own = sets.get(curve.best_step, {"complete": False, "missing": {}})
-        curve.checkpoint = "complete" if own["complete"] else "torn"
-        if curve.best_step not in sets:
-            curve.checkpoint = "gone"
-        missing = own["missing"].items()
-        curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing)
+        own = None if curve.best_step is None else sets.get(curve.best_step)
+        curve.checkpoint, curve.checkpoint_why = "gone", ""
+        if own is not None:
+            curve.checkpoint = "complete" if own["complete"] else "torn"
+            missing = own["missing"].items()
+            curve.checkpoint_why = "; ".join(f"{name}: {text}" for name, text in missing)
         kept = {}
-        for step, value in curve.points:
-            if step in sets and sets[step]["complete"]:
-                kept[int(step)] = value
+        for point, value in curve.points:
+            if (one := sets.get(int(point))) is not None and one["complete"]:
+                kept[int(point)] = value
         curve.saved_step = _best(kept, lower=curve.lower)
         curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
 

@@ -61,12 +61,14 @@ def find(root: Path) -> list[OfflineRun]:
 
 
 async def of_pod(live: PodSession, run: RunView, shell: Sequence[str]) -> list[OfflineRun]:
-    """Ask a pod for the offline W&B runs of its run `run`, oldest first: those in its working
-    directory, its output directory and the directories in that. The agent only lists names.
+    """Ask a pod for the offline W&B runs (recorded without a network) of its run `run`, oldest
+    first. They are searched for in the run's working directory, its output directory and the
+    directories directly in that. Nothing is opened; the agent only lists names.
 
-    `shell` is the command that opens a shell on the pod, or () if the pod is this machine. Each
-    `argv` gives it the upload, which uses the pod's own login and the `wandb` of the run's
-    environment where there is one. Raises RemoteError if a directory cannot be listed.
+    `shell` is the command that opens a shell on the pod, or () if the pod is this machine. The
+    `argv` of each result runs the upload through that shell. The upload uses the pod's own login
+    and the `wandb` of the run's environment if there is one. Raises RemoteError if a directory
+    cannot be listed.
     """
     program = "wandb"
     if (await ask_paths(live, f"{run.cwd}/.venv")).names:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 from bs4_console.run_log.text import Line
 
@@ -52,7 +51,7 @@ def seconds_within(text: str) -> float | None:
 
 def moment(text: str) -> float | None:
     """Return the moment that a text begins with, such as "2026-01-04 23:50 UTC", as a Unix time in
-    seconds, or None. A time without a zone is one of UTC, as the documents have it.
+    seconds, or None if it begins with none. A time without a zone is taken as UTC.
     """
     found = _MOMENT.match(text)
     if found is None:
@@ -65,8 +64,9 @@ def moment(text: str) -> float | None:
 
 
 def config_version(config: str, titles: Iterable[str]) -> str:
-    """Return the version of a run's config, from its path ("a.toml:v3") or from the titles of the
-    section's parts ("Config (v4 - Resilient)"), or "" if neither says it.
+    """Return the version of a run's config, such as "v3", as a person's document states it: in the
+    config's path ("a.toml:v3") or in the headings `titles` of the run's section ("Config (v4 -
+    Resilient)"). Return "" if neither says it.
     """
     if found := _VERSION.search(config):
         return found[1]
@@ -77,17 +77,17 @@ def config_version(config: str, titles: Iterable[str]) -> str:
 
 
 def based_on(config: str) -> str:
-    """Return the name of the version on which this config is based, as its text says. Return "" if
-    the text does not say it.
+    """Return the name of the config version on which this config is based, as `config`, its text,
+    says. Return "" if the text does not say it.
     """
     found = _BASED.search(config)
     return found[1] if found else ""
 
 
 def column_before(version: str, heads: Sequence[str]) -> str:
-    """Return the version in the column to the left of that of `version`. `heads` are the headings
-    of a table that compares the settings of versions (`| Setting | v2 | v3 |`). Return "" if there
-    is no such column.
+    """Return the heading of the column to the left of the column `version`. `heads` are the
+    headings of a table that compares the settings of config versions, as in `| Setting | v2 | v3
+    |`; for "v3" the result is "v2". Return "" if there is no such column.
     """
     for before, head in pairwise(heads[1:]):
         if head == version and _COLUMN.fullmatch(before):
@@ -96,7 +96,9 @@ def column_before(version: str, heads: Sequence[str]) -> str:
 
 
 def toml_in(body: Iterable[Line]) -> str:
-    """Return the text of the first fenced block that is marked as TOML, or "" if there is none."""
+    """Return the text of the first fenced code block among the lines `body` that is marked as TOML.
+    Return "" if there is none.
+    """
     held: list[str] = []
     inside = False
     for line in body:
@@ -109,11 +111,12 @@ def toml_in(body: Iterable[Line]) -> str:
     return ""
 
 
-def settings(text: str) -> Mapping[str, Any]:
-    """Return the settings in the text of a config. The result is {} if the text is no TOML, as when
-    a person has shortened it.
+def max_steps(text: str) -> int | None:
+    """Return the number of steps after which a run with this config ends. Return None if the text
+    does not say it, or is no TOML, as when a person has shortened it.
     """
     try:
-        return tomllib.loads(text)
+        steps = tomllib.loads(text).get("max_steps")
     except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        return {}
+        return None
+    return steps if type(steps) is int and steps > 0 else None

@@ -15,10 +15,10 @@ import shutil
 import stat
 import tarfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from bs4_common.credentials.file_names import HEAD_BYTES, private_key, secret_name
 from bs4_console.assets import find
@@ -52,8 +52,9 @@ class Machine(Protocol):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod to its end, with `stdin` as its input, and return its exit
-        status and output. Raises a LinkError after `timeout` seconds or if the connection fails.
+        """Run the command `argv` on the pod to its end, with `stdin` as its input, and return its
+        exit status and output. Raises a LinkError after `timeout` seconds or if the connection
+        fails.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
@@ -108,7 +109,9 @@ class SyncPlan:
 
     @property
     def empty(self) -> bool:
-        """Return True if there is nothing to do: no file to send and none to move to the trash."""
+        """Return True if there is nothing to do: no file to send and none to move to the trash (the
+        directory for removed files).
+        """
         return not self.send and not (self.delete and self.gone)
 
     @property
@@ -125,7 +128,8 @@ class SyncPlan:
 
     def lines(self) -> list[str]:
         """Return the plan as lines for a person. Of the paths to send, of those to move to the
-        trash and of those that are skipped, at most 20 each are listed.
+        trash (the directory for removed files) and of those that are skipped, at most 20 each are
+        listed.
         """
         text = [
             f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
@@ -149,9 +153,9 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of sending a directory of code: how many files and bytes were sent, and how many
-    files were moved to the trash on the pod. `how` is "rsync" or "sftp". `why` is the reason why
-    rsync was not used, or "" if it was.
+    """The result of sending a directory of code: how many `files` and `bytes` were sent, and how
+    many files were moved to the trash on the pod (`moved`). `how` is "rsync" or "sftp". `why` is
+    the reason why rsync was not used, or "" if it was.
     """
 
     how: str
@@ -159,6 +163,21 @@ class Sent:
     bytes: int
     moved: int
     why: str = ""
+
+
+class RemoteAnswer(TypedDict, total=False):
+    """What the pod's part of a code sync answers. Each question has some of this."""
+
+    root: str
+    """The target's path on the pod."""
+    store: str
+    """The directory of the sync beside it."""
+    files: Mapping[str, list[Any]]
+    """By path: bytes, Unix time of the last change in seconds, and where a link leads or ""."""
+    links: Sequence[str]
+    archive: str
+    moved: int
+    """Files that were moved to the trash."""
 
 
 @dataclass(kw_only=True)
@@ -190,7 +209,7 @@ class Sync:
             )
         entries, skipped = await asyncio.to_thread(local, self.source, self.excludes)
         there = await self._ask(op="list", exclude=self.excludes)
-        remote: dict[str, list[Any]] = there["files"]
+        remote = there["files"]
         for name in there["links"]:
             if any(path.startswith(f"{name}/") for path in entries):
                 raise UsageError(
@@ -217,10 +236,10 @@ class Sync:
     async def carry_out(
         self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
     ) -> Sent:
-        """Send the files of the plan to the pod, move files to the trash there if the plan says so,
-        compare again, and return how much was sent and moved. The function `progress` is called
-        with short phrases for a person. Raises SyncFailed if a file on the pod still differs from
-        the source.
+        """Send the files of the plan to the pod, move files to the trash on the pod (the directory
+        for removed files) if the plan says so, compare again, and return how much was sent and
+        moved. The function `progress` is called with short phrases for a person. Raises SyncFailed
+        if a file on the pod still differs from the source.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
@@ -234,7 +253,7 @@ class Sync:
                 await self._upload(plan, batch)
         moved = 0
         if plan.delete and plan.gone:
-            moved = int((await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"])
+            moved = (await self._ask(op="trash", names=plan.gone, stamp=self.stamp))["moved"]
         left = (await self.plan()).send
         if missing := [name for name in left if name in plan.send]:
             raise SyncFailed(
@@ -243,7 +262,7 @@ class Sync:
             )
         return Sent(how, len(plan.send), plan.bytes, moved, why)
 
-    async def _ask(self, **question: Any) -> dict[str, Any]:
+    async def _ask(self, **question: Any) -> RemoteAnswer:
         done = await self.machine.run(
             ["python3", "-I", "-c", SCRIPT],
             stdin=json.dumps({"root": self.target, **question}).encode(),
@@ -257,7 +276,7 @@ class Sync:
                 f"{self.pod.name} could not look at {self.target}: {last}.",
                 "Check the target directory there.",
             )
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: RemoteAnswer = json.loads(done.stdout)
         return answer
 
     async def _why_not_rsync(self) -> str:
@@ -399,12 +418,12 @@ def _is_key(path: Path, size: int) -> bool:
 
 
 def _gone(
-    remote: Mapping[str, Any], entries: Mapping[str, Entry], skipped: Mapping[str, str]
+    remote: Iterable[str], entries: Mapping[str, Entry], skipped: Mapping[str, str]
 ) -> list[str]:
     """Return the files that only the pod has, sorted. The pod's own credentials are left out: they
     were never sent, so that they are missing here says nothing.
     """
-    only = remote.keys() - entries.keys() - skipped.keys()
+    only = set(remote) - entries.keys() - skipped.keys()
     return sorted(name for name in only if not _credentials(name))
 
 

@@ -29,10 +29,11 @@ PLACES = ("id", "idx", "index", "example_id", "split", "extra_info", "info")
 
 @dataclass(frozen=True)
 class Wanted:
-    """One data set to look at. `kind` "path" is a file, a directory or a name at the hub, and
-    "environment" one of verifiers with its `arguments`. `use` says what a config takes it for
-    (train or eval), "" if nobody said so. `split` "" means all of its splits. `limit` is how many
-    examples the config takes of it, or None for all.
+    """One data set whose rows are to be counted. With `kind` "path", `place` is a file, a directory
+    or the name of a data set on the Hugging Face hub. With "environment" it is the id of an
+    environment of the library verifiers, which gets `arguments`. `use` says what a config takes the
+    data set for ("train" or "eval"), or "". `split` names one split; "" means all. `limit` is how
+    many examples the config takes of it, or None for all.
     """
 
     kind: Kind
@@ -45,8 +46,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Counted:
-    """One split as it was read, with a hash of each row, or None if its rows are not here. What is
-    not known is None, with the reason in `note` or `error`.
+    """One split of a data set as it was read: `rows` is its number of rows, and `hashes` has a hash
+    of each row. Each is None if it is not known, for example if the rows are not on this machine;
+    the reason is then in `note` or `error`.
     """
 
     split: str
@@ -57,9 +59,11 @@ class Counted:
 
 
 def main(asked: str) -> None:
-    """Print one line with the answer: {"sets": [{"use", "place", "split", "rows", "limit", "error",
-    "note"}], "overlaps": [{"one", "other", "rows"}]}, where `one` and `other` are positions in
-    `sets`. `asked` is a JSON list of `Wanted`. What cannot be read has an `error`, and `rows` null.
+    """Count the rows of data sets, and print the result as one line of JSON: {"sets": [{"use",
+    "place", "split", "rows", "limit", "error", "note"}], "overlaps": [{"one", "other", "rows"}]}.
+    `one` and `other` are positions in `sets`, and `rows` is how many rows both have. `asked` is a
+    JSON list with the fields of Wanted for each data set. If one cannot be read, its `rows` is null
+    and `error` says why.
     """
     sets = []
     keys: list[list[str] | None] = []

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from bs4_console.configs.view import View, table_in
+from bs4_console.configs.view import View
 from bs4_console.errors import RemoteError
 from bs4_console.printable import one_line
 from bs4_console.setup import dataset_probe
@@ -20,8 +20,9 @@ from bs4_console.setup.dataset_probe import Wanted
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """One split as it was found. `rows` is None if it is not known, with the reason in `error` or
-    `note`. The other fields are those of the Wanted.
+    """One split (train, test, ...) of a data set, with its number of rows. `rows` is None if it is
+    not known; the reason is then in `error` or `note`. `use`, `place`, `split` and `limit` are
+    those of the request, see dataset_probe.Wanted.
     """
 
     use: str
@@ -34,15 +35,15 @@ class Split:
 
     @property
     def name(self) -> str:
-        """Return the name of the split for a person."""
+        """Return a name of the split for sentences, such as "train of data.parquet (eval)"."""
         use = f" ({self.use})" if self.use else ""
         return f"{self.split or 'data'} of {self.place}{use}"
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """So many rows of `other` have a question that `one` has too. Both are positions in the list of
-    splits.
+    """Two splits have rows in common: `rows` is how many rows of the split `other` are in the split
+    `one` too. `one` and `other` are positions in a list of splits.
     """
 
     one: int
@@ -52,14 +53,17 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Found:
-    """The splits, and their overlaps where rows could be compared."""
+    """The splits that were read, and how many rows each two of them have in common. A pair whose
+    rows could not be compared has no entry in `overlaps`.
+    """
 
     splits: Sequence[Split]
     overlaps: Sequence[Overlap]
 
     def wrong(self) -> list[str]:
-        """Return what is wrong with the splits as sentences: what is evaluated on and was trained
-        on, and what a config takes and there is not.
+        """Return sentences about what is wrong with the splits: rows that are in two splits whose
+        uses differ or are not known, so that what was trained on would be evaluated on, and a
+        config that takes more rows than a split has. The list is empty if nothing is wrong.
         """
         told = []
         for overlap in self.overlaps:
@@ -78,9 +82,10 @@ class Found:
 
 
 def of_config(config: View) -> list[Wanted]:
-    """Return the data sets that a config names: of verl (`data.train_files` and `val_files`), of an
-    SFT (`data.name`), or of prime-rl (environments to train and evaluate on, of both generations).
-    The list is empty if it names none.
+    """Return the data sets that a config names for training and evaluation: for verl those of
+    `data.train_files` and `data.val_files`, for supervised fine-tuning (SFT) that of `data.name`,
+    and for prime-rl of both generations those of its environments. The list is empty if it names
+    none.
     """
     found = []
     for use, key in (("train", "data.train_files"), ("eval", "data.val_files")):
@@ -94,11 +99,11 @@ def of_config(config: View) -> list[Wanted]:
     for use, key in (("train", "orchestrator.env"), ("eval", "orchestrator.eval.env")):
         for env in config.tables(key):
             limit = _limit(config, use, env.get("num_examples"))
-            place, arguments = str(env.get("id", "")), table_in(env.get("args"))
+            place, arguments = str(env.get("id", "")), dict(env.table("args").values)
             found.append(Wanted("environment", place, use, use, limit, arguments))
     for use in ("train", "eval"):
         for source in config.tables(f"orchestrator.{use}.source"):
-            taskset = dict(table_in(table_in(source.get("env")).get("taskset")))
+            taskset = dict(source.table("env").table("taskset").values)
             limit = _limit(config, use, source.get("num_examples"))
             place = str(taskset.pop("id", ""))
             found.append(Wanted("environment", place, use, use, limit, taskset))
@@ -118,8 +123,10 @@ def _limit(config: View, use: str, own: Any) -> int | None:
 
 
 def program(wanted: Sequence[Wanted]) -> bytes:
-    """Return the program that an interpreter of the project reads from its standard input. The
-    arguments of environments are in it, and not on a command line.
+    """Return the source, as bytes, of a Python program that counts the rows of the data sets
+    `wanted` and prints the answer (see `dataset_probe.main`). A Python with the project's packages
+    reads it from its standard input. The arguments of environments are in the program, so that they
+    appear on no command line.
     """
     asked = json.dumps([asdict(one) for one in wanted])
     source = Path(dataset_probe.__file__).read_text()
@@ -127,8 +134,9 @@ def program(wanted: Sequence[Wanted]) -> bytes:
 
 
 def read(output: bytes, place: str) -> Found:
-    """Return the answer in what the program has printed on `place`. Raises RemoteError if there is
-    none, or if it is not one of the program's.
+    """Return the splits and overlaps from `output`, which the program of `program` has printed.
+    `place` names the machine on which it ran, for messages. Raises RemoteError if the output has no
+    answer, or not one that the program can print.
     """
     lines = output.decode(errors="replace").splitlines()
     answer = next((line for line in lines if line.startswith(dataset_probe.MARK)), "")
@@ -165,7 +173,9 @@ def _checked(split: Split) -> Split:
 
 
 def pairs(found: Found) -> list[str]:
-    """Return a sentence for each two splits whose rows were compared and share none."""
+    """Return a sentence for each pair of splits whose rows were compared and that have no row in
+    common.
+    """
     shared = {(o.one, o.other): o.rows for o in found.overlaps}
     told = []
     for one, other in combinations(range(len(found.splits)), 2):

@@ -30,10 +30,10 @@ _BUMPS = ("auto_bump", "rc", "post")
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """What would be pushed from `directory`. `files` are relative to it, and `size` is their sum in
-    bytes; the tool leaves those out that the directory's .gitignore names. `problems` are sentences
-    about what the push would fail with or what must not be pushed, and `notes` about what the tool
-    changes in the directory.
+    """The training environment that `prime env push` would publish from `directory`. `files` are
+    the files that it would send, relative to `directory`, without those that .gitignore names;
+    `size` is their sum in bytes. `problems` are sentences about what would make the push fail and
+    about secrets that must not be published. `notes` say what the tool changes in the directory.
     """
 
     directory: str
@@ -57,8 +57,9 @@ class _About:
 
 
 def pushed(words: Sequence[str], project: Path) -> Package:
-    """Return what `prime env push WORDS`, run in `project`, would push. Raises UsageError if words
-    are none that the tool takes.
+    """Return what the command `prime env push`, with the arguments `words`, would publish if it
+    were run in `project`. Nothing is sent. Raises UsageError if the command does not take these
+    arguments.
     """
     asked = _asked(words)
     directory = Path(asked.path or ("environments" if asked.env else "."))

@@ -79,8 +79,8 @@ def here(words: Sequence[str], project: Path) -> Command:
 
 
 def there(words: Sequence[str], directory: str) -> Command:
-    """Return the command `words`, to be run in a prime-rl checkout on a pod, the directory
-    `directory`, by `uv run`. uv is told to change no package there, because a run may be using
+    """Return the command `words` in the form in which it runs on a pod: by `uv run` in `directory`,
+    a prime-rl checkout there. uv is told to change no package there, because a run may be using
     them. `docker` is run without uv.
     """
     if words[0] == "docker":
@@ -89,9 +89,9 @@ def there(words: Sequence[str], directory: str) -> Command:
 
 
 def importing(packages: Sequence[str], image: str | None) -> list[str]:
-    """Return the words of a command that imports these packages, and fails with Python's own words
-    if one cannot be imported: in a new container of `image` without a network, or in the project if
-    `image` is None.
+    """Return the words of a command that imports these Python packages, one after the other, and
+    fails with Python's own message if one cannot be imported. With `image`, it runs in a new
+    container of that image without a network; with None, in the project's environment.
     """
     words = ["python3", "-c", f"import {', '.join(packages)}"]
     if image is None:
@@ -110,11 +110,13 @@ def absent(tool: str, place: str) -> NotApplicableError:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """An evaluation on this machine of a model that answers at an OpenAI-compatible endpoint.
-    `key_variable` names the environment variable with the endpoint's key. `turns` is the largest
-    number of questions to the model in one rollout, `tokens_in` the average number of tokens of one
-    question, and `max_tokens` the largest number of tokens of one answer. `price` is a pair: US
-    dollars for a million tokens of input, and of output.
+    """An evaluation on this machine, of the model `model` that answers at the OpenAI-compatible
+    `endpoint`, in the training environment `environment`. `key_variable` names the environment
+    variable with the endpoint's key. At most `examples` examples are taken, and each is tried
+    `rollouts` times. `turns` is the largest number of questions to the model in one rollout,
+    `tokens_in` the average number of tokens of one question, and `max_tokens` the largest number of
+    tokens of one answer. `price` is a pair: US dollars for a million tokens of input, and of
+    output. `output` is the directory for the results.
     """
 
     environment: str
@@ -162,9 +164,9 @@ class Evaluation:
         return asked * (self.tokens_in * paid_in + self.max_tokens * paid_out) / 1e6
 
     def check(self, budget: float) -> None:
-        """Raise RefusedError if the evaluation may cost more than `budget` US dollars, and
-        UsageError if a price is below 0 or is no number. Return None otherwise. The tool that makes
-        the evaluation knows no budget, so the most that it can cost is compared.
+        """Raise RefusedError if the evaluation can cost more than `budget` US dollars in the worst
+        case, and UsageError if a price is below 0 or is not a number. Return None if neither is so.
+        The worst case is compared because the tool that makes the evaluation knows no budget.
         """
         if not all(0 <= price < math.inf for price in self.price):
             raise UsageError("A price is no number of US dollars.", "Give both from 0 on.")
@@ -177,9 +179,9 @@ class Evaluation:
 
 
 def price_of(model: Model | None, given: Sequence[float] | None) -> tuple[float, float]:
-    """Return two prices in US dollars for a million tokens: of input and of output. They are
+    """Return (price of input, price of output) in US dollars for a million tokens. The prices are
     `given` if that is not None, else those that the console's registry of models has for `model`.
-    Raises UsageError if one of them is not known, because a budget means nothing then.
+    Raises UsageError if one of them is not known, because no budget can be checked then.
     """
     if given is not None:
         return (given[0], given[1])

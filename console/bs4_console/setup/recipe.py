@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TypedDict
 
 from bs4_console import assets
 from bs4_console.errors import NotApplicableError, UsageError
@@ -27,6 +27,68 @@ NAME = "setup"
 NOFILE = 65536
 #: In the place of a trainer: store the credentials and nothing else.
 CREDENTIALS = "credentials"
+
+
+class Stack(TypedDict):
+    """The versions of libraries that are known to work together with one trainer, as
+    configs/stacks.toml has them. What nobody reads is not named here.
+    """
+
+    title: str
+    package: str
+    """The trainer's own version."""
+    revision: str
+    repository: str
+    python: str
+    vllm: str
+    torch: str
+    flash_attn: str
+    verifiers: str
+    uv: str
+    """The version of uv that installs it, a key of configs/uv.toml."""
+    sync: Sequence[str]
+    """The options of `uv sync`."""
+
+
+#: A variable of configs/variables.toml. `from` and `below` are versions of vLLM.
+Rule = TypedDict("Rule", {"value": str, "why": str, "from": str, "below": str}, total=False)
+
+
+class StepShown(TypedDict):
+    """What a step of a set-up's plan shows."""
+
+    done: bool
+    """True if nothing is left to do."""
+
+
+class SetupStep(TypedDict):
+    """A step of a set-up's plan. What only a person reads is not named here."""
+
+    shown: StepShown
+
+
+class Archive(TypedDict):
+    """A file that a pod fetches."""
+
+    url: str
+    sha256: str
+
+
+class RecipeBody(TypedDict, total=False):
+    """A recipe as it is sent to the agent. For credentials alone, only the first three are."""
+
+    trainer: str
+    directory: str
+    secrets: Sequence[str]
+    """Names of credentials."""
+    repository: str
+    revision: str
+    sync: Sequence[str]
+    uv_archives: Mapping[str, Archive]
+    """By machine type."""
+    variables: Mapping[str, str]
+    environments: Sequence[str]
+    nofile: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +109,11 @@ class Recipe:
     uv: str = ""
     nofile: int = NOFILE
 
-    def body(self, credentials: Credentials) -> dict[str, Any]:
+    def body(self, credentials: Credentials) -> RecipeBody:
         """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
-        only the names, because the pod's journal keeps it. Raises UsageError if configs/stacks.toml
-        has no entry for the trainer, or if `uv` names no hash.
+        only the names, because the pod's journal (the agent's log of actions and incidents) keeps
+        the dictionary. Raises UsageError if configs/stacks.toml has no entry for the trainer, or if
+        `uv` names no hash.
         """
         if self.trainer == CREDENTIALS:
             return {
@@ -58,10 +121,10 @@ class Recipe:
                 "directory": self.directory,
                 "secrets": credentials.names,
             }
-        stack = _stacks().get(self.trainer)
+        stack = stacks().get(self.trainer)
         if stack is None:
             raise UsageError(
-                f"No stack is known for {self.trainer!r}.", f"Choose {' or '.join(_stacks())}."
+                f"No stack is known for {self.trainer!r}.", f"Choose {' or '.join(stacks())}."
             )
         return {
             "trainer": self.trainer,
@@ -70,7 +133,7 @@ class Recipe:
             "revision": self.revision or stack["revision"],
             "sync": list(stack["sync"]),
             "uv_archives": _given_archive(self.uv) if self.uv else _uv()[stack["uv"]],
-            "variables": variables(str(stack["vllm"])),
+            "variables": variables(stack["vllm"]),
             "environments": list(self.environments),
             "secrets": credentials.names,
             "nofile": self.nofile,
@@ -79,7 +142,7 @@ class Recipe:
 
 def trainers() -> tuple[str, ...]:
     """Return the names of the trainers that a pod can be set up for."""
-    return tuple(_stacks())
+    return tuple(stacks())
 
 
 def variables(vllm: str) -> dict[str, str]:
@@ -91,7 +154,7 @@ def variables(vllm: str) -> dict[str, str]:
     for name, rule in _rules().items():
         known = version >= _numbers(rule.get("from", "0"))
         if known and ("below" not in rule or version < _numbers(rule["below"])):
-            found[name] = str(rule["value"])
+            found[name] = rule["value"]
     return found
 
 
@@ -104,13 +167,13 @@ def left_out(vllm: str) -> dict[str, str]:
     found = {}
     for name, rule in _rules().items():
         if name not in known:
-            found[name] = str(rule["why"])
+            found[name] = rule["why"]
     return found
 
 
 def stack_vllm(trainer: str) -> str:
     """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0"."""
-    return str(_stacks()[trainer]["vllm"])
+    return stacks()[trainer]["vllm"]
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
@@ -146,12 +209,12 @@ def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
-    directory = asked.pop("directory")
-    place = f"/{running.get('directory', '')}".endswith(f"/{directory}")
-    return place and all(running.get(name) == value for name, value in asked.items())
+    place = f"/{running.get('directory', '')}".endswith(f"/{asked['directory']}")
+    alike = (running.get(name) == value for name, value in asked.items() if name != "directory")
+    return place and all(alike)
 
 
-def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def todo(steps: Iterable[SetupStep]) -> list[SetupStep]:
     """Return the steps of a set-up plan that still have to be done. The list is empty if the pod is
     set up already.
     """
@@ -163,7 +226,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("+")[0].split(".") if part.isdigit())
 
 
-def _given_archive(address: str) -> dict[str, dict[str, str]]:
+def _given_archive(address: str) -> dict[str, Archive]:
     """Return the archive at `address`, which is `URL#sha256=HASH`, for each machine type. Raises
     UsageError if the address names no hash.
     """
@@ -173,19 +236,22 @@ def _given_archive(address: str) -> dict[str, dict[str, str]]:
             "What is fetched for uv is run on the pod, so its hash has to be known.",
             "Give the address of a wheel of uv as URL#sha256=HASH, with 64 hex digits.",
         )
-    return dict.fromkeys(_MACHINES, found.groupdict())
+    return dict.fromkeys(_MACHINES, Archive(url=found["url"], sha256=found["sha256"]))
 
 
 @cache
-def _uv() -> dict[str, dict[str, dict[str, str]]]:
+def _uv() -> dict[str, dict[str, Archive]]:
     return tomllib.loads((assets.find("configs") / "uv.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _stacks() -> dict[str, dict[str, Any]]:
+def stacks() -> Mapping[str, Stack]:
+    """Return the versions of libraries that are known to work together, from the shipped file
+    configs/stacks.toml, as one table for each trainer, by the trainer's id.
+    """
     return tomllib.loads((assets.find("configs") / "stacks.toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _rules() -> dict[str, dict[str, Any]]:
+def _rules() -> Mapping[str, Rule]:
     return tomllib.loads((assets.find("configs") / "variables.toml").read_text(encoding="utf-8"))

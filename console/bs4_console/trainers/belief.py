@@ -23,8 +23,8 @@ Level = Literal["DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR"]
 
 @dataclass(frozen=True)
 class Place:
-    """A place in the source of a trainer: a file, by its path in the checkout, and the qualified
-    name of a function or class in it. The name is "" for the whole file.
+    """A place in the source of a trainer: `file` is a path in the checkout, and `name` the
+    qualified name of a function or class in it, or "" for the whole file.
     """
 
     file: str
@@ -52,8 +52,9 @@ class Logged:
 
 @dataclass(frozen=True)
 class Printed:
-    """The expectation that the source calls `print` or `pprint` with the text `text`. `rules` and
-    `whole` mean the same as in Logged.
+    """The expectation that the source calls `print` or `pprint` with the text `text`. If `whole` is
+    False, more text may follow. `rules` are the templates of those rules for log lines that read
+    this text, if they are written in another way than `text`.
     """
 
     text: str
@@ -64,7 +65,8 @@ class Printed:
 @dataclass(frozen=True)
 class Raised:
     """The expectation that the source raises the exception `error` with the message `text`. `rules`
-    means the same as in Logged.
+    are the templates of those rules for log lines that read this message, if they are written in
+    another way than `text`.
     """
 
     error: str
@@ -74,7 +76,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Texts:
-    """The expectation that the source has each of these texts as a string of its own."""
+    """The expectation that the source has each of these texts (`texts`) as a string by itself."""
 
     texts: tuple[str, ...]
     rules: tuple[str, ...] = ()
@@ -82,8 +84,8 @@ class Texts:
 
 @dataclass(frozen=True)
 class Constants:
-    """The expectation that the source has each of these strings exactly as it is written here,
-    signs like `<` and `{` included.
+    """The expectation that the source has each of these strings (`texts`) exactly as it is written
+    here, signs like `<` and `{` included.
     """
 
     texts: tuple[str, ...]
@@ -91,8 +93,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class Words:
-    """The expectation that the source has a list of strings in which these texts occur in this
-    order. Other strings may be between them.
+    """The expectation that the source has a list of strings in which the texts `words` occur in
+    this order. Other strings may be between them.
     """
 
     words: tuple[str, ...]
@@ -113,8 +115,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class Fields:
-    """The expectation that a class declares these fields. The second text of each pair is the
-    default as Python prints it, or "" if the default does not matter.
+    """The expectation that a class declares the fields `fields`. The second text of each pair is
+    the default as Python prints it, or "" if the default does not matter.
     """
 
     fields: tuple[tuple[str, str], ...]
@@ -134,10 +136,10 @@ Expected = Message | Texts | Constants | Words | Calls | Fields | Entry
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """One statement about the source of a trainer on which this program relies.
-
-    `id` identifies it among the statements about this trainer. `feature` says which part of this
-    program works worse if the statement is not true.
+    """One statement about the source of a trainer on which this program relies: that `expected` is
+    found at `place`. `id` identifies it among the statements about this trainer, and `topic` says
+    what it is about, such as a log line. `feature` says which part of this program works worse if
+    the statement is not true.
     """
 
     id: str
@@ -152,8 +154,8 @@ class Known:
     """A commit or release of a trainer with whose source the beliefs (statements about the source)
     were compared.
 
-    `date` is the date of the commit, as YYYY-MM-DD. `read` is True if the beliefs were written from
-    this source, and False if they were only checked with it.
+    `commit` is its hash, and `date` the date of the commit, as YYYY-MM-DD. `read` is True if the
+    beliefs were written from this source, and False if they were only checked with it.
     """
 
     commit: str
@@ -165,7 +167,8 @@ class Known:
 @dataclass(frozen=True, kw_only=True)
 class Believed:
     """All beliefs (statements about its source) that this program has of one trainer. `id` is the
-    id of the trainer, and `code` has the folders of the checkout with its Python code.
+    id of the trainer, and `code` has the folders of the checkout with its Python code. `known` are
+    the commits and releases with which the beliefs were compared.
     """
 
     id: str

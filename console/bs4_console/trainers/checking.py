@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_console.trainers.belief import Belief, Believed, Calls, Entry, Message, Place
 from bs4_console.trainers.checkout import Code, Source, Unreadable
@@ -36,12 +36,28 @@ _FEW = 2
 _BEGINNING = 3
 
 
+class VerdictRow(TypedDict):
+    """A verdict in JSON output."""
+
+    id: str
+    topic: str
+    state: State
+    file: str
+    """The file in which the belief was expected."""
+    name: str
+    where: str
+    """Where it was found."""
+    note: str
+    weaker: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of checking one belief (a statement about a trainer's source). It has the place in
-    the checkout at which the belief was found ("" if nowhere), a note on what differs, and the
-    feature of this program that works worse because of that ("" if none). `lines` are the numbers
-    of the first and last line of what was found in `file`.
+    """The result of checking one belief (a statement about a trainer's source). `state` is "holds",
+    "moved", "gone" or "unknown". `file` says where in the checkout the `belief` was found ("" if
+    nowhere), and `lines` has the numbers of the first and last line of each place in it. `note`
+    says what differs, and `weaker` names the feature of this program that works worse because of
+    that ("" if none).
     """
 
     belief: Belief
@@ -53,14 +69,14 @@ class Verdict:
 
     @property
     def where(self) -> str:
-        """Return the place at which the belief was found, as "FILE:LINE", or as "FILE" if no line
-        is known. Return "" if it was found nowhere.
+        """Return the place at which the belief (a statement about a trainer's source) was found, as
+        "FILE:LINE", or as "FILE" if no line is known. Return "" if it was found nowhere.
         """
         if not self.lines:
             return self.file
         return f"{self.file}:{self.lines[0][0]}"
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> VerdictRow:
         """Return the verdict as a dictionary, in the form in which it is printed as JSON."""
         return {
             "id": self.belief.id,
@@ -221,7 +237,7 @@ class _Check:
         """Return the verdict on a belief about a TOML file."""
         file = belief.place.file
         try:
-            value: Any = self._checkout.table(file)
+            value = self._checkout.table(file)
         except Unreadable as error:
             return _unknown(belief, f"{file} {error}")
         for part in expected.key.split("."):

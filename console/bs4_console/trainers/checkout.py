@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bs4_console.errors import UsageError
 
@@ -44,8 +43,8 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file of a trainer: its path in the checkout, its syntax tree, and its functions
-    and classes by their qualified names.
+    """One Python file of a trainer: `file` is its path in the checkout, `tree` its syntax tree, and
+    `named` has its functions and classes by their qualified names.
     """
 
     file: str
@@ -76,7 +75,7 @@ class Code:
 
     def source(self, file: str) -> Source:
         """Return the Python file with the path `file`. Raises Unreadable if it is missing, is no
-        plain file in the checkout, is too large, or is not Python.
+        plain file in the checkout, is larger than 1 MiB (FILE_MOST), or is not Python.
         """
         found = self._sources.get(file)
         if found is None:
@@ -89,9 +88,10 @@ class Code:
             raise found
         return found
 
-    def table(self, file: str) -> dict[str, Any]:
-        """Return the contents of the TOML file with the path `file` as a dictionary. Raises
-        Unreadable if it is missing, is no plain file in the checkout, is too large, or is not TOML.
+    def table(self, file: str) -> object:
+        """Return the contents of the TOML file with the path `file`, of which nothing is checked.
+        Raises Unreadable if it is missing, is no plain file in the checkout, is too large, or is
+        not TOML.
         """
         try:
             return tomllib.loads(self._text(file))
@@ -100,8 +100,8 @@ class Code:
 
     def sources(self, folders: tuple[str, ...]) -> Iterator[Source]:
         """Yield the Python files in these folders of the checkout, in the order of their paths.
-        Files that cannot be read are left out. No more files are yielded once a limit on their
-        number or size is reached.
+        Files that cannot be read are left out. At most 5,000 files (FILES_MOST) with 48 MiB in all
+        (TOTAL_MOST) are yielded.
         """
         for file in self._files(folders):
             try:

@@ -27,9 +27,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Said:
-    """A text in the source of a trainer: the strings that it can be when the program runs, and its
-    first and last line, counted from 1. Its kind is the level of a logger, `PRINTED`, the name of
-    an exception, or "" for any other string.
+    """A text in the source of a trainer. `ways` are the strings that it can be when the program
+    runs, and `line` and `last_line` its first and last line, counted from 1. `kind` is the level of
+    a logger, `PRINTED`, the name of an exception, or "" for any other string.
     """
 
     kind: str
@@ -40,8 +40,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Called:
-    """A call in the source of a trainer: the last name of the function, what occurs in its
-    arguments, and the lines in which it lies.
+    """A call in the source of a trainer: `name` is the last name of the function, and `mentions`
+    has the names and constants that occur in its arguments. It lies in the lines `line` to
+    `last_line`, counted from 1.
     """
 
     name: str
@@ -53,8 +54,8 @@ class Called:
 
 @dataclass(frozen=True)
 class Declared:
-    """A field that a class in the source of a trainer declares: its name, its default as Python
-    prints it ("" if it is computed), and the lines in which it lies.
+    """A field that a class in the source of a trainer declares: its `name`, its `default` as Python
+    prints it ("" if it is computed), and the lines `line` to `last_line` in which it lies.
     """
 
     name: str
@@ -132,7 +133,9 @@ def lists(scope: ast.AST) -> list[list[Said]]:
 
 
 def calls(scope: ast.AST) -> list[Called]:
-    """Return the calls in `scope` of functions that have a name."""
+    """Return the calls in `scope`, sorted by line, of functions that are called by a name, as in
+    `f(x)` or `a.f(x)`.
+    """
     found = []
     for inner, _ in _functions(scope):
         assigned: dict[str, set[str]] = {}

@@ -39,7 +39,7 @@ class OtherSource(ConsoleError):
 @dataclass(frozen=True)
 class Checked:
     """The result of comparing a checkout with the beliefs (statements about the source) of one
-    trainer.
+    trainer. `verdicts` has one verdict for each belief.
     """
 
     trainer: Believed
@@ -47,7 +47,9 @@ class Checked:
 
     @property
     def counts(self) -> dict[State, int]:
-        """Return how many beliefs are in each state, as {state: number}."""
+        """Return how many beliefs (statements about the trainer's source) are in each state, as
+        {state: number}.
+        """
         counted = Counter(verdict.state for verdict in self.verdicts)
         states: tuple[State, ...] = ("holds", "moved", "gone", "unknown")
         return {state: counted[state] for state in states}
@@ -55,7 +57,8 @@ class Checked:
     @property
     def weaker(self) -> dict[str, int]:
         """Return the features of this program that work worse with this checkout, as {feature:
-        number of its beliefs that are not true}, the highest number first.
+        number of its beliefs (statements about the source) that are not true}, the highest number
+        first.
         """
         counted = Counter(verdict.weaker for verdict in self.verdicts if verdict.weaker)
         return dict(counted.most_common())
@@ -77,8 +80,8 @@ class Checked:
 
     @property
     def headline(self) -> str:
-        """Return one line for a person that says how many of the beliefs about the trainer are true
-        of this checkout.
+        """Return one line for a person that says how many of the beliefs (statements about the
+        trainer's source) are true of this checkout.
         """
         counts = self.counts
         others = []

@@ -33,8 +33,8 @@ _SHOWN = 160
 @dataclass(frozen=True)
 class Found:
     """The result of looking for something expected at a place of the source. `exact` is True if it
-    is there as expected. Otherwise `note` says what is there instead, and is "" if there is nothing
-    like it.
+    is found as expected, and `lines` says where. If it is not, `note` says what is found instead,
+    and is "" if there is nothing like it.
     """
 
     exact: bool
@@ -54,8 +54,8 @@ class Reader:
         self._read: dict[tuple[object, ast.AST], list[Any]] = {}
 
     def all(self, take: Callable[[ast.AST], list[_T]], scopes: Sequence[ast.AST]) -> list[_T]:
-        """Return what the function `take`, one of those in the module extract, finds in all of the
-        scopes, in one list.
+        """Apply `take`, a function of the module extract, to each of the scopes, and return what it
+        finds in all of them as one list.
         """
         found: list[_T] = []
         for scope in scopes:
@@ -77,8 +77,8 @@ class Reader:
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
         """Look for what is expected in these scopes (parts of the source), and return what was
-        found. If a message is not there, the result is `NOTHING`; this method does not find out
-        which other message has taken its place.
+        found. If an expected message is not there, the result is the constant NOTHING; which other
+        message has taken its place is not found out here.
         """
         if isinstance(expected, Message):
             said = self.messages(expected, scopes)

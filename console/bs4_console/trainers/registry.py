@@ -10,8 +10,8 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
-    """What the console does in another way for one trainer than for others. `id` is its id, as in
-    the agent's registry.
+    """What the console does differently for one trainer than for others, as a record of facts and
+    texts. `id` is the trainer's id, such as "prime-rl" or "verl".
     """
 
     id: str
@@ -127,12 +127,14 @@ INSTALLED = tuple(one.id for one in TRAINERS.values() if one.installed)
 
 
 def homes() -> list[str]:
-    """Return the directories of all trainers on a pod, each once."""
+    """Return the directories, relative to the home directory of a pod, in which the trainers are
+    installed by default, each once.
+    """
     return list(dict.fromkeys(one.home for one in TRAINERS.values()))
 
 
 def of(trainer: str) -> Trainer:
-    """Return the record of the trainer with the id `trainer`, and that of the current prime-rl for
-    an id that is not known here or "".
+    """Return the record of the trainer with the id `trainer`. For "" and for an id that is not
+    known here, return the record of the current prime-rl.
     """
     return TRAINERS.get(trainer, PRIME_RL)

@@ -25,8 +25,8 @@ _HOLES = re.compile(f"{HOLE}+")
 
 @dataclass(frozen=True)
 class Variable:
-    """The strings that a function assigns to one of its variables, and the numbers of the lines in
-    which it does so.
+    """The strings that a function assigns to one of its variables (`ways`), and the numbers of the
+    lines in which it does so (`lines`).
     """
 
     ways: list[str]
@@ -37,10 +37,10 @@ Given = Mapping[str, Variable]
 
 
 def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
-    """Return a regular expression for `template`, the text that a belief expects. It is meant for
-    the strings that `made` returns. A placeholder in the template matches one value and no words,
-    so that a search takes time in proportion to the length of the string. If `whole` is False, more
-    text may follow.
+    """Return a regular expression for `template`, the text that a belief (a statement about a
+    trainer's source) expects. It is meant for the strings that `made` returns. A placeholder in the
+    template matches one value and no words, so that a search takes time in proportion to the length
+    of the string. If `whole` is False, more text may follow.
     """
     text = _PLACEHOLDER.sub(HOLE, template)
     pieces = []
@@ -60,9 +60,10 @@ def words(text: str) -> list[str]:
 
 
 def made(node: ast.AST, given: Given, depth: int = 0) -> list[str]:
-    """Return the strings that the expression `node` can have as its value, at most `WAYS_MOST` of
-    them. `given` has the strings of variables. A part whose value is not known becomes the
-    character `HOLE`.
+    """Return the strings that the expression `node` can have as its value, at most 32 of them
+    (WAYS_MOST). `given` has the strings of variables. A part whose value is not known becomes the
+    character `HOLE`. `depth` is for the function itself, which calls itself for parts of the
+    expression.
     """
     if depth > _DEPTH_MOST:
         return [HOLE]
@@ -108,7 +109,8 @@ def _operated(node: ast.BinOp, given: Given, depth: int) -> list[str]:
 
 def joined(parts: Iterable[list[str]]) -> list[str]:
     """Return every string that is made of one string from each of `parts`, in their order, but at
-    most `WAYS_MOST` of them. Unknown values (`HOLE`) that follow one another become one.
+    most 32 of them (WAYS_MOST). Unknown values (the character `HOLE`) that follow one another
+    become one.
     """
     ways = [""]
     for part in parts:

@@ -111,8 +111,9 @@ def shipped() -> Bundle:
 
 
 def compiled_playbooks() -> bytes:
-    """Validate every playbook of this console and return them all as the bytes of playbooks.json,
-    the file that the agent reads. Raises UsageError if a playbook is not valid.
+    """Validate every playbook (the description of a known failure and its repair) of this console
+    and return them all as the bytes of playbooks.json, the file that the agent reads. Raises
+    UsageError if a playbook is not valid.
     """
     # Imported here, because an installed console reads the finished file and should not load the
     # YAML and schema code (0.1 s).
@@ -224,8 +225,8 @@ def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the files of a bundle, {path: bytes}, with the docstrings of the agent's own modules
-    emptied. That saves 0.7 MB of the 30 MB of memory that the agent may use on a pod.
+    """Return `members`, the files of a bundle as {path: bytes}, with the docstrings of the agent's
+    own modules emptied. That saves 0.7 MB of the 30 MB of memory that the agent may use on a pod.
     """
     slimmed = dict(members)
     for path, data in members.items():
@@ -253,8 +254,8 @@ def without_docstrings(source: bytes) -> bytes:
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """Return the files, {path: bytes}, as the bytes of a tar.gz archive. The same files always give
-    the same bytes, because they are sorted and have no times or owners.
+    """Return `members`, files as {path: bytes}, as the bytes of a tar.gz archive. The same files
+    always give the same bytes, because they are sorted and have no times or owners.
     """
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -292,9 +293,10 @@ def build_number(root: Path) -> int:
     """Return the build number of a checkout: the time at which its newest source was changed, as
     Unix time in seconds.
 
-    The environment variable SOURCE_DATE_EPOCH overrides it. A source archive has a file with the
-    number of the checkout from which it was made. Otherwise it is the time of the last commit of
-    the sources, or of the newest change to a file if the sources differ from that commit.
+    The number is the environment variable SOURCE_DATE_EPOCH if that is set. In a source archive it
+    is the number in a file, that of the checkout from which the archive was made. In all other
+    cases it is the time of the last commit of the sources, or of the newest change to a file if the
+    sources differ from that commit.
     """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)

@@ -122,9 +122,9 @@ class HostKeys:
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
     ) -> HostKeyUnknown | HostKeyChanged:
-        """Return the error that tells a person why the host key `shown` of a server was not
-        accepted: HostKeyUnknown if no key is trusted for `entry` yet, or HostKeyChanged if another
-        key is trusted. It is returned and not raised. `entry` is a pod's name or, with `jump`, the
+        """Make the error that tells a person why the host key `shown` of a server was not accepted,
+        and return it (it is not raised): HostKeyUnknown if no key is trusted for `entry` yet, or
+        HostKeyChanged if another key is trusted. `entry` is a pod's name or, with `jump`, the
         `host` or `[host]:port` of a jump host.
         """
         line = key_line(shown)

@@ -56,9 +56,9 @@ class LocalTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on this machine to its end, with `stdin` as its input, and return its exit
-        status and output. After `timeout` seconds the command is killed and Unreachable is raised.
-        Raises LinkError if it cannot be started.
+        """Run the command `argv` on this machine to its end, with `stdin` as its input, and return
+        its exit status and output. After `timeout` seconds the command is killed and Unreachable is
+        raised. Raises LinkError if it cannot be started.
         """
         process = await self._spawn(argv)
         try:
@@ -77,8 +77,8 @@ class LocalTransport:
         """Do nothing, because the transport on this machine has no connection."""
 
     async def start(self, argv: Sequence[str]) -> LocalPipe:
-        """Start a command on this machine and return the pipe to it. Raises LinkError if it cannot
-        be started.
+        """Start the command `argv` on this machine and return the pipe to it. Raises LinkError if
+        it cannot be started.
         """
         return LocalPipe(await self._spawn(argv))
 
@@ -150,7 +150,7 @@ class LocalPipe:
         return Ending(_status(self._process), stderr.decode(errors="replace").strip())
 
     async def close(self) -> None:
-        """Close the command's input, and kill it if it has not ended after 2 seconds."""
+        """Close the command's input, and kill the command if it has not ended after 2 seconds."""
         self._in.close()
         try:
             async with asyncio.timeout(_CLOSE_S):

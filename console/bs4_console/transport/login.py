@@ -25,8 +25,8 @@ _DEFAULTS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 
 
 class Passphrases:
-    """Asks a person once for the passphrase of each key file and remembers it in memory, so that a
-    connection can be made again later while nobody is there.
+    """Asks a person once for the passphrase of each SSH key file and remembers it in memory, so
+    that a connection can be made again later without the person.
     """
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -55,9 +55,9 @@ class Passphrases:
 
 @dataclass
 class Keys:
-    """The private keys that a login offers to an SSH server, in order. `names` describes each of
-    them for a person. `skipped` has a sentence for each key that could not be used. `agent` is the
-    connection to the ssh-agent (the program that holds keys), or None.
+    """The private keys that a login offers to an SSH server (`pairs`), in order. `names` describes
+    each of them for a person. `skipped` has a sentence for each key that could not be used. `agent`
+    is the connection to the ssh-agent (the program that holds keys), or None.
     """
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
@@ -66,8 +66,8 @@ class Keys:
     agent: asyncssh.SSHAgentClient | None = None
 
     def add(self, pair: asyncssh.SSHKeyPair, name: str) -> None:
-        """Append a key to those that are offered. `name` describes it for a person; it may be the
-        name of its file.
+        """Append the key `pair` to those that are offered. `name` describes it for a person; it may
+        be the name of its file.
         """
         self.pairs.append(pair)
         self.names.append(f"{name} (certificate)" if b"-cert-" in pair.algorithm else name)

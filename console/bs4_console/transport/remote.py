@@ -15,9 +15,9 @@ _SAID = 300
 
 @dataclass(frozen=True)
 class Ending:
-    """How a remote command has ended: its exit status, and the end of its stderr. `exit_status` is
-    None if a signal ended the command or if the connection was lost first. Neither counts as a
-    success.
+    """How a remote command has ended. `exit_status` is None if a signal ended the command or if the
+    connection was lost first; neither counts as a success. `stderr` is the end of what the command
+    wrote to its standard error.
     """
 
     exit_status: int | None
@@ -48,15 +48,15 @@ class Remote(Protocol):
         """Return the name of the machine for messages: "pod NAME" or "this machine"."""
 
     async def start(self, argv: Sequence[str]) -> Pipe:
-        """Start a command on the machine and return the pipe to it. Raises LinkError if it cannot
-        be started.
+        """Start the command `argv` on the machine and return the pipe to it. Raises LinkError if it
+        cannot be started.
         """
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the machine to its end, with `stdin` as its input, and return its exit
-        status and output. Raises Unreachable after `timeout` seconds.
+        """Run the command `argv` on the machine to its end, with `stdin` as its input, and return
+        its exit status and output. Raises Unreachable after `timeout` seconds.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
@@ -79,8 +79,8 @@ def printable(text: str) -> str:
 
 
 def command(argv: Sequence[str]) -> str:
-    """Return the words of a command as one command line, quoted for the login shell on a pod. All
-    command lines for pods are made by this function.
+    """Return the words `argv` of a command as one command line, quoted for the login shell on a
+    pod. All command lines for pods are made by this function.
 
     The shell of the pod's user may be sh, zsh, fish or csh. Words are put in single quotes, which
     all of these read alike as long as a word contains no newline and no history mark.

@@ -54,8 +54,8 @@ def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
     """Return the SSH servers to log in to on the way to `pod`, in order: the jump hosts, then the
     pod itself.
 
-    `config` is the SSH config file to read in place of ~/.ssh/config. It may run programs (`Match
-    exec`), so call this in a thread. Raises UsageError if the config has a mistake.
+    `config` is the SSH config file to read in place of ~/.ssh/config. Reading it may run programs
+    (`Match exec`), so call this in a thread. Raises UsageError if the config has a mistake.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()

@@ -96,10 +96,10 @@ class SshTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod to its end, with `stdin` as its input, and return its exit
-        status and output. Raises Unreachable after `timeout` seconds; processes that the command
-        has started may then still run. Raises LooksOnly or NoAgent if the key of this login may
-        only read on the pod.
+        """Run the command `argv` on the pod to its end, with `stdin` as its input, and return its
+        exit status and output. Raises Unreachable after `timeout` seconds; processes that the
+        command has started may then still run. Raises LooksOnly or NoAgent if the key of this login
+        may only read on the pod.
         """
         pipe = await self.start(argv)
         try:
@@ -124,8 +124,8 @@ class SshTransport:
             await _hang_up(connection)
 
     async def start(self, argv: Sequence[str]) -> SshPipe:
-        """Start a command on the pod and return the pipe to it. Raises SessionRefused if the server
-        accepts no further session, and ChannelLost if the connection is lost.
+        """Start the command `argv` on the pod and return the pipe to it. Raises SessionRefused if
+        the server accepts no further session, and ChannelLost if the connection is lost.
         """
         connection = await self.connect()
         try:
@@ -188,7 +188,7 @@ class SshTransport:
 
     async def connect(self) -> asyncssh.SSHClientConnection:
         """Return the open SSH connection to the pod. If there is none, connect first. Raises a
-        LinkError that says why there is no connection, or a UsageError for a wrong setting.
+        LinkError that says why the connection failed, or a UsageError for a wrong setting.
         """
         async with self._connecting:
             if self._connections and not self._connections[-1].is_closed():

@@ -36,8 +36,8 @@ LONGEST = 160
 @dataclass(frozen=True)
 class Alert:
     """One alert: a pod or a run has become worse. `key` is (pod's name, run's name), with "" as the
-    run for the pod itself. `rank` is how bad it is now: 2 warning, 3 unknown, 4 critical. `text` is
-    one line for the person.
+    run for the pod itself. `rank` is how severe the problem is: 2 warning, 3 unknown, 4 critical.
+    `text` is one line for the person.
     """
 
     key: tuple[str, str]
@@ -46,9 +46,10 @@ class Alert:
 
 
 class Alerts:
-    """Finds out which rows of the fleet's table (pods and runs) have become worse. The caller shows
-    the alerts and makes the sound. What a pod reports in the first GRACE_S (10) seconds gives no
-    alerts: it happened before, and the screen shows it anyway.
+    """Finds out which rows of the fleet's table (pods and runs) have become worse. It only returns
+    alerts; the caller shows them and rings. For the first GRACE_S (10) seconds after a pod was
+    first seen, what the pod reports gives no alerts: it happened before, and the screen shows it
+    anyway.
     """
 
     def __init__(self) -> None:
@@ -58,11 +59,14 @@ class Alerts:
         self._sounded = float("-inf")
 
     def update(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """Return the new alerts, the worst first. `rows` are the rows of the fleet's table. A row
-        gives an alert if its rank is higher than at the last call, or if the rank is the same but
-        the worst problem is another one. A row gives none if its rank is below a warning, or if its
-        pod was first seen less than GRACE_S (10) seconds ago. A row of rank unknown gives an alert
-        only after UNKNOWN_S (30) seconds. `now` is in monotonic seconds.
+        """Return the new alerts, the most severe first. `rows` are the rows of the fleet's table,
+        whose `rank` is a severity (2 warning, 3 unknown, 4 critical; lower is no alert). A row
+        gives an alert if its severity is higher than at the last call, or if the severity is the
+        same but the worst problem is another one.
+
+        A row gives no alert if its pod was first seen less than GRACE_S (10) seconds ago. A row
+        that has become unknown gives its alert only once it has been unknown for UNKNOWN_S (30)
+        seconds. `now` is in monotonic seconds.
         """
         found: list[Alert] = []
         before, self._told = self._told, {}
@@ -81,8 +85,8 @@ class Alerts:
         return sorted(found, key=lambda alert: (-alert.rank, alert.key))
 
     def may_sound(self, now: float) -> bool:
-        """Return True if the bell may ring now, and count it as rung. Return False if it rang less
-        than SOUND_S (10) seconds ago. `now` is in monotonic seconds.
+        """Return True if the bell may ring now, and remember that it rings now. Return False if it
+        rang less than SOUND_S (10) seconds ago. `now` is in monotonic seconds.
         """
         if now - self._sounded < SOUND_S:
             return False

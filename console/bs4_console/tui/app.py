@@ -189,7 +189,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.forget_news()
 
     def show_news(self) -> None:
-        """Draw the line above the key bar of the screen that is shown, or behind a dialog."""
+        """Draw the newest message in the line above the key bar, on the screen that is shown or on
+        the one behind a dialog.
+        """
         for screen in reversed(self.screen_stack):
             if isinstance(screen, ConsoleScreen):
                 screen.draw_news()
@@ -203,12 +205,14 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """Repaint what has changed. The app's only repaint timer calls this ten times a second, or
-        four times over SSH. Logs are painted at every call. The rest of the screen is drawn again
-        when data of a pod has changed (over SSH at most once a second), and at least once a second
-        because it shows ages. If drawing takes long, changes wait longer: it gets a fifth of the
-        time at most, so that keys are served. Whenever the rest is drawn, new alerts are shown and
-        changed settings are saved too.
+        """Repaint what has changed on the screen. The app's only repaint timer calls this ten times
+        a second, or four times over SSH. Logs are painted at every call. The rest of the screen is
+        drawn again when data of a pod has changed (over SSH at most once a second), and at least
+        once a second because it shows ages.
+
+        If drawing takes long, the next drawing of a change waits longer, so that drawing takes at
+        most about a fifth of the time and keys are served. Whenever the rest is drawn, new alerts
+        are shown and changed settings are saved too.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
@@ -241,8 +245,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.drew(time.perf_counter() - began)
 
     def drew(self, seconds: float) -> None:
-        """Note that drawing or painting took so many seconds. The next change of a pod waits
-        accordingly, up to half a second.
+        """Note that drawing the screen took `seconds`. The next change of a pod is drawn later by a
+        multiple of that, but by at most half a second.
         """
         rest = self._rest_until + DRAW_REST * seconds
         self._rest_until = min(rest, time.perf_counter() + MOST_REST_S)
@@ -360,9 +364,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def action_command(self, name: str, args: str = "") -> None:
         """Carry out the command with the id `name`, or do nothing if it does not work on the screen
-        that is shown. `args` is the text that would follow the command's name. If the screen of the
-        last session was still to be opened again, that is given up. Raises KeyError if there is no
-        such command.
+        that is shown. `args` is the text that would follow the command's name. If the app is still
+        waiting to open the screen of the last session again, it stops doing so. Raises KeyError if
+        there is no such command.
         """
         command = commands.BY_ID[name]
         self.kept.give_up()
@@ -387,9 +391,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return next((screen.without(need) for need in command.needs if not has[need]), "")
 
     def carry_out(self, command: commands.Command, args: str) -> None:
-        """Carry out a command that came from a key, the palette or a click. `args` is the text that
-        would follow its name. If something that the command needs is missing (see `lacks`), a toast
-        says so and nothing is done.
+        """Carry out a command that came from a key, the palette or a click, on the screen that is
+        shown. `args` is the text that would follow the command's name. If something that the
+        command needs is missing (see `lacks`), a message says so and nothing is done.
         """
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
@@ -400,9 +404,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """Carry out `text`, the command line that was typed after `:` on `screen`. Return a
-        sentence that says why it cannot be carried out, or "" if it can or if nothing was typed.
-        The command itself runs a moment later.
+        """Check and carry out `text`, the command line that was typed after `:` on `screen`. Return
+        a sentence that says why it cannot be carried out, or "" if it can or if nothing was typed.
+        The command is not run inside this call but a moment later.
         """
         if not text.strip():
             return ""

@@ -30,11 +30,11 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """The checkpoint report of the run `run` on `pod`, and the line about it: from which step the
-    run can be resumed, how many checkpoints there are, when the disk will be full, and how many are
-    kept, if a person has ordered that. The line is empty until the pod has answered a query for the
-    first time, and after a query that failed, for example because the agent on the pod is too old
-    for it. For a recorded pod it stays empty.
+    """Queries `pod` now and then for the checkpoint report of the run `run`, and makes a line of
+    it: from which step the run can be resumed, how many checkpoints there are, when the disk will
+    be full, and which checkpoints stay, if a person has ordered that old ones are deleted. The line
+    is empty until the pod has answered for the first time, and after a query that failed, for
+    example because the agent is too old for it. For a recorded pod it is always empty.
     """
 
     def __init__(
@@ -62,8 +62,9 @@ class CheckpointLine:
         """The run's state and attempt at the last query."""
 
     def line(self) -> Line:
-        """Return the line as a list of (text, style role), as of the pod's last answer, or [] if
-        there is none. Also query the pod if that is due; see `report`.
+        """Return the line about the checkpoints as a list of (text, style role), from the pod's
+        last answer, or [] if there is none. Also query the pod in the background if that is due, as
+        the method `report` does.
         """
         found = self.report()
         if found is None:
@@ -77,11 +78,12 @@ class CheckpointLine:
         return _told(told, order, found, self._app.clock.wall())
 
     def report(self) -> CheckpointReport | None:
-        """Return the checkpoint report of the pod's last answer with the ages of now, or None if
-        there is none. Also query the pod in the background if the answer is older than LOOK_S (60)
-        seconds, or FIRST_S (10) while no checkpoint can be resumed or one is being written, if the
-        next one should be there, or if the run has started or
-        ended since the last query. A later call returns the new answer.
+        """Return the checkpoint report of the pod's last answer, with the ages of checkpoints as
+        they are now, or None if there is no answer. Also query the pod in the background if the
+        answer is older than LOOK_S (60) seconds, or FIRST_S (10) while no checkpoint can be resumed
+        or one is being written. It is also queried if the next checkpoint should be there by now,
+        or if the run has started or ended since the last query. A later call returns the new
+        answer.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood
@@ -100,7 +102,9 @@ class CheckpointLine:
         return max(0.0, self._app.clock.mono() - self._found_at)
 
     def look_again(self) -> None:
-        """Query the pod with the next call of `report`, because something was ordered."""
+        """Make the next call of `report` query the pod, because a person has just ordered something
+        that changes the checkpoints.
+        """
         self._next = float("-inf")
 
     def _stands(self) -> tuple[str, int] | None:

@@ -28,7 +28,7 @@ _DEAF_PROGRAMS = ("Apple_Terminal",)
 def copy(text: str, write: Callable[[str], None]) -> str:
     """Copy `text` to the clipboard, and return in words which way was used. The desktop's own tool
     is tried first, then tmux's buffer, then OSC 52, an escape sequence that asks the terminal to do
-    it; inside the program screen that sequence is wrapped so that it gets through. If the text is
+    it. Inside GNU screen that sequence is wrapped so that it reaches the terminal. If the text is
     too long for the sequence, or the terminal is known to ignore it, the text is written to
     copied.txt in the console's state directory instead.
 

@@ -18,7 +18,7 @@ class Clock:
     mono: Callable[[], float] = time.monotonic
 
     def wall_of(self, mono: float) -> float:
-        """Return what `wall` showed, as a Unix time in seconds, when `mono` showed the
-        given value.
+        """Return the Unix time in seconds that the clock `wall` showed when the clock `mono` showed
+        `mono`, a value in monotonic seconds.
         """
         return self.wall() - (self.mono() - mono)

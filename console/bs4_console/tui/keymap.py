@@ -111,8 +111,8 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def spell(key: str) -> str:
-    """Return Textual's name of `key` as a person wrote it: "?" becomes "question_mark", "R" stays
-    "R". Return "" if there is no such key.
+    """Return Textual's name of a key that a person has written as `key`: "?" becomes
+    "question_mark", "R" stays "R". Return "" if there is no such key.
     """
     from textual.keys import Keys, _character_to_key
 

@@ -31,9 +31,9 @@ def settle() -> None:
     collector ignores everything that exists now and scans the rest rarely, and glibc keeps a fixed
     allocation threshold. Where there is no glibc, only the collector is set up.
 
-    Otherwise glibc would raise the size from which blocks get pages of their own, up to 32 MiB,
-    whenever a large block is freed. The blocks of a growing log (1 MiB each) would then leave
-    holes: two logs of 64 MiB would take 188 MB instead of 164 MB.
+    Without the fixed threshold, glibc would raise the size from which blocks get pages of their
+    own, up to 32 MiB, whenever a large block is freed. The blocks of a growing log (1 MiB each)
+    would then leave holes: two logs of 64 MiB would take 188 MB instead of 164 MB.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTED)

@@ -37,8 +37,8 @@ class Navigation(Notifications):
         return FleetScreen()
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command is about if it is given now, as the shown
-        screen says. Both are None while a dialog is shown.
+        """Return the pod and the run to which a command applies that a person gives now, as the
+        screen that is shown says. Both are None while a dialog is shown.
         """
         if isinstance(self.screen, ConsoleScreen):
             return self.screen.subject()
@@ -70,8 +70,8 @@ class Navigation(Notifications):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
-        """Open the table of the actions in the journals of all pods. Do nothing if it is shown
-        already. `args` is ignored.
+        """Open the table of the actions in the journals (the agents' logs of actions and incidents)
+        of all pods. Do nothing if it is shown already. `args` is ignored.
         """
         from bs4_console.tui.screens.journal import JournalScreen
 

@@ -33,7 +33,9 @@ NEWS_S = 8.0
 
 @dataclass(frozen=True)
 class News:
-    """A message above the key bar. It goes when this machine's monotonic clock shows `until`."""
+    """A message to the person (`text`) that stands above the key bar. It is taken away when this
+    machine's monotonic clock shows `until`, in seconds.
+    """
 
     text: str
     severity: SeverityLevel
@@ -54,10 +56,10 @@ class Notifications(App[int]):
         self._after_failure: dict[str, Callable[[], None]] = {}
 
     def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
-        """Show a message, and keep its text in the list of messages. `text` is what happened, and
-        `more` a detail or what to do next, or "". `severity` is "information", "warning" or
-        "error". An error is a toast. All others stand in the line above the key bar, where they
-        cover nothing, until NEWS_S seconds have passed or another screen is shown.
+        """Show a message, and add it to the list of messages. `text` is what happened, and `more` a
+        detail or what to do next, or "". An error (`severity` "error") is shown as a toast.
+        Information and warnings stand in the line above the key bar, where they cover nothing, for
+        NEWS_S (8) seconds or until another screen is shown.
         """
         text, more = redacted(text), redacted(more)
         self.messages.append(Said(self.clock.wall(), severity, text, more))
@@ -76,7 +78,9 @@ class Notifications(App[int]):
         return self._news
 
     def show_news(self) -> None:
-        """Draw the line above the key bar. The app that has screens with this line overrides it."""
+        """Draw the newest message in the line above the key bar. Here nothing is drawn; the app
+        overrides this, because it has the screens with that line.
+        """
 
     def forget_news(self) -> None:
         """Take the toasts and the line above the key bar away, because another screen is shown."""
@@ -93,8 +97,8 @@ class Notifications(App[int]):
     def confirm(
         self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Show the dialog `question`, and if its answer is True, run the coroutine that `work`
-        makes in the background. `what` names the work in the message about an error of it.
+        """Show the dialog `question`. If the person answers yes (True), run the coroutine that
+        `work` makes in the background. `what` names the work in the message about an error of it.
         """
 
         def answered(yes: bool | None) -> None:
@@ -155,9 +159,8 @@ class Notifications(App[int]):
         )
 
     def not_drawn(self, what: str, error: Exception) -> None:
-        """Show a message that the part `what` of the screen cannot be drawn because of `error`. A
-        message with the same text is shown only once, because the error comes back with every
-        repaint.
+        """Show a message that the part `what` of the screen cannot be drawn because of `error`. The
+        same message is shown only once, because the error comes again with every repaint.
         """
         text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
         if not any(said.text == text for said in self.messages):

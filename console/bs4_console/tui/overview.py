@@ -64,9 +64,10 @@ class Overview:
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Return (pod, token) for each of `pods`. The token of a pod becomes another one when the
-        pod's rows have to be made again: after each change of the pod and once a second, or, with
-        more than MANY (32) pods, only once a second.
+        """Return (pod, token) for each of `pods`. A token is a value by which a cache sees whether
+        the pod's rows have to be made again: that is so if it differs from the last one. It changes
+        with each change of the pod and once a second, or, with more than MANY (32) pods, only once
+        a second.
         """
         now = clock.mono()
         if len(pods) <= MANY:

@@ -21,8 +21,8 @@ HOLDS_S = 10.0
 
 class PathOffers:
     """Completes paths on pods for the prompts of `app` by querying the pods' agents, one query at a
-    time. When an answer comes, the prompt that is open completes its text again. If more was typed
-    meanwhile, that leads to the next query.
+    time. When an answer comes, the prompt that is open completes its text again. If the person has
+    typed more meanwhile, that completion sends the next query.
     """
 
     def __init__(self, app: ConsoleApp) -> None:

@@ -73,8 +73,8 @@ def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Open the screen that `pin` (see `pin_of`) names and return True. Return False and does
-    nothing if another screen than the fleet is shown, or if the pod or run of the pin is not known.
+    """Open the screen that `pin` (see `pin_of`) names and return True. Do nothing and return False
+    if another screen than the fleet is shown, or if the pod or run of the pin is not known.
     """
     screen = app.screen
     if not isinstance(screen, FleetScreen) or not _whole(app, pin):
@@ -137,7 +137,8 @@ def describe(pin: Mapping[str, str]) -> str:
 
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for each number to which a screen is pinned, for example "1 h100-a/math-7b
-    run". `pins` are the pins of the numbers from 1 on; an empty one stands for a free number.
+    """Return one line of text for each number to which a screen is pinned, for example "1
+    h100-a/math-7b run". `pins` are the pinned screens in the order of their numbers, from 1 on; an
+    empty entry stands for a free number.
     """
     return [f"{i} {describe(pin)}" for i, pin in enumerate(pins, 1) if pin]

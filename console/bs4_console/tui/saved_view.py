@@ -62,9 +62,10 @@ class SavedView:
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Open the screen of the last session and select its row again, once its pod and run are
-        known. `app` calls this several times a second. After a success later calls do nothing; so
-        they do after RESTORE_S (5) seconds, and once the person has opened a prompt.
+        """Open the screen of the last session and select its row again, as soon as its pod and run
+        are known. `app` calls this several times a second. The method stops trying, so that later
+        calls do nothing, after a success, RESTORE_S (5) seconds after the first call, and once the
+        person has opened a prompt.
         """
         screen = app.screen
         if (
@@ -83,8 +84,9 @@ class SavedView:
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
-        """Write the theme and the screen that `app` shows into its settings, in memory only. While
-        the screen of the last session still waits to be opened again, it is not overwritten.
+        """Write the theme and the name of the screen that `app` shows into the app's settings, in
+        memory only. While the screen of the last session is still to be opened again, the settings
+        keep that screen.
         """
         left = app.settings
         left.theme = app.theme
@@ -134,7 +136,7 @@ class SavedView:
 
     def close(self, settings: Settings) -> str:
         """Write `settings` to disk before returning. Return an error message, or "" if they were
-        written, or if this console writes none (practice pods).
+        written, or if this console writes none (for practice pods, which are simulated).
         """
         if self._save is None:
             return ""

@@ -39,9 +39,8 @@ NEEDED = frozenset({"trainer", "rank", "orchestrator", "inference", "engine", "w
 @dataclass(frozen=True)
 class Status:
     """The status of a run or pod as the screen shows it: `sign` is one character and `word` its
-    meaning, such as "✖" and "critical". `rank` is how much it needs a person: 4 critical, 3
-    unknown, 2 warning, 1 notice, 0 nothing. `role` names the style in which it is drawn (see
-    styled_text.py).
+    meaning, such as "✖" and "critical". `rank` is the severity: 4 critical, 3 unknown, 2 warning, 1
+    notice, 0 nothing. `role` names the style in which it is drawn (see styled_text.py).
     """
 
     rank: int
@@ -89,15 +88,15 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Return True if the pod is lost for good: the link to it is down, and two independent signs
-    (such as the provider and the lost link) say that the machine is gone.
+    """Return True if the pod is lost for good: the link to it is down, and two independent
+    observations (such as by the provider and the lost link) say that the machine is gone.
     """
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Return True if the link to the pod is not up. Return False while the console is still
-    connecting for the first time. A recording has no link, so that True is returned for it.
+    """Return True if the link to the pod is not up, except while the console is connecting for the
+    first time. For a recording, which has no link, return True.
     """
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
@@ -108,10 +107,10 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    """Return True if an action on the run with the name `run` is under way on the pod that may mend
-    what is wrong: a playbook, or any other action, except the making of a plan, that was accepted
-    after an incident that is still open. A launch that was waiting before anything went wrong mends
-    nothing.
+    """Return True if an action is under way on the pod that may repair the run with the name `run`.
+    That is a playbook, or any other action (except the making of a plan) that was accepted after
+    the opening of an incident that is still open. A launch that was accepted before anything went
+    wrong repairs nothing.
     """
     opened = [incident.opened_t for incident in pod.ledger.open_incidents(run)]
     under_way = [
@@ -231,8 +230,8 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
     """Return how late the run's next training step is, for example "no step for 12m (usually
-    14.2s)". Return "" if it is not late, or if that cannot be told, because the link is down, the
-    run is not running, or its usual time for a step is not known.
+    14.2s)". Return "" if the step is not late. Return "" too if that cannot be known: the link to
+    the pod is down, the run is not running, or its usual time for a step is not known.
     """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:
@@ -244,9 +243,10 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 
 
 def eta(pod: PodState, run: RunState, clock: Clock) -> float | None:
-    """Return the seconds until the run reaches its last step at its present pace. Return None if
-    that is not known, or if nothing says that it gets there: it is not running, the link is down,
-    its next step is late, a process that every step needs is dead, or a critical incident is open.
+    """Return the seconds until the run reaches its last training step at its present pace. Return
+    None if the pace or the last step is not known. Return None too if it is doubtful that the run
+    gets that far: it is not running, the link is down, its next step is late, a process that every
+    step needs is dead, or a critical incident is open.
     """
     if run.word != "running" or link_down(pod) or late(pod, run, clock):
         return None
@@ -327,8 +327,8 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
 
 
 def stopped(pod: PodState, run: RunState | None) -> list[tuple[str, str]]:
-    """Return who stopped the run and when, as [(phrase, role)], if its newest attempt was ended by
-    a stop that a person confirmed. Otherwise return [].
+    """Return [(phrase, style role)] with the sentence who stopped the run and when, if its newest
+    attempt was ended by a stop that a person confirmed. Return [] if it was not.
     """
     if run is None or run.word != "stopped" or run.view.attempt is None:
         return []

@@ -109,10 +109,10 @@ _SIXTEEN_HUES = {
 
 
 class RoleStyles:
-    """Converts styled text to Rich styles. Styled text has roles, which are words for what a piece
-    of text means, such as "bad bold" or "dim". `theme` gives the colours; with `sixteen` they are
-    those of a terminal of 16 colours. Without `colour` only bold, dim, reverse and underline are
-    used.
+    """Converts styled text to Rich styles. Styled text is a list of (text, role), where a role has
+    words for what the text means, such as "bad bold" or "dim". `theme` gives the colours; with
+    `sixteen` they are those of a terminal of 16 colours. If `colour` is False, only bold, dim,
+    reverse and underline are used.
     """
 
     def __init__(self, theme: Theme, *, colour: bool = True, sixteen: bool = False) -> None:
@@ -207,8 +207,9 @@ def mix(first: str, second: str, share: float) -> str:
 
 
 def hue(number: int) -> str:
-    """Return the role of one of several sources or curves, which only tells them apart. `number` is
-    its place among them; after the last hue the first comes again.
+    """Return the role (the name of a style) for one of several sources or curves, so that each is
+    drawn in a colour of its own. `number` is its place among them, from 0; after the last colour
+    the first is used again.
     """
     return f"hue{number % len(_HUES[True])}"
 
@@ -291,8 +292,8 @@ def spread(left: Line, right: Line, width: int) -> Line:
 
 
 def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
-    """Return `parts` joined to one line, with `gap`, a piece of styled text, between them. Parts at
-    the beginning that have no text are not followed by a gap.
+    """Return `parts` joined to one line, with `gap`, a piece of styled text, between each two of
+    them. There is no gap before the first part that has text.
     """
     line: Line = []
     for part in parts:

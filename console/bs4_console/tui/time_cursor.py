@@ -65,8 +65,8 @@ class TimeCursor:
 
     def offset(self, pod: PodState) -> float:
         """Return by how many seconds the pod's clock is ahead of this machine's; negative if it is
-        behind. The value stays the same as long as the cursor is not set again, because a better
-        measurement must not move the cursor away from its step.
+        behind. The value is kept until the cursor is set again, because a better measurement of the
+        clocks must not move the cursor away from the training step on which it was put.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
@@ -81,8 +81,8 @@ class TimeCursor:
     def sample(self, pod: PodState) -> Telemetry | None:
         """Return the pod's telemetry record nearest to the moment of the cursor, or the newest one
         if the screens show the present. Return None if the pod has no record within STALE_S (5)
-        seconds of the moment, or if the record is being read from a file; `waits` is True in the
-        second case, and the screen is drawn again when the file was read.
+        seconds of the moment. Return None too while the record is being read from a file: `waits`
+        is True meanwhile, and the screen is drawn again afterwards.
         """
         t = self.of(pod)
         if t is None:
@@ -104,8 +104,8 @@ class TimeCursor:
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Telemetry]:
         """Return the pod's telemetry records from `begin` to `end`, both as Unix times in seconds
         by the pod's clock. Records that are too old to be in memory come from files, and only some
-        of them, evenly spread. Those not read yet are missing from the answer and begin to be read;
-        `fetches` is True until they are there.
+        of them, evenly spread. Records that were not read from the files yet are missing in the
+        result, and this call begins to read them; `fetches` is True until they are read.
         """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
@@ -127,8 +127,8 @@ class TimeCursor:
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Drop the requests to read records from files that were not carried out yet. The cursor
-        has moved, so that nobody needs these records any more.
+        """Drop the requests to read records from files that were not carried out yet. Call this
+        when the cursor has moved, because the screens then need other records.
         """
         self._wanted.clear()
         self._wanted_stretches.clear()

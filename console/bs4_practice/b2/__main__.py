@@ -18,8 +18,10 @@ from bs4_practice.b2.server import MINIMUM_PART, B2Server
 
 
 def main() -> int:
-    """Serve a practice store with one bucket until standard input ends, and obey the faults that
-    come on standard input. Return the exit code 0.
+    """Serve a practice store (an imitation of Backblaze B2) with one bucket until standard input
+    ends, and return the exit code 0. Each line of standard input is a fault to play, as JSON with
+    the keys of `Fault`; `{}` takes all of them back. The store's address and key are printed as one
+    JSON line.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -83,12 +83,12 @@ class Faults:
         self._rules: list[Fault] = []
 
     def add(self, *faults: Fault) -> None:
-        """Add rules after those that are there."""
+        """Add rules (see Fault) at the end of the list of rules."""
         with self._lock:
             self._rules += faults
 
     def clear(self) -> None:
-        """Remove all rules."""
+        """Remove all rules, so that no call fails any more."""
         with self._lock:
             self._rules = []
 

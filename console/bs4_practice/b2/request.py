@@ -38,7 +38,7 @@ _NEEDS = {
 
 
 class Cut(Exception):
-    """Raised to end the connection to a client without sending an answer."""
+    """Raised to end the connection to a client at once, without sending an answer."""
 
 
 class Http(ThreadingHTTPServer):
@@ -52,8 +52,8 @@ class Http(ThreadingHTTPServer):
     table: Mapping[str, Callable[[Request], None]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing about an error of a connection: clients that hang up or are killed are what
-        this server is for.
+        """Print nothing about an error of a connection, because clients that hang up or are killed
+        are what this server is for.
         """
 
 
@@ -70,19 +70,19 @@ class Request(BaseHTTPRequestHandler):
     fault: Fault | None
 
     def log_message(self, *args: Any) -> None:
-        """Write nothing to the log."""
+        """Write nothing to the log, which the base class does for each request."""
         return
 
     def do_GET(self) -> None:
-        """Answer a GET request."""
+        """Answer a GET request: carry out the API call that its path names."""
         self._answer()
 
     def do_HEAD(self) -> None:
-        """Answer a HEAD request."""
+        """Answer a HEAD request: carry out the API call that its path names."""
         self._answer()
 
     def do_POST(self) -> None:
-        """Answer a POST request."""
+        """Answer a POST request: carry out the API call that its path names."""
         self._answer()
 
     @property
@@ -238,9 +238,9 @@ class Request(BaseHTTPRequestHandler):
             raise Refusal(401, "unauthorized", f"the key is for names that begin with {key.prefix}")
 
     def known_bucket(self, asked: dict[str, Any]) -> str:
-        """Return the id of the bucket that the client asks about. `asked` is what the client sent
-        with the call (see `asked`), with the id under "bucketId". Raises Refusal if there is no
-        such bucket or the client's key is restricted to another one.
+        """Return the id of the bucket to which the call of the client is addressed. `asked` is what
+        the client sent with the call (see the method `asked`), with the id under "bucketId". Raises
+        Refusal if there is no such bucket or the client's key is restricted to another one.
         """
         bucket, key = str(asked.get("bucketId")), self.key()
         name = self.b2.shelf.buckets.get(bucket)

@@ -22,13 +22,13 @@ __all__ = ["MINIMUM_PART", "B2Server"]
 
 class B2Server:
     """A practice store that speaks Backblaze B2's API over HTTP. It serves on a free port while the
-    object is used as a context manager. `url` is the address that clients take as the realm.
-    `calls` counts the calls by name. `received` counts the bytes of complete uploads by file name,
-    repeated uploads included.
+    object is used as a context manager. `url` is the address at which clients authorize (B2's
+    realm). `calls` counts the calls by name. `received` counts the bytes of complete uploads by
+    file name, repeated uploads included.
 
     The stored bytes lie in `directory`. `part_size` is the size in bytes that clients are advised
-    to use for the parts of large files. `address` is the IP address to listen on, and `clock`
-    returns wall clock seconds.
+    to use for the parts of large files. `address` is the IP address to listen on, and the function
+    `clock` returns Unix seconds.
     """
 
     def __init__(

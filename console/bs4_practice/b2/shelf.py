@@ -15,8 +15,9 @@ ALL = ("listBuckets", "listFiles", "readFiles", "writeFiles", "deleteFiles")
 
 
 class Refusal(Exception):
-    """Raised when the store refuses a call. `status` is the HTTP status, `code` B2's word for the
-    reason (such as "bad_request"), and `message` a sentence; without a sentence it is the code.
+    """Raised when the practice store refuses a call. `status` is the HTTP status of the answer,
+    `code` B2's word for the reason (such as "bad_request"), and `message` a sentence, or the code
+    again if none is given.
     """
 
     def __init__(self, status: int, code: str, message: str = "") -> None:
@@ -104,9 +105,10 @@ class Version:
 
 
 class Shelf:
-    """Everything that a practice store holds: buckets, keys and versions of files. The bytes of the
-    files lie below `directory`. It can be used from several threads. `clock` returns wall clock
-    seconds; `now_ms` makes of it times of which no two are the same.
+    """Everything that a practice store (an imitation of Backblaze B2) holds: buckets, keys and
+    versions of files. The bytes of the files lie below `directory`. It can be used from several
+    threads. The function `clock` returns Unix seconds; `now_ms` turns these into times of which no
+    two are the same.
     """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:

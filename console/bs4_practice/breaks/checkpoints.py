@@ -180,9 +180,9 @@ async def fill_trainers_disk(stage: Stage) -> None:
 
 async def make_room(stage: Stage) -> None:
     """Repair a full disk as a person would: move the file that fills the disk into the project's
-    directory, rename incomplete checkpoints, and, if the rollouts have a disk of their own, move
-    the rollouts into the project's directory `aside`. Then stop the run and have the agent resume
-    it. Raises StageError if it cannot be stopped or resumed.
+    directory, rename incomplete checkpoints so that no trainer finds them, and, if the rollouts
+    have a disk of their own, move the rollouts into the project's directory `aside`. Then stop the
+    run and have the agent resume it. Raises StageError if it cannot be stopped or resumed.
     """
     for ballast in list(stage.pod.run_dir.rglob("somebody-elses.tar")):
         shutil.move(ballast, stage.pod.project)
@@ -231,10 +231,10 @@ async def make_read_only(stage: Stage) -> None:
 
 
 async def make_writable(stage: Stage) -> None:
-    """Make the disk of the trainer's checkpoints writable again, rename incomplete checkpoints, and
-    have the agent resume the run. Raises StageError if it cannot be resumed. On a real pod there is
-    no such way back: the pod is replaced, and the run is resumed elsewhere from its copy in the
-    object store.
+    """Make the disk of the trainer's checkpoints writable again, rename incomplete checkpoints so
+    that no trainer finds them, and have the agent resume the run. Raises StageError if it cannot be
+    resumed. On a real pod there is no such way back: the pod is replaced, and the run is resumed
+    elsewhere from its copy in the object store.
     """
     await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
     _set_torn_aside(stage.pod.run_dir / "checkpoints")

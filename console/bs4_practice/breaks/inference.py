@@ -12,13 +12,13 @@ _SHM_MEGABYTES = 3
 
 
 async def kill_server(stage: Stage) -> None:
-    """Kill the process of the inference server with SIGKILL."""
+    """Kill the process of the run's inference server with SIGKILL."""
     faults.kill(faults.find(stage.pod, "inference")[0])
 
 
 async def end_server(stage: Stage) -> None:
-    """Send SIGTERM to the inference server at a moment without requests, between two batches. The
-    server then shuts down in order and with exit code 0, although the run still needs it. Raises
+    """Send SIGTERM to the run's inference server at a moment without requests, between two batches.
+    The server then shuts down cleanly and with exit code 0, although the run still needs it. Raises
     TimeoutError if no batch begins within 60 seconds, or if the batch does not end within 30 more.
     """
     server = faults.find(stage.pod, "inference")[0]
@@ -30,7 +30,7 @@ async def end_server(stage: Stage) -> None:
 
 
 async def kill_worker(stage: Stage) -> None:
-    """Kill the vLLM worker with SIGKILL while the engine generates. Raises TimeoutError if no
+    """Kill the run's vLLM worker with SIGKILL while the engine generates. Raises TimeoutError if no
     generation begins within 60 seconds.
     """
     await faults.wait_generating(stage.pod)
@@ -38,8 +38,8 @@ async def kill_worker(stage: Stage) -> None:
 
 
 async def stop_worker(stage: Stage) -> None:
-    """Stop the vLLM worker with SIGSTOP while the engine generates; the worker stays and does
-    nothing. Raises TimeoutError if no generation begins within 60 seconds.
+    """Stop the run's vLLM worker with SIGSTOP while the engine generates; its process stays and
+    does nothing. Raises TimeoutError if no generation begins within 60 seconds.
     """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "worker")[0])
@@ -211,7 +211,7 @@ async def end_the_spoiler(stage: Stage) -> None:
 
 
 async def stop_engine(stage: Stage) -> None:
-    """Stop the vLLM engine with SIGSTOP; the engine stays and does nothing."""
+    """Stop the run's vLLM engine with SIGSTOP; its process stays and does nothing."""
     faults.pause(faults.find(stage.pod, "engine")[0])
 
 

@@ -22,30 +22,30 @@ _FAST = {"step_seconds": 0.15}
 
 
 async def kill_orchestrator(stage: Stage) -> None:
-    """Kill the orchestrator with SIGKILL."""
+    """Kill the run's orchestrator with SIGKILL."""
     faults.kill(faults.find(stage.pod, "orchestrator")[0])
 
 
 async def terminate_launcher(stage: Stage) -> None:
-    """Send SIGTERM to the launcher."""
+    """Send SIGTERM to the run's launcher."""
     faults.terminate(faults.find(stage.pod, "launcher")[0])
 
 
 async def orphan_the_children(stage: Stage) -> None:
-    """End the launcher with a signal that it does not handle, so that its children go on without a
-    parent: SIGTERM in prime-rl of January 2026, SIGHUP in current prime-rl.
+    """End the run's launcher with a signal that it does not handle, so that its children go on
+    without a parent: SIGTERM in prime-rl of January 2026, SIGHUP in current prime-rl.
     """
     end = faults.terminate if stage.trainer == OLD else faults.hang_up
     end(faults.find(stage.pod, "launcher")[0])
 
 
 async def hang_up_launcher(stage: Stage) -> None:
-    """Send SIGHUP to the launcher, as a closed terminal does."""
+    """Send SIGHUP to the run's launcher, as a closed terminal does."""
     faults.hang_up(faults.find(stage.pod, "launcher")[0])
 
 
 async def kill_environment_worker(stage: Stage) -> None:
-    """Kill the worker process of the environment server with SIGKILL."""
+    """Kill the worker process of the run's environment server with SIGKILL."""
     faults.kill(faults.find(stage.pod, "env-worker")[0])
 
 

@@ -16,27 +16,27 @@ _FAST = {"step_seconds": 0.15}
 
 
 async def kill_rank(stage: Stage) -> None:
-    """Kill the first trainer rank with SIGKILL."""
+    """Kill the run's first trainer rank with SIGKILL."""
     faults.kill(faults.find(stage.pod, "rank")[0])
 
 
 async def crash_rank(stage: Stage) -> None:
-    """End the first trainer rank with SIGSEGV."""
+    """End the run's first trainer rank with SIGSEGV."""
     faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGSEGV)
 
 
 async def abort_rank(stage: Stage) -> None:
-    """End the first trainer rank with SIGABRT, as NCCL's watchdog does to its own process."""
+    """End the run's first trainer rank with SIGABRT, as NCCL's watchdog does to its own process."""
     faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGABRT)
 
 
 async def end_torchrun(stage: Stage) -> None:
-    """Send SIGTERM to torchrun, the parent of the trainer ranks."""
+    """Send SIGTERM to the run's torchrun, the parent of the trainer ranks."""
     faults.terminate(faults.find(stage.pod, "torchrun")[0])
 
 
 async def stop_rank(stage: Stage) -> None:
-    """Stop the first trainer rank with SIGSTOP; the rank stays and does nothing."""
+    """Stop the run's first trainer rank with SIGSTOP; its process stays and does nothing."""
     faults.pause(faults.find(stage.pod, "rank")[0])
 
 
@@ -73,7 +73,9 @@ async def train_with_two_ranks(stage: Stage) -> None:
 
 
 async def stop_second_rank(stage: Stage) -> None:
-    """Stop the second of the two trainer ranks with SIGSTOP."""
+    """Stop the second of the run's two trainer ranks with SIGSTOP; its process stays and does
+    nothing.
+    """
     ranks = sorted(faults.find(stage.pod, "rank"), key=lambda process: process.pid)
     faults.pause(ranks[1])
 

@@ -25,17 +25,19 @@ from bs4_practice.stage import Stage
 
 
 async def kill_worker(stage: Stage) -> None:
-    """Kill the first Ray worker, which holds a trainer rank, with SIGKILL."""
+    """Kill the run's first Ray worker, which holds a trainer rank, with SIGKILL."""
     faults.kill(faults.find(stage.pod, "ray-worker")[0])
 
 
 async def kill_task_runner(stage: Stage) -> None:
-    """Kill verl's task runner, the Ray process that directs the training, with SIGKILL."""
+    """Kill the task runner of the verl run (the Ray process that directs the training) with
+    SIGKILL.
+    """
     faults.kill(faults.find(stage.pod, "task-runner")[0])
 
 
 async def kill_driver(stage: Stage) -> None:
-    """Kill verl's driver, the process that was started by hand, with SIGKILL."""
+    """Kill the driver of the verl run, the process that was started by hand, with SIGKILL."""
     faults.kill(faults.find(stage.pod, "launcher")[0])
 
 

@@ -19,8 +19,8 @@ from bs4_practice.cloud.server import running
 
 
 def main() -> None:
-    """Run the practice clouds in the foreground and print their addresses as one JSON line. Returns
-    when standard input ends; SIGTERM ends the program.
+    """Run the practice clouds (imitations of GPU providers' APIs) in the foreground and print their
+    addresses as one JSON line. Returns when standard input ends; SIGTERM ends the program.
     """
     parser = argparse.ArgumentParser(
         prog="python -m bs4_practice.cloud",

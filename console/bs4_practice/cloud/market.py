@@ -74,8 +74,8 @@ class Rented:
 
 
 class Metal(Protocol):
-    """What stands behind the machines of a Market: the object that makes a rented machine reachable
-    over SSH, and takes it away again.
+    """The interface of the object that makes a rented machine of a Market reachable over SSH, and
+    takes it away again.
     """
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
@@ -90,23 +90,21 @@ class Metal(Protocol):
 
 
 class NoMetal:
-    """Nothing real behind the machines of a Market. A machine gets an address, but nothing answers
-    there.
-    """
+    """A Metal that starts nothing: a rented machine gets an address, but nothing answers there."""
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
         """Return an address on which nothing listens, and "" as the host key."""
         return ("127.0.0.1", 9), ""
 
     def end(self, machine: Rented) -> None:
-        """Do nothing."""
+        """Do nothing, because `start` has started nothing."""
         return
 
 
 class PracticePods:
-    """Practice pods behind the machines of a Market, one for each rented machine. The public keys
-    of the rental may log in. The files of the pods lie below `root`, `generation` is the trainer on
-    them ("2026-01", "current" or "verl"), and `settings` are further arguments of
+    """A Metal that starts one practice pod for each machine that is rented on a Market. The public
+    keys of the rental may log in. The files of the pods lie below `root`, `generation` is the
+    trainer on them ("2026-01", "current" or "verl"), and `settings` are further arguments of
     `bs4_practice.pod.start`.
     """
 
@@ -232,9 +230,9 @@ class Market:
             return [machine for machine in self.rented.values() if machine.state != "ended"]
 
     def end(self, machine_id: str, raw: str = "") -> None:
-        """End the machine, whether its tenant ends it or the provider takes it away, and free what
-        stands behind it. `raw` is the provider's own word for the end. Do nothing if the machine
-        has ended. Raises KeyError for an unknown machine.
+        """End the rented machine with this id, because its tenant ends it or the provider takes it
+        away, and end what runs on it. `raw` is the provider's own word for the end. Do nothing if
+        the machine has ended already. Raises KeyError for an unknown machine.
         """
         with self._lock:
             machine = self.rented[machine_id]

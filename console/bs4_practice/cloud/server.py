@@ -96,9 +96,9 @@ class Fault:
 
 
 class Cloud:
-    """The practice clouds as one HTTP server; `running` starts it. `market` holds the machines, and
-    `port` is the server's port. `calls` has every request that came, as (provider, name of the
-    call, request). `KEY` is the API key that all clouds accept.
+    """The practice clouds (imitations of GPU providers' APIs) as one HTTP server; `running` starts
+    it. `market` holds the machines, and `port` is the server's port. `calls` has every request that
+    came, as (provider, name of the call, request). `KEY` is the API key that all clouds accept.
     """
 
     KEY = "practice-key-0123456789"
@@ -278,11 +278,11 @@ def running(
     boot_s: float = 0.2,
     market: Market | None = None,
 ) -> Iterator[Cloud]:
-    """Run the practice clouds as a server on a free port of 127.0.0.1 while the block lasts, and
-    yield it. When the block ends, all rented machines end too. `metal` makes the machines real (see
-    Metal); None leaves them without anything behind. `boot_s` is how many seconds pass before a
-    machine comes up. `market`, if given, is used instead of a new one made of `metal` and `boot_s`.
-    `root` is not used.
+    """Run the practice clouds as a server on a free port of 127.0.0.1 for the length of a `with`
+    block, and yield it. When the block ends, all rented machines end too. `metal` makes the
+    machines real (see Metal); None leaves them without anything behind. `boot_s` is how many
+    seconds pass before a machine comes up. `market`, if given, is used instead of a new one made of
+    `metal` and `boot_s`. `root` is not used.
     """
     cloud = Cloud(market or Market(metal or NoMetal(), boot_s=boot_s))
 

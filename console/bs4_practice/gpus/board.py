@@ -55,9 +55,9 @@ class Holder:
 
 
 class Board:
-    """The simulated GPUs of a pod, with which they can be looked at and changed. Their files lie in
-    `root`, the pod's directory `gpu`. `dev` is the directory of their device nodes; None takes the
-    directory `dev` beside `root`.
+    """Shows and changes the simulated GPUs of a practice pod. Their files lie in `root`, the pod's
+    directory `gpu`. `dev` is the directory of their device nodes; None takes the directory `dev`
+    beside `root`.
     """
 
     def __init__(self, root: Path, dev: Path | None = None) -> None:
@@ -146,7 +146,9 @@ class Board:
         self._write(index, {**current, **values})
 
     def hang(self, index: int, ms: int) -> None:
-        """Make every driver call on the GPU `index` take `ms` milliseconds longer; 0 ends that."""
+        """Make every driver call on the GPU with the number `index` take `ms` milliseconds longer
+        from now on; 0 ends that.
+        """
         self.set(index, hang_ms=ms)
 
     def holders(self) -> list[Holder]:

@@ -22,10 +22,10 @@ State = dict[str, Any]
 
 class Rotation:
     """Deletes old checkpoints, which are directories `root/step_N`, so that only the `keep_last`
-    newest stay. With None all stay. A directory is deleted with everything in it.
+    newest stay. With None nothing is deleted. A directory is deleted with everything in it.
 
-    Only checkpoints that the object knows are deleted: those that exist when it is made (only up to
-    step `resume`, if that is given and not negative), and those that were added since.
+    Only two kinds of checkpoints are ever deleted: those that existed when this object was made
+    (only up to step `resume`, if that is given and not negative), and those that were added since.
     """
 
     def __init__(self, root: Path, keep_last: int | None, resume: int | None) -> None:

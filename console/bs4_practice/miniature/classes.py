@@ -18,7 +18,7 @@ from .v2026_01.settings import KNOWN as V2026_01
 
 
 class ValidationError(ValueError):
-    """Raised when a config is not valid, as pydantic's error of this name."""
+    """Raised when a config is not valid. It stands for pydantic's error of this name."""
 
     def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f"{len(entries)} validation errors")
@@ -66,50 +66,50 @@ class _Checked:
 
 
 class RLConfig2026(_Checked):
-    """The config of a run of January's prime-rl. The constructor raises ValidationError if the
-    config is not valid.
+    """An imitation of the class with which prime-rl's version of January 2026 reads the config of a
+    run. The constructor raises ValidationError if the config is not valid.
     """
 
     KNOWN = V2026_01
 
 
 class OrchestratorConfig2026(_Checked):
-    """The config of the orchestrator of January's prime-rl alone. The constructor raises
-    ValidationError if the config is not valid.
+    """An imitation of the class with which prime-rl's version of January 2026 reads the config of
+    the orchestrator alone. The constructor raises ValidationError if the config is not valid.
     """
 
     KNOWN: ClassVar = {"": V2026_01["orchestrator"]}
 
 
 class RLConfig(_Checked):
-    """The config of a run of current prime-rl. The constructor raises ValidationError if the config
-    is not valid.
+    """An imitation of the class with which current prime-rl reads the config of a run. The
+    constructor raises ValidationError if the config is not valid.
     """
 
     KNOWN = CURRENT
 
 
 class OrchestratorConfig(_Checked):
-    """The config of the orchestrator of current prime-rl alone. The constructor raises
-    ValidationError if the config is not valid.
+    """An imitation of the class with which current prime-rl reads the config of the orchestrator
+    alone. The constructor raises ValidationError if the config is not valid.
     """
 
     KNOWN: ClassVar = {"": CURRENT["orchestrator"]}
 
 
 def parse_argv(cls: type[_Checked], allow_extras: bool = False) -> _Checked:
-    """Return the config that the command line of this program gives, as an object of the class
-    `cls`. This is the function of January's prime-rl. Raises ConfigError if the command line or a
-    config file cannot be read, and ValidationError if the config is not valid. `allow_extras` is
-    not used.
+    """Return the config that the command line of this process gives, as an object of the class
+    `cls`. It imitates the function of this name in January's prime-rl. Raises ConfigError if the
+    command line or a config file cannot be read, and ValidationError if the config is not valid.
+    `allow_extras` is not used.
     """
     return cls(parse(sys.argv[1:]))
 
 
 def cli(cls: type[_Checked], *, args: Sequence[str]) -> _Checked:
     """Return the config that the words `args` of a command line give, as an object of the class
-    `cls`. This is the function of current prime-rl. Raises ConfigError if the words or a config
-    file cannot be read or the config is not valid.
+    `cls`. It imitates the function of this name in current prime-rl. Raises ConfigError if the
+    words or a config file cannot be read or the config is not valid.
     """
     try:
         return cls(parse(args))

@@ -176,8 +176,8 @@ def wait_until_healthy(
     """Ask the inference server at `base_url` for /health every second until it answers. With
     `need_success`, as in current prime-rl, only an answer without an HTTP error counts; in
     January's prime-rl any answer does. `warn(line, source)` is called every ten seconds, with a
-    line for the log and the place in prime-rl's code that writes it. Raises TimeoutError after
-    `timeout` seconds. All these seconds are multiplied by the miniature's pace (see pace.py).
+    line for the log and the place in prime-rl's code that writes it. Raises TimeoutError `timeout`
+    seconds after the call. All these seconds are multiplied by BS4_MINIATURE_PACE.
     """
     waited = 0
     while waited < timeout:

@@ -16,7 +16,9 @@ Tree = dict[str, Any]
 
 
 class ConfigError(ValueError):
-    """Raised when a config or command line is not valid. The message is what the trainer prints."""
+    """Raised when a config or command line is not valid. The message is what the real trainer
+    prints.
+    """
 
 
 class Config:

@@ -125,7 +125,7 @@ class Memory:
             self._device = os.open(f"{device}/nvidia{gpu}", os.O_RDWR)
 
     def release(self) -> None:
-        """Give the memory back before the process ends."""
+        """Give back the GPU memory that this object holds, before the process ends."""
         for handle in (self._entry, self._device):
             if handle is not None:
                 os.close(handle)
@@ -134,8 +134,8 @@ class Memory:
         self._entry = self._device = self._file = None
 
     def busy(self, seconds: float, percent: int) -> None:
-        """Let the GPU look `percent` percent busy for the next `seconds`. If the process is stopped
-        and does not call this again, the GPU looks idle after that time.
+        """Let the GPU look `percent` percent busy for `seconds` seconds from now. It looks idle
+        after that time, unless this is called again.
         """
         now = time.monotonic()
         if self._entry is None or now < self._renew_at:

@@ -28,8 +28,8 @@ class HarnessError(Exception):
 
 
 class Harness:
-    """Starts a program beside each rollout of one environment worker, as the library verifiers
-    does.
+    """Starts a program beside each rollout (generated answer) of one environment worker, as the
+    library verifiers does.
     """
 
     def __init__(self) -> None:
@@ -49,9 +49,10 @@ class Harness:
 
     @contextlib.contextmanager
     def program(self, model: str, question: str) -> Iterator[None]:
-        """Run the program of one rollout while the block lasts. `model` and `question` are shown in
-        its command line. When the block ends, its input is closed and its end waited for. Raises
-        HarnessError if it cannot be started or ends with an error.
+        """Run the program of one rollout (generated answer) for the length of a `with` block.
+        `model` and `question` are shown in its command line. When the block ends, the program's
+        input is closed, and its end is waited for. Raises HarnessError if it cannot be started or
+        ends with an error.
         """
         words = [
             self._python,

@@ -57,10 +57,10 @@ CLASSES = {
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
-    """Create a training environment in `project/.venv`, with the commands of prime-rl and the
-    environment "reverse-text", and a uv as `uv/bin/uv`. `generation` is "2026-01" or "current".
-    `python` is the path of the interpreter of both. Raises RuntimeError if setproctitle cannot be
-    imported.
+    """Create a Python environment in `project/.venv`, with the commands of an imitation of prime-rl
+    and the training environment "reverse-text", and an imitation of uv as `uv/bin/uv`. `generation`
+    is "2026-01" or "current". `python` is the path of the interpreter of both. Raises RuntimeError
+    if setproctitle cannot be imported.
     """
     install_training(project, python, generation)
     install_environment(_site_packages(project / ".venv"), ENVIRONMENT)
@@ -68,9 +68,10 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
 
 
 def install_training(project: Path, python: str, generation: str) -> None:
-    """Create a training environment in `project/.venv` as `uv sync` leaves it, with the commands of
-    prime-rl but without an environment to train in. `python` is the path of its interpreter, and
-    `generation` is "2026-01" or "current". Raises RuntimeError if setproctitle cannot be imported.
+    """Create a Python environment in `project/.venv` as `uv sync` leaves it, with the commands of
+    an imitation of prime-rl but without a training environment (the task and its rewards). `python`
+    is the path of its interpreter, and `generation` is "2026-01" or "current". Raises RuntimeError
+    if setproctitle cannot be imported.
     """
     base = Path(python).resolve()
     venv = project / ".venv"
@@ -96,9 +97,9 @@ def install_training(project: Path, python: str, generation: str) -> None:
 
 
 def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
-    """Create a training environment in `project/.venv` in which `python3 -m verl.trainer.main_ppo
-    key=value` runs. `python` is the path of its interpreter, and `version` the version of verl that
-    it shows. Raises RuntimeError if setproctitle cannot be imported.
+    """Create a Python environment in `project/.venv` in which `python3 -m verl.trainer.main_ppo
+    key=value` runs an imitation of verl. `python` is the path of its interpreter, and `version` the
+    version of verl that it shows. Raises RuntimeError if setproctitle cannot be imported.
     """
     venv = project / ".venv"
     _environment(venv, Path(python).resolve(), "python3")
@@ -130,7 +131,7 @@ def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
 
 
 def install_uv(uv: Path, python: str) -> None:
-    """Create a virtual environment in the directory `uv`, whose `bin/uv` is the miniature's uv.
+    """Create a virtual environment in the directory `uv`, whose `bin/uv` is an imitation of uv.
     `python` is the path of the interpreter that runs it. Raises RuntimeError if setproctitle cannot
     be imported.
     """
@@ -174,7 +175,7 @@ def _metadata(packages: Path, name: str, version: str) -> None:
 
 
 def site_packages(project: Path) -> Path:
-    """Return the site-packages directory of the training environment `project/.venv`."""
+    """Return the site-packages directory of the Python environment `project/.venv`."""
     return _site_packages(project / ".venv")
 
 

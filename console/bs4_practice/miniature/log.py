@@ -139,7 +139,9 @@ def _origin(at: str) -> tuple[str, str, int]:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as the current generation prints it: 31.3s, 3m 3s, 1h 3m."""
+    """Return a number of seconds as the current version of prime-rl prints a duration: 31.3s, 3m
+    3s, 1h 3m.
+    """
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 60:

@@ -22,27 +22,31 @@ _SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "vllm": "vllm.c
 
 
 def command() -> None:
-    """Run the command that the file name of this executable says, and exit with its code."""
+    """Run the imitated program that the file name of this executable says (such as `rl`), and exit
+    with its code.
+    """
     run(Path(sys.argv[0]).name, sys.argv[1:])
 
 
 def rank() -> None:
-    """Run a trainer rank, for `python -m prime_rl.trainer.rl.train`, and exit with its code."""
+    """Run an imitated trainer rank, for `python -m prime_rl.trainer.rl.train`, and exit with its
+    code.
+    """
     run("train", sys.argv[1:])
 
 
 def uv() -> None:
-    """Run the miniature's uv with the command line of this process, and exit with its code. This
+    """Run the imitation of uv with the command line of this process, and exit with its code. This
     process is a Python interpreter under the name uv.
     """
     run("uv", sys.orig_argv[1:])
 
 
 def run(name: str, arguments: list[str]) -> None:
-    """Run the program `name` (such as "rl", "orchestrator" or "train") with the words `arguments`
-    of a command line, and end this process with its exit code. Never returns.
-    BS4_MINIATURE_GENERATION says which generation of prime-rl runs. The process ends at once, so
-    that threads that hang in a request do not hold it up.
+    """Run the imitated program `name` (such as "rl", "orchestrator" or "train") with the words
+    `arguments` of a command line, and end this process with its exit code. Never returns.
+    BS4_MINIATURE_GENERATION says which version of prime-rl is imitated. The process ends at once,
+    so that threads that hang in a request do not hold it up.
     """
     generation = os.environ.get("BS4_MINIATURE_GENERATION", "current")
     package = {"2026-01": "v2026_01", "current": "current"}[generation]

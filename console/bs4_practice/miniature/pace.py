@@ -40,19 +40,19 @@ does not set the speed.
 
 
 def paced(seconds: float) -> float:
-    """Return how many seconds a wait lasts here that lasts `seconds` in the real program: `seconds`
-    times BS4_MINIATURE_PACE.
+    """Return how many seconds this imitation waits where the real program waits `seconds`: that
+    number times BS4_MINIATURE_PACE.
     """
     return seconds * PACE
 
 
 def nap(seconds: float) -> None:
-    """Sleep as long as a wait lasts here that lasts `seconds` in the real program (see `paced`)."""
+    """Sleep where the real program sleeps `seconds`, for that number times BS4_MINIATURE_PACE."""
     time.sleep(paced(seconds))
 
 
 def poll() -> None:
-    """Sleep once between two looks for a file: a twentieth of a training step, but between 0.02 and
-    1 seconds.
+    """Sleep once between two checks for a file: for a twentieth of a training step, but at least
+    0.02 and at most 1 second.
     """
     time.sleep(POLL_SECONDS)

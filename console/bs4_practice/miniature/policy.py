@@ -74,7 +74,7 @@ def score(prompt: str, answer: str) -> float:
 
 @dataclass
 class Update:
-    """What one optimizer step reports: the training metrics loss, entropy, mismatch KL and gradient
+    """The training metrics that one optimizer step reports: loss, entropy, mismatch KL and gradient
     norm.
     """
 
@@ -91,13 +91,13 @@ _USUAL_RATE = 3e-6
 def learn(
     skill: float, rewards: Sequence[float], lag: int, rng: random.Random, rate: float = _USUAL_RATE
 ) -> tuple[float, Update]:
-    """Make one training step. Returns the new skill, and what the step reports. `skill` is the
-    present one, `rewards` are those of the batch, and `rate` is the learning rate. `lag` is how
-    many steps the policy that generated the batch is behind the one that is trained. `rng` adds
-    noise.
+    """Make one training step, and return the model's new skill and the step's metrics. `skill` is
+    its present skill (the chance from 0 to 1 to get a character right), `rewards` are those of the
+    batch, and `rate` is the learning rate. `lag` is how many steps the policy that generated the
+    batch is behind the one that is trained. `rng` adds noise.
 
-    Equal rewards teach nothing, and too high a learning rate overshoots without limit. How far the
-    step has gone shows in the mismatch KL that it reports.
+    Equal rewards teach nothing, and too high a learning rate overshoots without limit. The larger
+    the change of the skill, the larger is the mismatch KL in the metrics.
     """
     mean = sum(rewards) / len(rewards)
     spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))

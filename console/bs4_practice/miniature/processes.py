@@ -27,7 +27,7 @@ class Children:
     """The child processes of a launcher, each watched by a thread until it ends. `processes` has
     them in the order of their start. `errors` has a line of text for each that ended with another
     exit code than 0. A child that ends with 0 leaves no error, not even the inference server, as in
-    prime-rl (prime-rl.md 1.2).
+    prime-rl.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Children:
         self._ended: dict[str, Event] = {}
 
     def watch(self, process: Popen[bytes], key: str, name: str) -> None:
-        """Watch `process` from now on. `key` is its name for `ended`, and `name` is what an error
-        line calls it.
+        """Watch `process` from now on. `key` is the name by which the method `ended` finds it, and
+        `name` is what an error line calls it.
         """
         self.processes.append(process)
         self._ended[key] = Event()
@@ -57,9 +57,9 @@ class Children:
         return all(self._ended[key].is_set() for key in keys)
 
     def join(self) -> None:
-        """Wait for the end of each child, one after the other and for up to 5 seconds each. In
-        prime-rl these waits are most of the 23 to 26 seconds that a run takes to end after an
-        error. Here the seconds are multiplied by the miniature's pace (see pace.py).
+        """Wait for the end of each child, one after the other and for up to 5 seconds each, times
+        BS4_MINIATURE_PACE. In prime-rl these waits are most of the 23 to 26 seconds that a run
+        takes to end after an error.
         """
         for thread in self._threads:
             thread.join(timeout=pace.paced(5))

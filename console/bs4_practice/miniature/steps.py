@@ -52,8 +52,8 @@ def remove_steps_above(root: Path, step: int) -> list[int]:
 
 def wait_for(path: Path, report: Callable[[str], None]) -> None:
     """Wait without limit until `path` exists; prime-rl has no timeout here either. `report` is
-    called with a line for the log at the beginning, then every ten seconds (times the miniature's
-    pace), and at the end.
+    called with a line for the log at the beginning, then every ten seconds (times
+    BS4_MINIATURE_PACE), and at the end.
     """
     report(f"Waiting for path `{path}`")
     started = time.monotonic()

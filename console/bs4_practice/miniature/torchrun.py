@@ -118,15 +118,15 @@ class _Tail:
 
 
 class Ran(Protocol):
-    """A trainer rank, as Agent needs it: its number and its process."""
+    """A trainer rank that was started: its number and its process."""
 
     number: int
     process: subprocess.Popen[bytes]
 
 
 class Agent:
-    """The part of torchrun that waits for the ranks. If a rank fails, or torchrun gets a signal, it
-    ends all other ranks. `module` is the name of the Python module that the ranks run.
+    """Waits for the ranks of the trainer as torchrun does. If a rank fails, or torchrun gets a
+    signal, it ends all other ranks. `module` is the name of the Python module that the ranks run.
     """
 
     def __init__(self, ranks: Sequence[Ran], module: str) -> None:

@@ -21,11 +21,11 @@ SYNC_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out a command of uv. `arguments` are the words of its command line. `run COMMAND`
-    starts the command in the project's environment and waits for its end; `sync` makes that
-    environment, and `tool run prime env install NAME` installs a training environment there.
-    Returns the exit code: that of the command, 128 + n if signal n has ended it, or 1 or 2 after an
-    error of uv's own.
+    """Imitate a command of uv. `arguments` are the words of its command line. `run COMMAND` starts
+    the command in the project's environment and waits for its end; `sync` makes that environment,
+    and `tool run prime env install NAME` installs a training environment there. Returns the exit
+    code: that of the command, 128 + n if signal n has ended it, or 1 or 2 after an error of uv's
+    own.
     """
     if arguments[:1] == ["sync"]:
         return _sync()

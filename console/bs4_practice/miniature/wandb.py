@@ -33,11 +33,11 @@ class CommError(RuntimeError):
 def init(directory: Path, *, offline: bool, identity: str | None = None) -> None:
     """Begin to report to W&B as wandb.init does, and write the run's files to `directory/wandb`.
     With `offline` only the files are written, and neither key nor server is needed. The environment
-    variable WANDB_MODE wins over `offline`; "disabled" does nothing at all. `identity` is the run's
-    id; None takes that of WANDB_RUN_ID, or a new one.
+    variable WANDB_MODE, if it is set, decides in place of `offline`; if it is "disabled", nothing
+    is done at all. `identity` is the run's id; None takes that of WANDB_RUN_ID, or a new one.
 
-    Raises UsageError if there is no key, and CommError if the server cannot be reached; that takes
-    90 seconds, times the miniature's pace.
+    Raises UsageError if there is no key, and CommError if the server cannot be reached, 90 seconds
+    (times BS4_MINIATURE_PACE) after the call.
     """
     mode = os.environ.get("WANDB_MODE", "offline" if offline else "online")
     if mode == "disabled":

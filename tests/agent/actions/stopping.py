@@ -20,7 +20,7 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
 from bs4_agent.telemetry.background import GuardedGpus
-from bs4_agent.telemetry.gpus import open_gpus
+from bs4_agent.telemetry.gpus import AbsentGpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.failures.compiled import Library
 from bs4_common.ids import ulid
@@ -80,13 +80,13 @@ class StoppingAgent:
             snapshot_age_s=0.05,
             secrets=self.secrets,
         )
-        streams = Streams()
+        self.streams = Streams()
         self.pod = Pod(
             scope,
             table,
-            GuardedGpus(open_gpus(scope)),
+            GuardedGpus(AbsentGpus("this agent looks for no GPUs")),
             self.runs,
-            RunFollower(streams, self.runs),
+            RunFollower(self.streams, self.runs),
             self.book,
         )
         self.actions = Actions(
@@ -95,6 +95,8 @@ class StoppingAgent:
 
     def close(self) -> None:
         self.actions.executor.join(30.0)
+        self.pod.gpus.close()
+        self.streams.close()
         self.stream.close()
 
     def launch_body(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.book import Book
 from bs4_agent.playbooks import verify
 from bs4_common.errors import Busy, PlanChanged, Refused
 from bs4_common.ids import ulid
@@ -30,6 +29,7 @@ from tests.agent.actions.cases import (
     begin_attempt,
 )
 from tests.agent.actions.stopping import RELAUNCHES
+from tests.agent.actions.toy import on_record
 from tests.agent.runs.practice import until
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
@@ -71,35 +71,6 @@ def make(
 @pytest.fixture(params=STEPS, ids=[kind.kind for kind in STEPS])
 def case(request: pytest.FixtureRequest, make: Callable[[type[Case]], Case]) -> Case:
     return make(request.param)
-
-
-def on_record(
-    patch: pytest.MonkeyPatch,
-    key: str,
-    event: str,
-    step: int | None,
-    do: Callable[[], object],
-    *,
-    before: bool,
-) -> None:
-    """Call `do` before or after the first record of this event and step of the action `key` is
-    written. Reports of progress inside a step are not meant.
-    """
-    written, once = Book.append, iter([do])
-
-    def append(book: Book, type_: str, /, **fields: Any) -> dict[str, Any]:
-        progress = fields.get("event") == "intent" and "title" not in fields
-        record = (fields.get("action"), fields.get("event"), fields.get("step"))
-        here = type_ == "action" and record == (key, event, step) and not progress
-        if here and before:
-            next(once, int)()
-        told = written(book, type_, **fields)
-        if here and not before:
-            next(once, int)()
-        return told
-
-    patch.setattr(Book, "append", append)
-    patch.setattr(Book, "__call__", append)
 
 
 def confirm(case: Case, key: str, plan_hash: str) -> None:

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from bs4_agent.actions import kinds
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
@@ -71,7 +71,7 @@ class Write:
         return "written"
 
 
-class Toy(Kind[ToyPlan]):
+class Toy(PlannedKind[ToyPlan]):
     name, planner, steps = KIND, "toy --plan", {"write": Write()}
 
     def __init__(self, root: Path) -> None:
@@ -109,7 +109,7 @@ class Toy(Kind[ToyPlan]):
     def context(self, action: Underway[ToyPlan]) -> Toy:
         return self
 
-    def verify(self, action: Underway[ToyPlan]) -> Outcome:
+    def verify(self, action: Underway[ToyPlan], context: Toy) -> Outcome:
         action.verifying("that all is there")
         self.on_verify()
         whole = all((self.root / name).exists() for name in FILES)
@@ -120,16 +120,17 @@ class Toy(Kind[ToyPlan]):
 
 
 class ToyAgent:
-    """One life of an agent on the home in `root`. `full(number)` says of each record that is to be
-    written, counted from 0, whether the disk has no room for it.
+    """One life of an agent on the home in `root` that knows only one kind of action. `full(number)`
+    says of each record that is to be written, counted from 0, whether the disk has no room for it.
     """
+
+    kind = KIND
 
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         self.root = root
         home = Home(root / "home")
         home.create()
-        self.toy = Toy(root)
-        patch.setattr(kinds.Kinds, "get", lambda _, name: self.toy)
+        patch.setattr(kinds.Kinds, "get", lambda _, name: self.only)
         self.full: Callable[[int], bool] = lambda number: False
         self.tried = 0
         self.stream = SegmentStream(home.state / "journal", 1 << 22)
@@ -148,11 +149,21 @@ class ToyAgent:
         self.book = Book(self.journal)
         runs: Any = SimpleNamespace(home=home, agent_restart=None, get=self._unknown)
         pod: Any = SimpleNamespace(runs=runs, book=self.book)
+        self.only = self.make()
         self.left: list[object] = []
         self.actions = Actions(
             pod, Library(b'{"playbooks": []}'), self.book, self.stream, self.left.append
         )
         self.executor = self.actions.executor
+
+    def make(self) -> PlannedKind[Any]:
+        """Return the one kind of action."""
+        self.toy = Toy(self.root)
+        return self.toy
+
+    def request(self) -> dict[str, Any]:
+        """Return what a plan is asked for with."""
+        return {}
 
     @staticmethod
     def _unknown(run: str) -> Any:
@@ -161,13 +172,13 @@ class ToyAgent:
     def plan(self) -> str:
         """Return the hash of a new plan."""
         key = ulid()
-        self.actions.submit({"key": key, "kind": "plan", KIND: {}}, "alice")
+        self.actions.submit({"key": key, "kind": "plan", self.kind: self.request()}, "alice")
         assert self.ended(key).state == "done"
         return str(self.action(key).result["plan_hash"])
 
-    def confirm(self, plan_hash: str, **more: Any) -> str:
-        key = ulid()
-        self.actions.submit({"key": key, "kind": KIND, "plan_hash": plan_hash, **more}, "bob")
+    def confirm(self, plan_hash: str, *, key: str = "", **more: Any) -> str:
+        key = key or ulid()
+        self.actions.submit({"key": key, "kind": self.kind, "plan_hash": plan_hash, **more}, "bob")
         return key
 
     def action(self, key: str) -> ActionView:
@@ -184,12 +195,49 @@ class ToyAgent:
         self.stream.close()
 
 
-@contextlib.contextmanager
-def life(root: Path) -> Iterator[ToyAgent]:
+Agent = TypeVar("Agent", bound=ToyAgent)
+
+
+def life(root: Path) -> contextlib.AbstractContextManager[ToyAgent]:
     """One life of an agent, whose actions have ended at its end."""
+    return life_of(ToyAgent, root)
+
+
+@contextlib.contextmanager
+def life_of(kind: type[Agent], root: Path) -> Iterator[Agent]:
+    """One life of an agent of this kind, whose actions have ended at its end."""
     with pytest.MonkeyPatch.context() as patch:
-        agent = ToyAgent(root, patch)
+        agent = kind(root, patch)
         try:
             yield agent
         finally:
             agent.close()
+
+
+def on_record(
+    patch: pytest.MonkeyPatch,
+    key: str,
+    event: str,
+    step: int | None,
+    do: Callable[[], object],
+    *,
+    before: bool,
+) -> None:
+    """Call `do` before or after the first record of this event and step of the action `key` is
+    written. Reports of progress inside a step are not meant.
+    """
+    written, once = Book.append, iter([do])
+
+    def append(book: Book, type_: str, /, **fields: Any) -> dict[str, Any]:
+        progress = fields.get("event") == "intent" and "title" not in fields
+        record = (fields.get("action"), fields.get("event"), fields.get("step"))
+        here = type_ == "action" and record == (key, event, step) and not progress
+        if here and before:
+            next(once, int)()
+        told = written(book, type_, **fields)
+        if here and not before:
+            next(once, int)()
+        return told
+
+    patch.setattr(Book, "append", append)
+    patch.setattr(Book, "__call__", append)

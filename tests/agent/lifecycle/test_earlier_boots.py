@@ -89,6 +89,8 @@ def test_a_launcher_that_heard_the_same_term_ended_with_the_pod_too(
         "it went on for five minutes after the agent had left"
     )
     assert not earlier_boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 1100.0})
+    for unknown in ({}, {"t": None}):
+        assert not earlier_boots.ended_with_the_pod(tmp_path, attempt, first, unknown)
     assert earlier_boots.ended_with_the_pod(tmp_path, attempt, first, {"t": 998.0})
 
 

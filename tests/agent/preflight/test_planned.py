@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from bs4_agent.launch import gpus
 from bs4_agent.preflight import planned, pod_probe
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.detectors import DETECTORS
-from bs4_common.failures.facts import GpuFacts
+from bs4_common.failures.facts import GpuFacts, RunFacts
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_console.failures import playbooks
@@ -170,7 +171,8 @@ def test_half_written_dataset_caches_count_where_the_launch_would_look(
     ],
 )
 def test_the_packages_that_a_run_will_import(settings: dict[str, Any], modules: list[str]) -> None:
-    assert pod_probe.modules(settings) == modules
+    run = cast(RunFacts, SimpleNamespace(config=settings))
+    assert pod_probe.modules(run) == modules
 
 
 @pytest.mark.parametrize(

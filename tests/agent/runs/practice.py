@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bs4_agent.paths import Home
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_common.identity import Identity
+from bs4_common.telemetry import StepRecord
 from bs4_common.trainers.base import (
     Checkpoint,
     Event,
@@ -32,6 +33,9 @@ from bs4_common.trainers.base import (
     Traits,
 )
 from bs4_common.trainers.registry import get
+
+if TYPE_CHECKING:
+    from bs4_common.trainers.base import Needs
 
 T = TypeVar("T")
 
@@ -147,7 +151,7 @@ class PracticeTrainer:
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
         return {}
 
-    def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
+    def needs(self, spec: LaunchSpec) -> Needs:
         return {}
 
     def tracked(
@@ -221,7 +225,7 @@ class PracticeTrainer:
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         return None
 
-    def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def metrics_record(self, raw: bytes) -> StepRecord | None:
         return None
 
     def inference_url(self, spec: LaunchSpec) -> str:

@@ -173,7 +173,7 @@ def test_history_and_the_header(tmp_path: Path) -> None:
     for n, reason in enumerate(("first", "fewer tokens", "local tools"), 1):
         history.add(
             file,
-            {**tomllib.loads(JANUARY), **({"max_steps": n} if n < 3 else {})},
+            History.digest({**tomllib.loads(JANUARY), **({"max_steps": n} if n < 3 else {})}),
             reason,
             "2026-01-05",
         )
@@ -195,7 +195,7 @@ def test_history_and_the_header(tmp_path: Path) -> None:
         tmp_path, OLD, JANUARY.replace("Based on: v2", "Based on: other.toml:v7"), registry=registry
     )
     with pytest.raises(UsageError, match="not changed"):
-        again.add(file, tomllib.loads(JANUARY), "nothing", "2026-01-06")
+        again.add(file, History.digest(tomllib.loads(JANUARY)), "nothing", "2026-01-06")
 
 
 def test_the_registry_that_people_kept(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bs4_console.configs.document import read_toml
 from bs4_console.configs.kinds import component_of
 from bs4_console.configs.migrate import migrate
 from bs4_console.configs.schema import Checker, exists, prefix_of
@@ -246,10 +247,10 @@ def test_the_trainers_own_examples_are_recognised(generation: str) -> None:
         for folder in ("configs", "examples")
         for path in Path(checkout, folder).rglob("*.toml")
     ]:
-        data = tomllib.loads(file.read_text())
-        component = component_of(data, file, generation)
+        document = read_toml(file)
+        component = component_of(document, generation)
         assert component is not None, file
-        _, problems = Checker(generation, component).check(data)
+        _, problems = Checker(generation, component).check(document.data)
         # Two of them use a key that their own classes refuse.
         assert [
             problem

@@ -16,6 +16,7 @@ import pytest
 
 from bs4_console.pods import boot_hook
 from bs4_console.pods.boot_hook import Seen
+from bs4_console.pods.port import Completed
 
 
 @pytest.fixture
@@ -104,3 +105,24 @@ def test_a_hook_that_would_not_work_is_not_praised(
 ) -> None:
     told = Seen(seen.home, seen.python, hooks, facts, None)
     assert words in " ".join(boot_hook.verdict(told))
+
+
+@pytest.mark.parametrize(
+    ("boot", "record", "last", "python"),
+    [
+        ('{"b": "b", "via": "cron"}', '{"restart": ["py"]}', {"b": "b", "via": "cron"}, "py"),
+        ('{"b": 7}', '{"restart": "py"}', None, "python3"),
+        ("[" * 5000, '{"restart": []}', None, "python3"),
+    ],
+)
+async def test_what_the_pod_says_of_its_last_start_is_checked(
+    boot: str, record: str, last: object, python: str
+) -> None:
+    said = f"home=/h\nagent=yes\nboot_id=b\nboot={boot}\nrecord={record}\n"
+
+    class Link:
+        async def run(self, argv: list[str]) -> Completed:
+            return Completed(0, said.encode(), b"")
+
+    found = await boot_hook.probe(Link(), "pod")  # type: ignore[arg-type]
+    assert (found.last, found.python, found.worked) == (last, python, last is not None)

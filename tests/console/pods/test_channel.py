@@ -19,7 +19,7 @@ from bs4_console.errors import ChannelLost, ProtocolMismatch, RemoteError, Usage
 from bs4_console.pods import channel as channel_module
 from bs4_console.pods.channel import Channel
 from bs4_console.pods.port import Duplex
-from bs4_console.pods.reading.greeting import Call, query_call, read_call
+from bs4_console.pods.reading.greeting import Action, Call, query_call, read_call, submit_call
 from bs4_console.pods.reading.greeting import greeting as said_first
 from tests.agent.channel.test_server import Agent
 from tests.agent.streams.tiny import TinyHome
@@ -108,8 +108,7 @@ async def test_the_four_calls(agent: Agent) -> None:
             False,
         )
         assert (await channel.query("telemetry", "stat"))["end"] == "1:8"
-        answer = await channel.submit({"key": "01J", "kind": "stop", "run": "r"})
-        assert (answer["action"], answer["state"]) == ("01J", "accepted")
+        assert await channel.submit(Action("01J", "stop", {"run": "r"})) == "accepted"
         assert agent.submitted == [({"key": "01J", "kind": "stop", "run": "r"}, "alice@laptop")]
         assert 0 < await channel.ping() < 5
 
@@ -134,10 +133,10 @@ async def test_what_the_agent_refuses_is_a_remote_error(agent: Agent) -> None:
             await channel.read("nothing", "start")
         assert (caught.value.type, caught.value.exit_code) == ("unknown-stream", 2)
         with pytest.raises(RemoteError) as caught:
-            await channel.submit({"key": "01J", "kind": "busy"})
+            await channel.submit(Action("01J", "busy"))
         assert (caught.value.type, caught.value.exit_code) == ("busy", 4)
         with pytest.raises(UsageError, match="too large"):
-            await channel.submit({"key": "01J", "kind": "note", "text": "x" * HEADER_LIMIT})
+            await channel.submit(Action("01J", "note", {"text": "x" * HEADER_LIMIT}))
         assert await channel.ping() > 0
 
 
@@ -473,7 +472,7 @@ async def test_answers_given_ahead_pass_the_gate() -> None:
 
 async def test_nothing_is_done_to_a_pod_before_it_has_greeted() -> None:
     with pytest.raises(ValueError, match="must wait until the agent has greeted"):
-        said_first("a", "b", [{"call": "submit", "action": {"kind": "stop"}}])
+        said_first("a", "b", [submit_call(Action("01J", "stop"))])
 
 
 async def test_a_greeting_is_never_longer_than_a_command_may_carry() -> None:

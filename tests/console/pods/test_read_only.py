@@ -5,22 +5,22 @@ here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bs4_console.errors import LooksOnly, RefusedError
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PodReader
+from bs4_console.pods.reading.greeting import Action
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 
 
 class Channel:
     def __init__(self) -> None:
-        self.sent: list[dict[str, Any]] = []
+        self.sent: list[Action] = []
 
-    async def submit(self, action: dict[str, Any]) -> None:
+    async def submit(self, action: Action) -> None:
         self.sent.append(action)
 
 
@@ -32,7 +32,7 @@ async def test_the_journal_is_released_only_where_one_may_act(
     mirror.use("0123456789abcdef0123456789abcdef")
     mirror.append("journal", "1:0", "1:3", b"{}\n")
     await PodReader(PodState(name="a", read_only=read_only), mirror).release(channel)  # type: ignore[arg-type]
-    assert [action["kind"] for action in channel.sent] == ([] if read_only else ["release"])
+    assert [action.kind for action in channel.sent] == ([] if read_only else ["release"])
     mirror.close()
 
 

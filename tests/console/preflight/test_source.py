@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from bs4_agent.preflight import source as agents
+from bs4_common.wire import Frame
 from bs4_console.errors import ChannelLost, ConsoleError, RemoteError
 from bs4_console.pods.gate import replies
+from bs4_console.pods.reading.greeting import query_call
 from bs4_console.preflight import source
 from bs4_console.preflight.checks import Check, Wanted
 from bs4_console.trainers import known
@@ -44,8 +46,8 @@ class Agent:
         assert (stream, op) == ("preflight", "source")
         self.asked.append(parameters)
         header = {"result": json.loads(json.dumps(self.answer(parameters)))}
-        request = {"call": "query", "stream": stream, "op": op}
-        result: dict[str, Any] = replies.check(request, header)["result"]
+        request = query_call(stream, op, **parameters)
+        result: dict[str, Any] = replies.check(request, Frame(header, b"")).header["result"]
         return result
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -219,17 +219,16 @@ def fleet(*sessions: RecordedSession) -> Fleet:
 
 def journal(pod: PodState, type_: str, ago: float, **fields: Any) -> None:
     """One journal record that was written `ago` seconds before NOW."""
-    pod.apply_journal(
-        {
-            "t": NOW - ago,
-            "m": POD_M - ago,
-            "b": BOOT,
-            "seq": pod.ledger.last_seq + 1,
-            "prev": "0" * 64,
-            "type": type_,
-            **fields,
-        }
-    )
+    record: Any = {
+        "t": NOW - ago,
+        "m": POD_M - ago,
+        "b": BOOT,
+        "seq": pod.ledger.last_seq + 1,
+        "prev": "0" * 64,
+        "type": type_,
+        **fields,
+    }
+    pod.apply_journal(record)
 
 
 def connected(name: str, address: str, rtt: float = 0.012, since: float = 7_260) -> PodState:

@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 from bs4_common.foreign_json import loads
+from bs4_common.wire import Frame
 from bs4_console import ceilings
 from bs4_console.checkpoints import listing
 from bs4_console.errors import ConsoleError
@@ -20,6 +21,7 @@ from bs4_console.logs.pages import LogPages
 from bs4_console.logs.search import LogSearch
 from bs4_console.pods.gate import replies
 from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.reading.greeting import query_call
 from bs4_console.pods.streams import place, stream_names
 from tests.fuzz.ceilings import lowered
 
@@ -79,12 +81,12 @@ class _Pod:
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         if (stream, op) != self._asked:
             raise ConsoleError("The input has no answer to this.")
-        header = json.loads(json.dumps(self._header))
-        request = {"call": "query", "stream": stream, "op": op}
+        answer = Frame(json.loads(json.dumps(self._header)), b"")
         try:
-            result: dict[str, Any] = replies.check(request, header)["result"]
+            checked = replies.check(query_call(stream, op, **parameters), answer)
         except RecordRefused as error:
             raise ConsoleError(str(error)) from None
+        result: dict[str, Any] = checked.header["result"]
         return result
 
 
@@ -113,7 +115,7 @@ async def _read(pod: _Pod, stream: str, op: str) -> None:
                 listing.line(found)
                 listing.foresight(found, 2, 0)
             case "stat":
-                place(await pod.query(stream, op), "end")
+                place((await pod.query(stream, op))["end"])
             case "seek-line":
                 await pages.back(stream, 5)
             case "seek-time":

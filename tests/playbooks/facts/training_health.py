@@ -56,6 +56,23 @@ def entropy_low_for_half_as_long() -> Facts:
 
 
 @negative("entropy-collapse")
+def entropy_low_from_the_first_step() -> Facts:
+    return trainer("entropy", [0.04] * 30)
+
+
+@negative("entropy-collapse")
+def entropy_low_in_all_that_files_show() -> Facts:
+    records = [{"side": "trainer", "step": 40 + n, **GOOD, "entropy": 0.04} for n in range(30)]
+    return facts(healthy(history=records, state="files"))
+
+
+@positive("entropy-collapse")
+def entropy_low_since_a_resume() -> Facts:
+    records = [{"side": "trainer", "step": 40 + n, **GOOD, "entropy": 0.04} for n in range(20)]
+    return facts(healthy(history=records))
+
+
+@negative("entropy-collapse")
 def entropy_recovers_in_between() -> Facts:
     return trainer("entropy", [0.04] * 19 + [0.06] + [0.04] * 10)
 

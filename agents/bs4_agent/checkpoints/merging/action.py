@@ -7,14 +7,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
-from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
+from bs4_agent.checkpoints.merging.merge import (
+    MergeBody,
+    MergeFields,
+    MergeParameters,
+    MergeRequest,
+    Merging,
+    Prepared,
+    again,
+)
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.pod_actions import Planned, Target, picked, steps_as_dicts
+from bs4_agent.playbooks.pod_actions import Planned, Target, steps_as_dicts
 from bs4_common.failures.compiled import digest
 from bs4_common.withheld import refuse_lost
 
@@ -54,11 +62,19 @@ class MergePlan:
             ),
         ]
 
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> MergeParameters:
         """Return everything that the hash covers."""
         order = self.prepared.order()
-        names = ("step", "source", "target", "inside", "commands", "cwd", "files")
-        return {"asked": self.prepared.asked.body(), **picked(order, *names)}
+        return {
+            "asked": self.prepared.asked.body(),
+            "step": order["step"],
+            "source": order["source"],
+            "target": order["target"],
+            "inside": order["inside"],
+            "commands": order["commands"],
+            "cwd": order["cwd"],
+            "files": order["files"],
+        }
 
     @property
     def hash(self) -> str:
@@ -94,7 +110,7 @@ class MergePlan:
         secret, the mark that is stored instead of secrets.
         """
         refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
-        return cls(again(data), 0.0)
+        return cls(again(cast("MergeFields", data)), 0.0)
 
 
 def make(merging: Merging, asked: MergeRequest) -> MergePlan:
@@ -175,7 +191,7 @@ class Place:
 STEPS: Mapping[str, Any] = {"merge": RunMerger(), "place": Place()}
 
 
-class Merge(Kind[MergePlan]):
+class Merge(PlannedKind[MergePlan]):
     """The kind of action that merges the shards of a checkpoint into one model; see
     `actions.kind.Kind` for the methods.
     """
@@ -186,16 +202,17 @@ class Merge(Kind[MergePlan]):
         self._merging = merging
 
     def hold(self, run: str) -> str:
-        """Return what a merge or a backup of `run` holds, so that there is one of each at a time.
-        It is not the run itself, which may train meanwhile. No run can have this name.
+        """Return the name that a merge (or backup) of `run` reserves, so that only one merge (or
+        backup) of a run is carried out at a time. It is not the run's own name, because the run may
+        train meanwhile; and no run can have this name.
         """
         return f"the {self.name} of {run}"
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run in the request under this kind's name in the body, and a function that
-        makes the plan. Raises BadRequest if the request is malformed.
+        """Return the run that the request in the body's field "merge" (or "backup") names, and a
+        function that makes the plan. Raises BadRequest if the request is malformed.
         """
-        request = MergeRequest.read(asked.table(self.name))
+        request = MergeRequest.read(cast("MergeBody", asked.table(self.name)))
         return request.run, lambda key: make(self._merging, request)
 
     def read(self, data: Mapping[str, Any]) -> MergePlan:
@@ -203,8 +220,8 @@ class Merge(Kind[MergePlan]):
         return MergePlan.from_dict(data)
 
     def again(self, key: str, confirmed: MergePlan) -> MergePlan:
-        """Return a new plan of the request of the plan `confirmed`, for the present state of the
-        pod. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
+        """Make the plan `confirmed` again for the present state of the pod, and return the new
+        plan. Raises NotApplicable, Refused or BadRequest, as `Merging.find` does, if that merge is
         not possible any more.
         """
         return make(self._merging, confirmed.prepared.asked)
@@ -215,7 +232,7 @@ class Merge(Kind[MergePlan]):
         """
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
-    def verify(self, action: Underway[MergePlan]) -> Outcome:
+    def verify(self, action: Underway[MergePlan], context: MergeContext) -> Outcome:
         """Return the outcome: the action is done if the model or the copy is in its place."""
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)
@@ -227,6 +244,8 @@ class Merge(Kind[MergePlan]):
 
 
 class Backup(Merge):
-    """Backups of a checkpoint; see `actions.kind.Kind` for the methods."""
+    """The kind of action that copies a checkpoint to a directory of its own; see
+    `actions.kind.Kind` for the methods.
+    """
 
     name, planner = "backup", "checkpoints backup --plan"

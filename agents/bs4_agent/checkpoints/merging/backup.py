@@ -20,16 +20,17 @@ _ALSO = frozenset({"weights"})
 
 
 class BackingUp(Merging):
-    """Copies complete checkpoints to a directory of their own; one per pod. It is made, checked and
-    put in its place as a merged model is.
+    """Copies complete checkpoints to directories of their own; one object per pod. A copy is made
+    in a staging directory, checked and renamed to its final place in the same way as a merged model
+    is.
     """
 
     def find(self, asked: MergeRequest) -> Prepared:
         """Find out what the requested backup would copy now, and return it. Nothing is written.
 
-        Raises NotApplicable if there is no such step, and Refused if the step is incomplete, holds
-        something else than files, the target exists or would be in the way of other files, or the
-        disk is too small. Raises BadRequest for an adapter.
+        Raises NotApplicable if the run has no such step, and Refused if the step is incomplete or
+        has something else than files, if the target directory exists or would be in the way of
+        other files, or if the disk is too small. Raises BadRequest if the request names an adapter.
         """
         if asked.adapter:
             raise BadRequest("A step is backed up, and no adapter alone; give a step.")

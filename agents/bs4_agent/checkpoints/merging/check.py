@@ -5,6 +5,7 @@ place only if it is.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict, cast
 
 from bs4_common.checkpoints.content import wanting
 from bs4_common.foreign_json import loads
@@ -13,6 +14,14 @@ _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
 #: The most bytes of a header.
 _HEADER_MOST = 64 * 1024 * 1024
+
+
+class HubFile(TypedDict, total=False):
+    """What is read of config.json and of the index, before it is checked."""
+
+    model_type: object
+    architectures: object
+    weight_map: object
 
 
 def lacking(directory: Path) -> str:
@@ -36,12 +45,13 @@ def lacking(directory: Path) -> str:
     index = _object(directory / _INDEX)
     if len(shards) > 1 and not index:
         return f"{len(shards)} safetensors files and no {_INDEX}"
-    return _unheld(directory, index)
+    return _unheld(directory, index.get("weight_map"))
 
 
-def _unheld(directory: Path, index: dict[str, object]) -> str:
-    """Return the first tensor of the index that its shard does not hold, as a phrase, or ""."""
-    placed = index.get("weight_map")
+def _unheld(directory: Path, placed: object) -> str:
+    """Return the first tensor of the index, whose map to shards is `placed`, that its shard does
+    not hold, as a phrase, or "".
+    """
     if not isinstance(placed, dict):
         return ""
     held: dict[str, frozenset[str]] = {}
@@ -67,10 +77,10 @@ def _tensors(path: Path) -> frozenset[str]:
     return frozenset(header)
 
 
-def _object(path: Path) -> dict[str, object]:
+def _object(path: Path) -> HubFile:
     """Return the JSON object in the file, {} if there is none."""
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return cast("HubFile", found) if isinstance(found, dict) else {}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
@@ -48,6 +48,40 @@ _STEPS = ("global_step_", "step_")
 Say = Callable[[str], None]
 
 
+class MergeBody(TypedDict, total=False):
+    """What a person requests from a merge, as the body of an action has it: nothing of it is
+    checked before `MergeRequest.read`.
+    """
+
+    run: object
+    step: object
+    target: object
+    adapter: object
+    base: object
+
+
+class MergeParameters(TypedDict):
+    """What the hash of a plan covers: the request, and what was found for it."""
+
+    asked: MergeBody
+    step: int | None
+    source: str
+    target: str
+    inside: bool
+    commands: Sequence[Sequence[str]]
+    cwd: str
+    files: Mapping[str, Sequence[int]]
+
+
+class MergeFields(MergeParameters):
+    """What a plan says of a merge; see `Prepared`."""
+
+    playbook: Literal["merge", "backup"]
+    bytes: int
+    needed: int
+    notes: Sequence[str]
+
+
 @dataclass(frozen=True)
 class MergeRequest:
     """What a person requests from one merge into a Hugging Face directory. `step` None means the
@@ -65,28 +99,36 @@ class MergeRequest:
     base: str = ""
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> MergeRequest:
-        """Return the request that the body of an action has. Raises BadRequest if the body is no
-        valid request.
+    def read(cls, body: MergeBody) -> MergeRequest:
+        """Return the request in `body`, the body of an action that a console submitted. Raises
+        BadRequest if it is no valid request.
         """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
-        paths = [body.get(name) or "" for name in ("target", "adapter", "base")]
-        for path in paths:
+        paths: list[str] = []
+        for name in ("target", "adapter", "base"):
+            path = body.get(name) or ""
             if not isinstance(path, str) or "\0" in path or path.startswith("~"):
                 raise BadRequest(
                     "Give `target`, `adapter` and `base` as absolute paths, or relative to the "
                     "run's cwd."
                 )
+            paths.append(path)
         _, adapter, base = paths
         if (adapter and step is not None) or (base and not adapter):
             raise BadRequest("Merge a step, or an adapter into its base; give one of the two.")
         return cls(safe_name(str(body.get("run") or "")), step, *paths)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> MergeBody:
         """Return the request as the body of an action, which `read` accepts again."""
-        return asdict(self)
+        return {
+            "run": self.run,
+            "step": self.step,
+            "target": self.target,
+            "adapter": self.adapter,
+            "base": self.base,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +140,10 @@ class Prepared:
     `commands` (argv lists) are run one after the other in `cwd`. `inside` is True if the merger
     writes into the directory that it reads. `files` maps the name of each file that is read to
     [bytes, mtime in ns]. `bytes` is the size of the ranks' files, which is the most that the model
-    can have (a merge writes bfloat16), or that of the base. `needed` is the number of bytes of disk
-    space that the merge needs. `notes` are sentences for the person who reads the plan. `kind` is
-    the kind of the action; a "backup" copies `files` and runs no command (backup.py).
+    can have (a merge writes bfloat16), or that of the model into which an adapter is merged.
+    `needed` is the number of bytes of disk space that the merge needs. `notes` are sentences for
+    the person who reads the plan. `kind` is the kind of the action; a "backup" copies `files` and
+    runs no command (backup.py).
     """
 
     kind: Literal["merge", "backup"] = "merge"
@@ -118,14 +161,16 @@ class Prepared:
 
     @property
     def what(self) -> str:
-        """Return what is merged, as text for a person."""
+        """Return what is merged or copied as text for a person: "step 40", or "the adapter
+        PATH".
+        """
         if self.asked.adapter:
             return f"the adapter {self.source}"
         return f"step {self.step}"
 
     @property
     def verb(self) -> str:
-        """Return what is done, as the first word of a title."""
+        """Return the first word of a title for a person: "Merge" or "Back up"."""
         return "Back up" if self.kind == "backup" else "Merge"
 
     @property
@@ -454,10 +499,9 @@ class Merging:
         return f"{target} is a Hugging Face directory"
 
 
-def again(body: Mapping[str, Any]) -> Prepared:
+def again(body: MergeFields) -> Prepared:
     """Return the merge that a journalled plan describes, so that a restarted agent can continue the
-    merge. `body` is the dictionary that describes the merge in the plan; its keys are the fields of
-    Prepared.
+    merge.
     """
     return Prepared(
         kind=body["playbook"],

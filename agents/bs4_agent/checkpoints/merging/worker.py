@@ -65,7 +65,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class MergeOrder(TypedDict):
-    """A merge as data for the separate program that carries it out; see `merge.Prepared`."""
+    """What to merge or to copy, as the agent passes it to the separate program that does it. The
+    fields are those of `merge.Prepared`.
+    """
 
     kind: str
     """What is made: "merge" or "backup"."""
@@ -83,7 +85,9 @@ class MergeOrder(TypedDict):
 
 
 class WorkerOrder(MergeOrder):
-    """The order as the agent writes it for this program."""
+    """The content of the JSON file that tells the merge program what to do: a MergeOrder, the key
+    of the action, and the environment variables for the merger.
+    """
 
     key: str
     """The action's key."""
@@ -91,7 +95,9 @@ class WorkerOrder(MergeOrder):
 
 
 class Merged(TypedDict):
-    """What a merge has made."""
+    """The result of a merge or a backup: the size in bytes and the number of the files that it has
+    made.
+    """
 
     bytes: int
     files: int
@@ -212,13 +218,17 @@ def _copy(files: Mapping[str, Sequence[int]], source: Path, backup: Path) -> Non
 
 
 def receipt(kind: str) -> str:
-    """Return the name of the file in a result that says where it comes from."""
+    """Return the name of the file "bs4-KIND.json", which stands in each directory that an action of
+    the kind `kind` ("merge" or "backup") has made and says from which checkpoint it comes.
+    """
     return f"bs4-{kind}.json"
 
 
 def unwhole(kind: str, files: Mapping[str, Sequence[int]], made: Path) -> str:
-    """Return why the directory that an action of this kind has made is not whole, as a phrase, or
-    "". The copies of a backup were read back when they were made; only their sizes count here.
+    """Return a phrase that says why the directory `made`, which an action of the kind `kind`
+    ("merge" or "backup") has made, is not complete, or "" if it is complete. `files` maps the name
+    of each copied file to [bytes, mtime in ns]. For a backup only the sizes of the copies are
+    compared, because they were read back when they were made.
     """
     if kind != "backup":
         return lacking(made)

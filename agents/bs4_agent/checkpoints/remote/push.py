@@ -39,12 +39,12 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class Origin:
-    """The attempt whose checkpoint is uploaded.
+    """The attempt (one start of a run) whose checkpoint is uploaded.
 
     `attempt` is its number and `resumed` the step from which it was resumed (None if it started
     from step 0). `wandb` maps each side ("trainer", "orchestrator") to its W&B run id. `launch` is
-    the record of how the run was started (None if unknown), without its files, which come from the
-    uploaded set.
+    the record of how the run was started, or None if that is not known; the config files that it
+    refers to are among the uploaded files.
     """
 
     run: str
@@ -349,8 +349,9 @@ def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
 
 
 def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
-    """Upload logs and crash reports, and return how many of them had to be sent. `files` maps the
-    name in the bucket to the path on the pod. A file that does not exist any more is left out.
+    """Upload logs and crash reports to the object store, and return how many of them were sent. A
+    file whose bytes the store has already is not sent. `files` maps the name in the bucket to the
+    path on the pod. A file that does not exist any more is left out.
     """
     sent = 0
     for name, path in files.items():

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.holds import hold
@@ -36,14 +36,18 @@ from bs4_agent.runs.records import spec_from_dict
 from bs4_agent.setup.credentials import stored
 from bs4_common.checkpoints.remote import prune, steps
 from bs4_common.checkpoints.remote.errors import StoreAuth, StoreDamaged, StoreError
-from bs4_common.checkpoints.remote.launched import Launched
+from bs4_common.checkpoints.remote.launched import Launched, LaunchedFields
 from bs4_common.checkpoints.remote.layout import Layout, Place
 from bs4_common.checkpoints.remote.store import Store
 from bs4_common.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
+from bs4_common.checkpoints.sync_view import SyncRecord
 from bs4_common.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_common.files import private
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec, Trainer
+
+if TYPE_CHECKING:
+    from bs4_agent.runs.records import SpecFields
 
 #: Seconds between two progress events.
 _SAY_S = 1.0
@@ -62,8 +66,10 @@ class WorkerOutput:
         self._lock = threading.Lock()
         self._done, self._total, self._began, self._said = 0, 0, time.monotonic(), 0.0
 
-    def __call__(self, event: str, **fields: Any) -> None:
-        """Write one event with its fields. The event "sending" starts a new count of bytes."""
+    def __call__(self, event: str, /, **fields: Any) -> None:
+        """Write one event of the upload with its fields, as a line of JSON. The event "sending"
+        starts the count of transferred bytes anew.
+        """
         if event == "sending":
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
@@ -109,13 +115,15 @@ def main() -> int:
 
 
 class UploadJob(TypedDict, total=False):
-    """What the agent orders in one job; the top of this module has the form."""
+    """One job of the upload process: which checkpoints of which run it uploads to which place in an
+    object store, and how. The docstring of this module shows the keys.
+    """
 
     run: str
     to: str
     """A place in an object store."""
     home: str
-    spec: Mapping[str, Any]
+    spec: SpecFields
     attempt: int
     resumed: Any
     steps: Sequence[int]
@@ -123,11 +131,10 @@ class UploadJob(TypedDict, total=False):
     weights: bool
     rate: int | None
     """Bytes per second at most."""
-    keep_remote: int
+    keep_remote: int | None
     milestones: int
     wandb: dict[str, str]
-    launch: Any
-    """What `Launched.as_dict` returns, or None."""
+    launch: LaunchedFields | None
     others: Mapping[str, str]
     look: bool
 
@@ -148,14 +155,14 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
     layout = Layout(Place.parse(job["to"]).prefix, job["run"])
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
-    trainer = registry.get(spec.trainer)
+    trainer, launched = registry.get(spec.trainer), job.get("launch")
     origin = Origin(
         layout.run,
         spec.trainer,
         job["attempt"],
         job["resumed"],
         wandb_ids(trainer, spec) | job.get("wandb", {}),
-        Launched.from_dict(job["launch"]) if job.get("launch") else None,
+        Launched.from_dict(launched) if launched else None,
     )
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
@@ -194,8 +201,8 @@ def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput)
         others[layout.root + name] = Path(path)
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
-    if job["keep_remote"] is not None:
-        _prune(store, layout, job, tell)
+    if (keep := job["keep_remote"]) is not None:
+        _prune(store, layout, keep, job["milestones"], tell)
     if job.get("look"):
         _look(store, layout, tell)
 
@@ -283,12 +290,12 @@ def _look(store: Store, layout: Layout, tell: WorkerOutput) -> None:
     )
 
 
-def _prune(store: Store, layout: Layout, job: UploadJob, tell: WorkerOutput) -> None:
+def _prune(store: Store, layout: Layout, keep: int, every: int, tell: WorkerOutput) -> None:
     """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
     is the console's work and no failure.
     """
     try:
-        done = prune.prune(store, layout, job["keep_remote"], job["milestones"])
+        done = prune.prune(store, layout, keep, every)
     except StoreAuth:
         tell(
             "unpruned",
@@ -329,11 +336,8 @@ def open_store(home: Home, job: UploadJob) -> Store:
     )
 
 
-def failure(error: AgentError | OSError) -> dict[str, Any]:
-    """Return the error as fields for the journal (the agent's log of actions and incidents):
-    `error` (its type), `detail` (its message) and `passing` (True if the same work may succeed soon
-    without any change).
-    """
+def failure(error: AgentError | OSError) -> SyncRecord:
+    """Return the error as fields for the journal (the agent's log of actions and incidents)."""
     if isinstance(error, AgentError):
         passing = isinstance(error, (StepFailed, Busy, StoreDamaged))
         if isinstance(error, StoreError):

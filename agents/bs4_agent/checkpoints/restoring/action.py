@@ -7,12 +7,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from bs4_agent.actions.kind import Kind, Outcome, Underway
+from bs4_agent.actions.kind import Outcome, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.restoring import place
-from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
+from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreBody, RestoreRequest, Restoring
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import (
     Planned,
@@ -49,7 +49,9 @@ class RestorePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the restore would do."""
+        """Return the hash, in hexadecimal digits, of everything that the restore would do. A person
+        confirms the plan by it.
+        """
         return digest(
             {
                 "restore": self.asked.body(),
@@ -151,9 +153,11 @@ def make(
 
 
 def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
-    """Return the two steps of the plan of a restore: fetch the files, and put them in their place.
-    `prepared` is what is to be restored. `missing` is the number of bytes to fetch. `here` is True
-    if the checkpoint step is complete on the pod already, so that nothing has to be moved aside.
+    """Return the two steps of the plan of a restore: fetch the files into a staging directory, and
+    rename them to where the trainer looks for them. `prepared` is what is to be restored, and
+    `missing` the number of bytes to fetch, which the first step shows. The second step also moves
+    away what is in the final places. If `here` is True, the checkpoint is complete in its final
+    place already, and that step moves nothing away; both steps are returned all the same.
     """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
@@ -272,7 +276,7 @@ class Put:
 STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
-class Restore(Kind[RestorePlan]):
+class Restore(PlannedKind[RestorePlan]):
     """The kind of action that restores a checkpoint from the object store to the pod; see
     `actions.kind.Kind` for the methods. `runs` are the runs of this pod.
     """
@@ -284,10 +288,10 @@ class Restore(Kind[RestorePlan]):
         self._restoring, self._runs = restoring, runs
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], RestorePlan]]:
-        """Return the run in the body's request `restore`, and a function that searches the store
-        and makes the plan. Raises BadRequest if the request is malformed.
+        """Return the name of the run in the body's request `restore`, and a function that searches
+        the object store and makes the plan. Raises BadRequest if the request is malformed.
         """
-        request = RestoreRequest.read(asked.table(NAME))
+        request = RestoreRequest.read(cast("RestoreBody", asked.table(NAME)))
         return request.run, lambda key: make(self._restoring, self._runs, request)
 
     def read(self, data: Mapping[str, Any]) -> RestorePlan:
@@ -295,9 +299,10 @@ class Restore(Kind[RestorePlan]):
         return RestorePlan.from_dict(data)
 
     def again(self, key: str, confirmed: RestorePlan) -> RestorePlan:
-        """Return the plan of the same checkpoint step as the pod is now, without a query to the
-        object store. Raises Refused if the run is running or the checkpoint does not fit on the
-        disk, and PlanChanged if the agent's notes about the checkpoint are gone.
+        """Make the plan `confirmed` again for the present state of the pod and the same checkpoint
+        step, without a query to the object store, and return the new plan. Raises Refused if the
+        run is running or the checkpoint does not fit on the disk, and PlanChanged if the agent's
+        notes about the checkpoint are gone.
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 
@@ -307,7 +312,7 @@ class Restore(Kind[RestorePlan]):
         """
         return RestoreContext(self._restoring, action.key)
 
-    def verify(self, action: Underway[RestorePlan]) -> Outcome:
+    def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
         """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
         pod.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,12 +101,11 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
     return found
 
 
-def unchanged(staging: Path, record: Mapping[str, object], targets: Iterable[Target]) -> str:
-    """Return "" if the verified files in `staging` still have the sizes and times in `record`,
-    otherwise a phrase about what has changed. A file of `targets` that is not in `staging` any more
-    must be in its final place, with its size.
+def unchanged(staging: Path, files: object, targets: Iterable[Target]) -> str:
+    """Return "" if the verified files in `staging` still have the sizes and times in `files` of the
+    receipt, otherwise a phrase about what has changed. A file of `targets` that is not in `staging`
+    any more must be in its final place, with its size.
     """
-    files = record.get("files")
     wanted = {str(target.staged.relative_to(staging)): target for target in targets}
     for name, kept in files.items() if isinstance(files, dict) else ():
         try:

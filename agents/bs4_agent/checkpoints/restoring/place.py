@@ -55,7 +55,9 @@ class Placement:
 
     @property
     def extra(self) -> Sequence[Target]:
-        """Return those of `targets` that go to the directory `beside`."""
+        """Return the files to fetch (of `targets`) that belong to no part of the checkpoint and go
+        to the directory `beside`.
+        """
         found = []
         for t in self.targets:
             if self.staging / _BESIDE in t.staged.parents:
@@ -64,14 +66,16 @@ class Placement:
 
     @property
     def finals(self) -> list[str]:
-        """Return the final paths of the step directories, as strings."""
+        """Return the paths, as strings, at which the directories of the restored step finally
+        lie.
+        """
         return texts(one.final for one in self.directories)
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
     """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
     trainer has no place for a part of the step, or if that place is on another file system than the
-    staging directory, or belongs to another user or can be written by one.
+    staging directory, or belongs to another user or is writable by another user.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -134,7 +138,7 @@ def in_the_way(where: Placement) -> list[Path]:
 
 
 def clashing(where: Placement) -> list[Path]:
-    """Return the directories that lie where a step directory of this restore must finally be,
+    """Return the directories that exist now where a step directory of this restore must finally be,
     whether or not that step directory is fetched already.
     """
     found = []

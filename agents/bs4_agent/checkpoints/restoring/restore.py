@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.restoring import fetch as restore_fetch
@@ -31,7 +31,13 @@ from bs4_agent.tree.changes import remove
 from bs4_common.checkpoints.inventory import texts
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.layout import Place
-from bs4_common.checkpoints.remote.source import RemoteCopy, RemoteSet, kept_config
+from bs4_common.checkpoints.remote.source import (
+    RemoteCopy,
+    RemoteCopyFields,
+    RemoteSet,
+    RemoteSetFields,
+    kept_config,
+)
 from bs4_common.checkpoints.tracking import with_tracking
 from bs4_common.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_common.files import read_json, write_json
@@ -48,6 +54,61 @@ TRIES, PAUSE_S = 3, 5.0
 _WORKER = "bs4_agent.checkpoints.restoring.worker"
 
 Say = Callable[[str], None]
+
+
+#: What a person requests from a restore, as the body of an action has it: nothing of it is checked
+#: before `RestoreRequest.read`.
+RestoreBody = TypedDict(
+    "RestoreBody",
+    {
+        "run": object,
+        "from": object,
+        "step": object,
+        "trainer": object,
+        "cwd": object,
+        "output_dir": object,
+        "config": object,
+    },
+    total=False,
+)
+
+
+class LaunchBody(TypedDict):
+    """The body of a launch that continues a restored run."""
+
+    run: str
+    trainer: str
+    config: str
+    cwd: str
+    output_dir: str
+    resume: int
+    recorded: bool
+    """True if the object store knows how the run was started. Otherwise the body has only the
+    config, without the further options of the first launch.
+    """
+    overrides: list[str]
+    env: dict[str, str]
+    component: str
+    processes: int
+
+
+class Restorable(TypedDict):
+    """What a restore would fetch, for the plan of a playbook."""
+
+    step: int
+    identity: str
+    """The hash of the step's manifest, which lists its files."""
+    asked: RestoreBody
+    aside: list[str]
+    """Directories to move away."""
+    finals: Sequence[str]
+    """The directories in which the step will be."""
+    bytes: int
+    """Of the whole step."""
+    missing: int
+    """Bytes to fetch."""
+    skipped: list[list[Any]]
+    """Each step that is not taken, and the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +130,7 @@ class RestoreRequest:
     config: str = ""
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> RestoreRequest:
+    def read(cls, body: RestoreBody) -> RestoreRequest:
         """Return the request in the body of an action. Raises BadRequest if the body is no valid
         request.
         """
@@ -86,7 +147,7 @@ class RestoreRequest:
             config=str(body.get("config") or ""),
         )
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> RestoreBody:
         """Return the request as the body of an action, which `read` accepts again."""
         return {
             "run": self.run,
@@ -114,16 +175,15 @@ class Prepared:
 
     @property
     def skipped_rows(self) -> list[list[Any]]:
-        """Return `skipped` as lists [step, reason], for a plan in JSON."""
+        """Return the steps that were not chosen as lists [step number, reason], for a plan in
+        JSON.
+        """
         return [list(one) for one in self.skipped]
 
     @property
-    def launch(self) -> dict[str, Any]:
+    def launch(self) -> LaunchBody:
         """Return the body of the launch action that continues the run after the restore. It has no
         W&B ids; the launch takes them from the registered run.
-
-        Its key `recorded` is True if the object store knows how the run was started; otherwise the
-        body has only the config, without the further options of the first launch.
         """
         recorded = self.found.launch or Launched()
         return {
@@ -182,7 +242,7 @@ class Restoring:
             raise PlanChanged(
                 f"What was found of {asked.run} is not on this pod any more; make a new plan."
             )
-        return self._prepared(asked, RemoteSet.from_dict(data), ())
+        return self._prepared(asked, RemoteSet.from_dict(cast("RemoteSetFields", data)), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
         """Return what a step of a restore's plan restores. `parameters` are those of that step;
@@ -191,14 +251,9 @@ class Restoring:
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
-    def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a restore with the request `body` (see `RestoreRequest.body`) would fetch, as
-        a dictionary for the plan of a playbook.
-
-        The keys are `step` (the training step), `identity` (the hash of the step's manifest, which
-        lists its files), `asked` (the request), `aside` (directories to move away), `finals` (final
-        directories), `bytes` (of the whole step), `missing` (bytes to fetch) and `skipped` ([step,
-        reason] of the steps not taken). Raises the errors of `find`.
+    def described(self, body: RestoreBody) -> Restorable:
+        """Return what a restore with the request `body` would fetch, for the plan of a playbook.
+        Raises the errors of `find`.
         """
         prepared = self.find(RestoreRequest.read(body))
         aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
@@ -240,7 +295,7 @@ class Restoring:
         if (
             record is None
             or record.get("identity") != prepared.found.identity
-            or restore_fetch.unchanged(staging, record, prepared.where.targets)
+            or restore_fetch.unchanged(staging, record.get("files"), prepared.where.targets)
         ):
             return False
         wanted = self._wanted(prepared)
@@ -336,10 +391,12 @@ class Restoring:
 
     def put(self, prepared: Prepared, key: str) -> str:
         """Move the fetched files to their final place, register the run, and return a sentence
-        about the result. Do nothing more if the step is complete there already.
+        about the result. If the restored step is complete in its final place already, only register
+        the run.
 
-        Raises Refused if the run is running, PlanChanged if the fetched files have changed or a
-        complete step is there by now, and StepFailed if the step is not complete afterwards.
+        Raises Refused if the run is running, PlanChanged if the fetched files have changed or
+        another complete copy of the step is in the way, and StepFailed if the step is not complete
+        afterwards.
         """
         where, spec, step = prepared.where, prepared.spec, prepared.found.step
         trainer = self._runs.trainer(spec)
@@ -351,7 +408,7 @@ class Restoring:
         record = read_json(where.staging / VERIFIED)
         changed = f"{where.staging} is not what was verified"
         if record is not None:
-            changed = restore_fetch.unchanged(where.staging, record, where.targets)
+            changed = restore_fetch.unchanged(where.staging, record.get("files"), where.targets)
         if changed:
             raise PlanChanged(f"{changed}; restore it again.")
         if restore_place.in_the_way(where) and restore_place.local(trainer, spec, step) is not None:
@@ -387,8 +444,8 @@ class Restoring:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the agent knows the run already as `enrol` would register it, with the
-        same trainer, directories and W&B ids, or if the run has attempts on this pod.
+        """Return True if the run is registered with the agent as `enrol` would do it, with the same
+        trainer, directories and W&B ids, or if the run has attempts on this pod.
         """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
@@ -457,7 +514,7 @@ class Restoring:
             )
         if (error := told.get("error")) is not None:
             raise StepFailed(str(error["message"]))
-        return RemoteCopy.from_dict(told)
+        return RemoteCopy.from_dict(cast("RemoteCopyFields", told))
 
     def _prepared(
         self, asked: RestoreRequest, found: RemoteSet, skipped: Sequence[tuple[int, str]]

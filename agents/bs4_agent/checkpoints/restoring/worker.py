@@ -16,14 +16,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.checkpoints.remote.worker import open_store
 from bs4_agent.checkpoints.restoring.fetch import Target, fetch
 from bs4_agent.paths import Home
 from bs4_common.checkpoints.remote.errors import StoreError
 from bs4_common.checkpoints.remote.layout import Place
-from bs4_common.checkpoints.remote.source import RemoteFile, find, kept_config
+from bs4_common.checkpoints.remote.source import RemoteCopyFields, RemoteFile, find, kept_config
 from bs4_common.errors import AgentError, StepFailed
 from bs4_common.files import read_json, write_json
 
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+def _find(home: Home, arguments: Sequence[str]) -> RemoteCopyFields:
     """Find the step, keep its configs, and return the result."""
     place, run = Place.parse(arguments[0]), arguments[1]
     step = int(arguments[3]) if len(arguments) > 3 else None
@@ -73,7 +72,7 @@ def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     return found.as_dict()
 
 
-def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, int]:
     """Fetch the files in the request and return the number of bytes that were fetched."""
     order = read_json(Path(arguments[0]))
     if order is None:
@@ -109,7 +108,7 @@ class _Told:
         )
 
 
-def _failure(error: AgentError | OSError) -> dict[str, Any]:
+def _failure(error: AgentError | OSError) -> dict[str, str | bool]:
     """Return the type and the message of the error, and whether it may pass by itself."""
     if isinstance(error, AgentError):
         return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}

@@ -6,7 +6,6 @@ identity, and only while it still is a leftover.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from bs4_agent.playbooks import words
 from bs4_agent.playbooks.pod_actions import (
@@ -139,7 +138,7 @@ def _ending(
     kind: str,
     pod_actions: PodActions,
     dead: Sequence[str],
-    shown: Mapping[str, Any],
+    shown: Mapping[str, Sequence[int] | Sequence[str]],
     holding: str = "",
 ) -> Planned:
     """Return the planned end of the living processes of the dead runs. `holding` ends its title."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +48,22 @@ class MoveFiles:
         that the checkpoint is corrupt, and PlanChanged if the selector finds more than these limits
         allow.
         """
+        select = parameters["select"]
         hashed: dict[str, Any] = {
-            "select": parameters["select"],
+            "select": select,
             "limit": int(parameters.get("limit", _LIMIT)),
             "bytes": parameters.get("bytes"),
         }
-        hashed.update(_frozen(context, parameters["select"]))
-        found = _find(context, hashed)
+        step = _corrupt(context, select)
+        if step is not None:
+            hashed["step"] = step
+        found = _find(context, select, step)
         if not found:
             return None
-        _within(found, hashed)
+        _refuse_more(found, select, limit=hashed["limit"], most=hashed["bytes"])
         return Planned(
             "move_files",
-            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
+            f"Move {len(found)} {select} entr{'y' if len(found) == 1 else 'ies'} "
             "to the run's trash",
             moves_to_trash(found),
             hashed,
@@ -72,14 +75,16 @@ class MoveFiles:
         """Return True if the selector of the step `planned` (the rule that finds the files) finds
         no file any more.
         """
-        return not _find(context, planned.parameters)
+        rule = planned.parameters
+        return not _find(context, rule["select"], rule.get("step"))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return the files that the selector of the step `planned` (the rule that finds the files)
         finds now. Raises PlanChanged if there are more than the confirmed limits allow.
         """
-        found = _find(context, planned.parameters)
-        _within(found, planned.parameters)
+        rule = planned.parameters
+        found = _find(context, rule["select"], rule.get("step"))
+        _refuse_more(found, rule["select"], limit=rule["limit"], most=rule["bytes"])
         return targets_at(found)
 
     def act(
@@ -96,16 +101,16 @@ class MoveFiles:
         """
         for target in targets:
             path = Path(target["path"])
-            say(f"moved {path} to {_move(context, planned.parameters, path)}")
+            say(f"moved {path} to {_move(context, planned.parameters['select'], path)}")
         return f"moved {len(targets)} entries"
 
 
-def _frozen(context: Context, select: str) -> dict[str, Any]:
-    """Return the parameters of a selector that are decided when the plan is made. Raises
-    NotApplicable if a corrupt checkpoint is not proved.
+def _corrupt(context: Context, select: str) -> int | None:
+    """Return the training step of the corrupt checkpoint, which is decided when the plan is made,
+    or None for another selector. Raises NotApplicable if it is not proved to be corrupt.
     """
     if select != "corrupt-checkpoint":
-        return {}
+        return None
     facts = context.facts()
     step = facts.spec.resume
     loading = facts.state not in ("ended", "lost") and (
@@ -122,19 +127,18 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
             f"Step {step} of {context.run} cannot be loaded and no older step is complete. "
             f"Fetch step {step} from the object store, or use start-afresh."
         )
-    return {"step": step}
+    return step
 
 
-def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
-    """Return the paths that the selector finds now."""
-    select = parameters["select"]
+def _find(context: Context, select: str, step: int | None) -> list[Path]:
+    """Return the paths that the selector finds now. `step` is that of a corrupt checkpoint."""
     if select == "stale-shm":
         return sharedmemory.stale(context.pod_actions.shared_memory())
     facts = context.facts()
     layout = facts.layout
     if select == "corrupt-checkpoint":
         roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
-        name = f"step_{parameters['step']}"
+        name = f"step_{step}"
         return [root / name for root in roots if (root / name).is_dir()]
     if select == "torn-checkpoint":
         newest = max(complete_steps(facts.checkpoints), default=-1)
@@ -150,14 +154,11 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     return [note] if note.is_file() else []
 
 
-def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
+def _move(context: Context, select: str, path: Path) -> Path:
     """Move one path to the run's trash and return its new path."""
-    if parameters["select"] != "stale-shm":
+    if select != "stale-shm":
         return context.pod_actions.trash(
-            context.run,
-            path,
-            context.action,
-            everything=parameters["select"] == "corrupt-checkpoint",
+            context.run, path, context.action, everything=select == "corrupt-checkpoint"
         )
     target = (
         storage(context.facts().layout.output_dir, context.run)
@@ -170,17 +171,15 @@ def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
     return target
 
 
-def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
-    """Raise PlanChanged if the paths exceed the limit of entries or bytes."""
-    if len(found) > parameters["limit"]:
+def _refuse_more(found: Sequence[Path], select: str, *, limit: int, most: int | None) -> None:
+    """Raise PlanChanged if there are more than `limit` paths, or more than `most` bytes."""
+    if len(found) > limit:
         raise PlanChanged(
-            f"{len(found)} entries are {parameters['select']} by now, more than "
-            f"{parameters['limit']}; look at them by hand."
+            f"{len(found)} entries are {select} by now, more than {limit}; look at them by hand."
         )
-    limit = parameters["bytes"]
-    if limit is not None and (total := sum(map(_bytes, found))) > limit:
+    if most is not None and (total := sum(map(_bytes, found))) > most:
         raise PlanChanged(
-            f"They hold {total} bytes, more than the {limit} that were confirmed; look at "
+            f"They hold {total} bytes, more than the {most} that were confirmed; look at "
             "them by hand."
         )
 

@@ -45,11 +45,11 @@ class MoveRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if all directories of the step `planned` are gone."""
+        """Return True if all directories that the step `planned` is to move are gone."""
         return not _existing(planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
-        """Return those directories of the step `planned` that still exist."""
+        """Return those directories that the step `planned` is to move and that still exist."""
         return targets_at(_existing(planned.parameters["roots"]))
 
     def act(

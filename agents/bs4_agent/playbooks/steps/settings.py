@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import configfile
@@ -106,7 +105,7 @@ class EditConfig:
         return f"{len(changes)} keys of {path} changed"
 
 
-def _changes(planned: Planned) -> tuple[bytes, list[dict[str, Any]]]:
+def _changes(planned: Planned) -> tuple[bytes, list[configfile.Change]]:
     """Return the new bytes of the config and the keys that still have to change."""
     wanted = planned.parameters
     return configfile.edited(configfile.read(Path(wanted["path"])), wanted["set"], wanted["unset"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,23 +101,21 @@ class WaitUntil(Stepping):
         "server-ready"; `within` is the longest wait, as a number of seconds or a text such as "5m",
         the default; and `percent` (default 85) is the limit for "disk-free".
         """
-        hashed = {
-            "condition": parameters["condition"],
-            "percent": int(parameters.get("percent", 85)),
-            "within": seconds(parameters.get("within", "5m")),
-        }
+        condition = parameters["condition"]
+        percent = int(parameters.get("percent", 85))
+        within = seconds(parameters.get("within", "5m"))
         return Planned(
             "wait_until",
-            f"Wait until {_words(hashed)} (at most {hashed['within']:.0f} s)",
+            f"Wait until {_words(condition, percent)} (at most {within:.0f} s)",
             "",
-            hashed,
+            {"condition": condition, "percent": percent, "within": within},
             [],
             {},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the condition of the step `planned` holds at this moment."""
-        return _holds(context, planned.parameters)
+        return _holds(context, planned.parameters["condition"], planned.parameters["percent"])
 
     def act(
         self,
@@ -130,34 +128,34 @@ class WaitUntil(Stepping):
         `targets` is not used, and `say` is not called. Raises StepFailed if the condition does not
         hold within the planned number of seconds.
         """
-        deadline = time.monotonic() + planned.parameters["within"]
+        within, condition = planned.parameters["within"], planned.parameters["condition"]
+        wanted = _words(condition, planned.parameters["percent"])
+        deadline = time.monotonic() + within
         while time.monotonic() < deadline:
-            if _holds(context, planned.parameters):
-                return _words(planned.parameters)
+            if self.done(context, planned):
+                return wanted
             context.pause(_POLL_S)
         raise StepFailed(
-            f"It did not come about within {planned.parameters['within']:.0f} s that "
-            f"{_words(planned.parameters)}. " + _NEXT[planned.parameters["condition"]]
+            f"It did not come about within {within:.0f} s that {wanted}. {_NEXT[condition]}"
         )
 
 
-def _words(parameters: Mapping[str, Any]) -> str:
+def _words(condition: str, percent: int) -> str:
     """Return the condition in words."""
     return {
-        "disk-free": f"less than {parameters['percent']} % of the run's disk is used",
+        "disk-free": f"less than {percent} % of the run's disk is used",
         "port-free": "the run's ports are free",
         "server-ready": "the inference server is ready",
-    }[str(parameters["condition"])]
+    }[condition]
 
 
-def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
+def _holds(context: Context, condition: str, percent: int) -> bool:
     """Return True if the condition holds now."""
-    condition = parameters["condition"]
     if condition == "port-free":
         return not context.pod_actions.port_holders(context.run)
     if condition == "server-ready":
         return context.pod_actions.server_answers(context.run)
-    return used_percent(context.facts().layout.output_dir) < int(parameters["percent"])
+    return used_percent(context.facts().layout.output_dir) < percent
 
 
 def used_percent(path: Path) -> float:

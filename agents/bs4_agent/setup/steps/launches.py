@@ -137,8 +137,8 @@ class Profile(Stepping):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return a list with one planned step, which also shows which start-up files lack the block
-        now.
+        """Return a list with one planned step, which also shows which start-up files of the shell
+        lack the block of lines now.
         """
         files = _files(context)
         names = [context.place.shown(path) for path in files]
@@ -161,8 +161,8 @@ class Profile(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if every start-up file that the step `planned` names has exactly the planned
-        block.
+        """Return True if every start-up file of the shell that the step `planned` names has exactly
+        the planned block of lines.
         """
         return all(
             _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
@@ -175,8 +175,8 @@ class Profile(Stepping):
         targets: Sequence[Target],
         say: Say,
     ) -> str:
-        """Write the block of the step `planned` into every start-up file in `targets`, and return
-        the word "written". `say` is not called.
+        """Write the planned block of lines into every start-up file of the shell in `targets`, and
+        return the word "written". `planned` is the step, and `say` is not called.
         """
         for target in targets:
             _write(Path(target["file"]), planned.parameters["block"])

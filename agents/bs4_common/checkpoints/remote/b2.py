@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -453,7 +453,20 @@ def _small(found: DownloadedFile, name: str, most: int) -> bytes:
     return whole.getvalue()
 
 
-def _entry(row: Mapping[str, Any]) -> Entry:
+class ListedFile(TypedDict, total=False):
+    """A row of a listing, as B2 has it."""
+
+    fileName: str
+    contentLength: int
+    """Bytes."""
+    contentSha1: str | None
+    fileInfo: Mapping[str, str] | None
+    uploadTimestamp: int
+    """Milliseconds since 1970."""
+    fileId: str
+
+
+def _entry(row: ListedFile) -> Entry:
     """Return the entry for a row of a listing."""
     return Entry(
         str(row["fileName"]),
@@ -464,7 +477,7 @@ def _entry(row: Mapping[str, Any]) -> Entry:
     )
 
 
-def _stated(sha1: Any, info: Mapping[str, Any] | None) -> str | None:
+def _stated(sha1: str | None, info: Mapping[str, str] | None) -> str | None:
     """Return the SHA-1 that the store states for a file: its own, or for a large file that of its
     uploader. Return None if there is none.
     """

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 #: The place of configs that are outside the run's output directory. The files of one launch keep
 #: their relative positions there.
 CONFIGS = ".bs4/config"
+
+
+class LaunchedFields(TypedDict):
+    """A `Launched` as a manifest has it."""
+
+    overrides: list[str]
+    env: dict[str, str]
+    component: str
+    processes: int
+    files: dict[str, str]
+    left_out: list[str]
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class Launched:
             found.append(str(place(self.files[word])) if named else word)
         return tuple(found)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> LaunchedFields:
         """Return the record as a dictionary of JSON values, in the form in which a
         manifest has it.
         """
@@ -60,7 +71,7 @@ class Launched:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Launched:
+    def from_dict(cls, data: LaunchedFields) -> Launched:
         """Return the record in `data`, a dictionary that `as_dict` has made and that was read from
         a manifest. Raises ValueError, TypeError, KeyError or AttributeError if it is malformed.
         """

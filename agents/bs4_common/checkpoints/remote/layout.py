@@ -62,7 +62,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The names of all files of one run in a bucket. `prefix` is the one in the run's `Place`."""
+    """The names of all files of one run in a bucket. `prefix` is that of the `Place` to which the
+    run is uploaded.
+    """
 
     prefix: str
     run: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.checkpoints.remote.errors import StoreDamaged
 from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
@@ -21,6 +21,15 @@ SCHEMA = "bs4.manifest/1"
 #: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.
 MOST = 16 * 1024 * 1024
 _SHA1_LENGTH = 40
+
+
+class FileRow(TypedDict, total=False):
+    """What a manifest says of one file, before it is checked."""
+
+    path: object
+    size: object
+    sha1: object
+    sha256: object
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _file(row: Mapping[str, Any]) -> File:
+def _file(row: FileRow) -> File:
     """Return the file in one row. Raises ValueError if it is malformed."""
     sha1, other = str(row["sha1"]), row.get("sha256")
     if len(sha1) != _SHA1_LENGTH or not set(sha1) <= set("0123456789abcdef"):

@@ -73,9 +73,9 @@ class Pointer:
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:
-        """Return the pointer in the content `data` of latest.json, which we or an older script
-        wrote. `what` is the name of the file in error messages. Raises StoreDamaged if the content
-        is anything else.
+        """Return the pointer in the content `data` of latest.json, which the agent or an older
+        upload script wrote. `what` is the name of the file in error messages. Raises StoreDamaged
+        if the content is anything else.
         """
         try:
             raw = loads(data)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.checkpoints.remote import legacy_layout
 from bs4_common.checkpoints.remote import manifest as manifests
 from bs4_common.checkpoints.remote.errors import StoreDamaged
-from bs4_common.checkpoints.remote.launched import CONFIGS, Launched
+from bs4_common.checkpoints.remote.launched import CONFIGS, Launched, LaunchedFields
 from bs4_common.checkpoints.remote.layout import Layout, Place
 from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.checkpoints.remote.pointer import Pointer
@@ -37,6 +37,35 @@ class RemoteFile:
     size: int
     sha1: str | None
     sha256: str | None = None
+
+
+class _NewerFields(TypedDict, total=False):
+    launch: LaunchedFields | None
+
+
+class RemoteSetFields(_NewerFields):
+    """A `RemoteSet` as the agent's notes have it. Those of older agents have no `launch`."""
+
+    step: int
+    run: str
+    trainer: str
+    files: list[list[Any]]
+    """The fields of each RemoteFile."""
+    parts: Mapping[str, str]
+    identity: str
+    config: str
+    wandb: Mapping[str, str]
+    created_t: float
+    """Wall seconds since 1970."""
+
+
+class RemoteCopyFields(TypedDict):
+    """A `RemoteCopy` as the process that searches the object store answers with it."""
+
+    chosen: RemoteSetFields | None
+    skipped: list[list[Any]]
+    """Each step that was not taken, and the reason."""
+    pointed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +103,7 @@ class RemoteSet:
                 found[file.path] = None
         return list(found)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> RemoteSetFields:
         """Return the step as a dictionary of JSON values, from which `from_dict` makes it again.
         The agent saves it in its home, and the process that searches the object store answers with
         it.
@@ -95,8 +124,9 @@ class RemoteSet:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> RemoteSet:
+    def from_dict(cls, data: RemoteSetFields) -> RemoteSet:
         """Return the step in a dictionary that `as_dict` has written."""
+        launch = data.get("launch")  # notes of an older agent have none
         return cls(
             step=data["step"],
             run=data["run"],
@@ -107,9 +137,7 @@ class RemoteSet:
             config=data["config"],
             wandb=data["wandb"],
             created_t=data["created_t"],
-            launch=None
-            if data.get("launch") is None
-            else Launched.from_dict(data["launch"]),  # notes of an older agent have none
+            launch=None if launch is None else Launched.from_dict(launch),
         )
 
 
@@ -125,8 +153,8 @@ class RemoteCopy:
     skipped: Sequence[tuple[int, str]] = ()
     pointed: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as a dictionary of JSON values, from which `from_dict`
+    def as_dict(self) -> RemoteCopyFields:
+        """Return the result of the search as a dictionary of JSON values, from which `from_dict`
         makes it again.
         """
         return {
@@ -136,8 +164,8 @@ class RemoteCopy:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> RemoteCopy:
-        """Return the result in a dictionary that `as_dict` has written."""
+    def from_dict(cls, data: RemoteCopyFields) -> RemoteCopy:
+        """Return the result of a search in a dictionary that `as_dict` has written."""
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
             [(int(step), str(why)) for step, why in data["skipped"]],
@@ -161,8 +189,9 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Remot
     A step is complete if its manifest can be read (if the pointer names this step, the manifest
     must have the hash in the pointer), and the store lists every file of it with the size and SHA-1
     in the manifest. A step above the step that the pointer (latest.json) names is skipped unless it
-    is requested: it was never verified there, or the run was set back since. Raises StoreAuth,
-    StoreUnreachable, StoreThrottled or NotThere (no such bucket).
+    is requested: it was never verified there, or the run was set back since. Raises StoreAuth if
+    the store refuses the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too
+    busy, and NotThere if there is no such bucket.
     """
     layout = Layout(place.prefix, run)
     left = scan(store, layout)

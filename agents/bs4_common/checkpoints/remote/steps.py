@@ -32,7 +32,9 @@ class RemoteStep:
 
     @property
     def whole(self) -> bool:
-        """Return True if the step is complete."""
+        """Return True if the step is complete in the object store, with every file that its
+        manifest lists.
+        """
         return not self.missing
 
     @property
@@ -162,5 +164,7 @@ def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> 
 
 
 def by_name(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """Return a dictionary {name in the bucket: entry} of the entries."""
+    """Return the entries (versions of files in the object store) as a dictionary {name in the
+    bucket: entry}.
+    """
     return {entry.name: entry for entry in entries}

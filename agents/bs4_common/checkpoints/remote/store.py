@@ -35,8 +35,8 @@ class Store(Protocol):
     """One bucket of an object store. All names are complete names in the bucket (`layout.py` makes
     them).
 
-    Every call queries the server; nothing is cached. Raises StoreAuth, StoreThrottled,
-    StoreUnreachable, StoreFull or NotThere (see errors.py).
+    Every call queries the server; nothing is cached. Each method may raise StoreAuth,
+    StoreThrottled, StoreUnreachable, StoreFull or NotThere, which errors.py explains.
     """
 
     def entries(self, prefix: str) -> list[Entry]:
@@ -70,7 +70,7 @@ class Store(Protocol):
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, its parts are not sent again.
         `progress` receives the number of bytes that were sent since its last call (negative if the
-        transfer begins anew). Raises the errors of the class.
+        transfer begins anew). Raises the errors that the docstring of the class names.
         """
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:

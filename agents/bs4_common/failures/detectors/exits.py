@@ -8,13 +8,12 @@ verl's launcher prints no exit code, so the code comes from the process that rea
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_common.failures.compiled import Parameters
 from bs4_common.failures.detectors.reporting import found, quiet
 from bs4_common.failures.evidence import as_evidence, process_evidence
-from bs4_common.failures.facts import Facts, Finding, RunFacts
+from bs4_common.failures.facts import Facts, Finding, Intent, RunFacts
 from bs4_common.runs.model import Exit
 
 
@@ -102,7 +101,7 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequen
     )
 
 
-def _last_word(leaving: Mapping[str, Any]) -> str:
+def _last_word(leaving: Intent) -> str:
     """Return a phrase for what the agent recorded when it received the signal to leave."""
     at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
     local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"

@@ -26,6 +26,8 @@ PARSERS = {
     "ministral": ("mistral",),
     "llama": ("llama3_json", "llama4_json", "llama4_pythonic", "pythonic"),
 }
+#: The first step of a run that was not resumed: trainers count from 0 or 1.
+_FIRST = 1
 #: A reward that is printed as 0.0000.
 _ZERO = 5e-5
 
@@ -34,9 +36,14 @@ def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
     """Return a list with one finding (the reported failure, with its evidence) if the policy's
     entropy was below `parameters["low"]` in each of the last `parameters["steps"]` steps, so that
     it hardly explores any more. Else, or with fewer recorded steps, return an empty list. Both keys
-    must be given.
+    must be given. Small models on easy tasks begin below it and lose nothing, so a run that was
+    never above it is passed over, if it is fresh or only its files are known.
     """
     low = float(parameters["low"])
+    known = series(run, "trainer", "entropy")
+    begun = run.state == "files" or any(step <= _FIRST for step, _ in known)
+    if begun and every(known, lambda v: v < low):
+        return []
     return _persistent(
         run,
         "entropy-collapse",

@@ -55,7 +55,7 @@ def inference_exited_clean(
     facts: Facts, run: RunFacts, parameters: Parameters
 ) -> Sequence[Finding]:
     """Return a list with one finding (the reported failure, with its evidence) if the inference
-    server was told to end and did so in order (exit code 0 or unknown), and the launcher let the
+    server was told to end and shut down cleanly (exit code 0 or unknown), and the launcher let the
     run continue without it. Else return an empty list. A server that ended after an error is found
     by `inference_silent` instead. `parameters` is not used.
     """

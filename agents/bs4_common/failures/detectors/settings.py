@@ -239,8 +239,9 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a list with one finding (the reported failure, with its evidence) if the run resumes,
     but its model, adapter or W&B run has another name in the settings than in the earlier attempt
-    that last recorded these names. Else, or if either names are unknown, return an empty list. The
-    adapter is then not loaded, or the curves on W&B break in two. `parameters` is not used.
+    that last recorded these names. With another name, the adapter is not loaded, or the curves on
+    W&B break in two. Else, or if either names are unknown, return an empty list. `parameters` is
+    not used.
     """
     around = run.environment
     if (

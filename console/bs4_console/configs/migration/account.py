@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.configs.diff import leaves
+from bs4_console.configs.document import Document
 from bs4_console.configs.findings import Path, below, dotted, names_of
-from bs4_console.configs.schema import convert, exists, is_optional, tables
+from bs4_console.configs.schema import convert, exists, is_optional, prefix_of, tables
 
 #: The wanted kind of a value in words, by the kind that a conversion asks for.
 WORDS = {
@@ -43,9 +44,9 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One line of the report of a migration of a config: the path of a key in the old config (a
-    tuple of keys and list indices), and a sentence about it for a person. `refuses` is True if,
-    because of this key, the new config must not be used.
+    """One line of the report of a migration of a config. `path` is the path of a key in the old
+    config (a tuple of keys and list indices), and `why` a sentence about it for a person. `refuses`
+    is True if, because of this key, the new config must not be used.
     """
 
     path: Path
@@ -63,18 +64,20 @@ def are_same(one: Any, other: Any) -> bool:
 
 
 class Account:
-    """One migration of a config between two versions of prime-rl: the old config (`source`, which
-    never changes), the new config (`out`, which is filled step by step), and for each value of the
-    old one what became of it. `new` is the version for which `out` is, "prime-rl-2026-01" or
-    "prime-rl".
+    """One migration of a config between two versions of prime-rl. `source` is the old config, which
+    never changes, and `out` the new one, which is filled value by value. For each old value it is
+    recorded whether it was taken over (written to the new config, perhaps under another key) or
+    dropped. `new` is the version for which `out` is, "prime-rl-2026-01" or "prime-rl".
     """
 
-    def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
-        self.source = source
+    def __init__(self, source: Document, new: str, component: str = "rl") -> None:
+        self.source = source.data
+        if prefix_of(component):
+            self.source = {component: source.data}
         self.new = new
         self.component = component
         self.out: dict[str, Any] = {}
-        self.leaves: dict[Path, Any] = dict(leaves(source, ()))
+        self.leaves: dict[Path, Any] = dict(leaves(self.source, ()))
         self.under: dict[Path, list[Path]] = {}
         for leaf in self.leaves:
             for length in range(len(leaf) + 1):
@@ -83,8 +86,8 @@ class Account:
         self.notes: list[Named] = []
 
     def get(self, path: Path) -> Any:
-        """Return the value of the old config at a path, even if it was taken over or dropped
-        already. Return None if the old config does not have it.
+        """Return the value of the old config at `path`, no matter whether the migration has already
+        taken it over or dropped it. Return None if the old config does not have it.
         """
         return below(self.source, path)
 
@@ -110,12 +113,12 @@ class Account:
         return value if fits else None
 
     def read(self, path: Path, kind: str) -> Any:
-        """Return a value of the old config that is to be converted, as `kind` ("boolean", "number",
-        "table", ...). Return None if there is no such value, or if it was taken over or dropped
-        before.
+        """Return the value of the old config at `path`, converted to `kind` ("boolean", "number",
+        "table", ...), for a caller that writes it to the new config in another form. Return None if
+        there is no such value, or if it was taken over or dropped before.
 
-        A value of another kind is dropped, None is returned, and the new config is marked as not
-        usable.
+        If the value is not of that kind, it is dropped, None is returned, and the new config is
+        marked as not usable.
         """
         if not self.open(path):
             return None
@@ -128,16 +131,16 @@ class Account:
             self.drop(path, f"it is to be {WORDS[kind]}", refuses=True)
         return None
 
-    def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
-        """Return the tables in the list at `path` of the old config, or None if there is no such
-        list.
+    def count_tables(self, path: Path) -> int | None:
+        """Return how many tables the list at `path` of the old config has, or None if there is no
+        such list.
 
         If the value there is something else, it is dropped, None is returned, and the new config is
         marked as not usable.
         """
         value = self.get(path)
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
-            return value
+            return len(value)
         if value is not None:
             place = ".".join(map(str, path))
             self.drop(path, f"it is to be a list of tables, each [[{place}]]", refuses=True)
@@ -155,8 +158,8 @@ class Account:
 
     def keep_default(self, table: Path, key: str, default: float) -> None:
         """Write `default`, the default value of a key in the old version of prime-rl, into the new
-        config, because the new version has another default. This is done only if the old config has
-        the table `table` and does not set `key` in it.
+        config, because the new version has another default. Do nothing if the old config lacks the
+        table `table` or sets `key` in it.
         """
         if self.peek(table, "table") is not None and self.get((*table, key)) is None:
             self.put((*table, key), default)
@@ -183,9 +186,9 @@ class Account:
         return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
-        """Write `value`, which was made from the old values at and below `path`, into the new
-        config at `to`. If another value has that place already, the old values are dropped, and the
-        new config is marked as not usable.
+        """Record that the old values at and below `path` are taken over as `value`, which was made
+        from them, and write `value` into the new config at `to`. If another value has that place
+        already, the old values are dropped, and the new config is marked as not usable.
         """
         if self.put(to, value):
             self._end(path, Fate(to, same=False))
@@ -205,8 +208,9 @@ class Account:
                 self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
 
     def drop(self, path: Path, why: str, refuses: bool = False) -> None:
-        """Leave the old values at and below a path out of the new config. `why` is the reason,
-        which the migration's report names. With `refuses`, the new config is marked as not usable.
+        """Leave the old values at and below `path` out of the new config. `why` is the reason,
+        which the migration's report names. With `refuses`, the new config is marked as one that
+        must not be used.
         """
         self._end(path, Fate(None, why=why, refuses=refuses))
 
@@ -227,14 +231,14 @@ class Account:
         return known
 
     def atoms(self) -> list[Path]:
-        """Return the paths of all values of the old config about which nothing is decided yet: they
-        were neither taken over nor dropped. A list of tables counts as one value.
+        """Return the paths of all values of the old config that were neither taken over nor dropped
+        yet. A list of tables counts as one value.
         """
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
         """Write an empty table into the new config at `to`, if the old config has a table at `path`
-        and a table at `to` switches a feature on merely by being there. Do nothing otherwise.
+        and a table at `to` switches a feature on merely by being there. If not, do nothing.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bs4_console.configs.findings import Path, names_of, path_of
 from bs4_console.configs.migration.account import Account
 from bs4_console.configs.names import RENAMES, Rename
@@ -71,8 +73,8 @@ def _is_value(account: Account, path: Path, forward: bool) -> bool:
     return not isinstance(account.get(path), dict) or names_of(path) not in tables(generation)
 
 
-def _rename_table(account: Account, source: Path, target: Path, table: dict[str, object]) -> None:
-    for key in table:
+def _rename_table(account: Account, source: Path, target: Path, keys: Iterable[str]) -> None:
+    for key in keys:
         if exists(account.new, (*target, key)):
             account.move((*source, key), (*target, key))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from bs4_console.configs.families import PARSERS, family, rendered
 from bs4_console.configs.findings import Path, path_of
@@ -49,7 +48,7 @@ def to_current(account: Account) -> None:
     rest(account, True, "the current generation has no such key")
 
 
-def default_renderer(model: str) -> dict[str, Any]:
+def default_renderer(model: str) -> dict[str, str]:
     """Return the table [renderer] of a config for the model `model`, for which prime-rl has no
     renderer (the code that turns messages into tokens). The table tells prime-rl to use the model's
     own chat template, and which parser for tool calls to use if one is known for the model's
@@ -163,10 +162,10 @@ def _client(account: Account) -> None:
 
 def _sources(account: Account, old: Path, new: Path, filtering: bool) -> int:
     """Make a source of every environment, and return how many there are."""
-    entries = account.read_tables(old)
-    if entries == []:
+    known = account.count_tables(old)
+    if known == 0:
         account.settle(old, new, [])
-    count = len(entries or ())
+    count = known or 0
     for number in range(count):
         _source(account, (*old, number), (*new, number))
         if filtering:

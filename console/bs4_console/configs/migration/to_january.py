@@ -136,10 +136,10 @@ def _client(account: Account) -> None:
 
 def _environments(account: Account, new: Path, old: Path) -> None:
     """Make an environment of every source."""
-    entries = account.read_tables(new)
-    if entries == []:
+    count = account.count_tables(new)
+    if count == 0:
         account.settle(new, old, [])
-    for number in range(len(entries or ())):
+    for number in range(count or 0):
         _environment(account, (*new, number), (*old, number))
 
 

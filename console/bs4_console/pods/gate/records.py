@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from bs4_common.foreign_json import EXACT_INTEGER, TIME_MOST
+from bs4_common.ledger import JournalRecord
 from bs4_common.telemetry import StepRecord, Telemetry
 from bs4_console.printable import one_line, printable
 
-Record = dict[str, Any]
 Rule = Callable[[Any], bool]
 
 #: Bytes of a name of a run, a stream, a playbook or a failure.
@@ -39,8 +39,9 @@ _WANTED: dict[Rule, str] = {}
 
 
 def rule(wanted: str) -> Callable[[Rule], Rule]:
-    """Return a decorator that makes a function a rule for the values of a field. `wanted` completes
-    the sentence "FIELD is not ...", with which a value that does not pass is refused.
+    """Return a decorator for functions that check one value of a record from a pod and return True
+    if it is right. `wanted` says in words what the value should be, such as "a finite number"; it
+    completes the sentence "FIELD is not ..." with which a wrong value is refused.
     """
 
     def register(passes: Rule) -> Rule:
@@ -64,7 +65,9 @@ def number(value: Any) -> bool:
 
 @rule("a time in wall seconds")
 def wall(value: Any) -> bool:
-    """Return True if `value` is a Unix time in seconds that an agent can have written."""
+    """Return True if `value` is a Unix time in seconds that an agent can have written: a number
+    from 0 to TIME_MOST.
+    """
     return number(value) and 0 <= value <= TIME_MOST
 
 
@@ -84,7 +87,7 @@ def step(value: Any) -> bool:
 
 @rule("the number of an attempt")
 def attempt(value: Any) -> bool:
-    """Return True if `value` is the number of a run's attempt."""
+    """Return True if `value` is the number of a run's attempt: an integer from 0 to 1,000,000."""
     return whole(value) and 0 <= value <= ATTEMPT_MOST
 
 
@@ -102,7 +105,9 @@ def flag(value: Any) -> bool:
 
 @rule("a text")
 def text(value: Any) -> bool:
-    """Return True if `value` is a text of at most TEXT_LENGTH characters that UTF-8 can express."""
+    """Return True if `value` is a text of at most TEXT_LENGTH (65,536) characters that UTF-8 can
+    express.
+    """
     return isinstance(value, str) and len(value) <= TEXT_LENGTH and _encodable(value)
 
 
@@ -117,8 +122,8 @@ def _encodable(value: str) -> bool:
 
 @rule("a name of printable characters, which is not empty")
 def name(value: Any) -> bool:
-    """Return True if `value` is a text of 1 to NAME_BYTES bytes, in one line and without anything
-    that a terminal would act on.
+    """Return True if `value` is a text of 1 to NAME_BYTES (200) bytes, in one line and without
+    anything that a terminal would act on.
     """
     if not isinstance(value, str) or not _encodable(value) or one_line(value) != value:
         return False
@@ -127,22 +132,30 @@ def name(value: Any) -> bool:
 
 @rule("an object")
 def mapping(value: Any) -> bool:
-    """Return True if `value` is a dictionary with at most ENTRIES members. The members are not
-    checked.
+    """Return True if `value` is a dictionary with at most ENTRIES (10,000) members. The members are
+    not checked.
     """
     return isinstance(value, dict) and len(value) <= ENTRIES
 
 
 @rule("a list of texts")
 def texts(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES texts, each of which passes `text`."""
+    """Return True if `value` is a list of at most ENTRIES (10,000) texts, each of which passes
+    `text`.
+    """
     return isinstance(value, list) and len(value) <= ENTRIES and all(text(entry) for entry in value)
+
+
+@rule("an object of texts")
+def phrases(value: Any) -> bool:
+    """Return True if `value` is a dictionary with at most ENTRIES members, all of them texts."""
+    return mapping(value) and all(map(text, value.values()))
 
 
 @rule("a list of objects")
 def objects(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES dictionaries. Their members are not
-    checked.
+    """Return True if `value` is a list of at most ENTRIES (10,000) dictionaries. Their members are
+    not checked.
     """
     return (
         isinstance(value, list) and len(value) <= ENTRIES and all(mapping(entry) for entry in value)
@@ -151,14 +164,14 @@ def objects(value: Any) -> bool:
 
 @rule("a list of steps of training")
 def steps(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES numbers of training steps."""
+    """Return True if `value` is a list of at most ENTRIES (10,000) numbers of training steps."""
     return isinstance(value, list) and len(value) <= ENTRIES and all(step(entry) for entry in value)
 
 
 @rule("a list of an action's steps, each with a title")
 def tasks(value: Any) -> bool:
-    """Return True if `value` is a list of at most ACTION_STEP_MOST dictionaries, each with a text
-    under the key `title`.
+    """Return True if `value` is a list of the steps of an action: at most ACTION_STEP_MOST (1,000)
+    dictionaries, each with a text under the key `title`.
     """
     return (
         objects(value)
@@ -169,10 +182,64 @@ def tasks(value: Any) -> bool:
 
 @rule("a list of objects that each name a step of training")
 def torn(value: Any) -> bool:
-    """Return True if `value` is a list of dictionaries, each with the number of a training step
-    under the key `step`. They describe incomplete checkpoints.
+    """Return True if `value` is a list that describes incomplete checkpoints: dictionaries, each
+    with the number of a training step under the key `step`.
     """
     return objects(value) and all(step(entry.get("step")) for entry in value)
+
+
+@rule("a list of evidence")
+def evidence(value: Any) -> bool:
+    """Return True if `value` is a list of evidence (bs4_common.failures.evidence has its type)."""
+    return objects(value) and all(map(_EVIDENCE.passes, value))
+
+
+@rule("a list of texts and objects")
+def things(value: Any) -> bool:
+    """Return True if `value` is a list of at most ENTRIES texts and dictionaries. The members of
+    the dictionaries are not checked, except `path` and `command`, `component` and the numbers of a
+    process or a file.
+    """
+    return (
+        isinstance(value, list)
+        and len(value) <= ENTRIES
+        and all(text(entry) or _THING.passes(entry) for entry in value)
+    )
+
+
+@rule("an object of checks, each with numbers or texts")
+def checks(value: Any) -> bool:
+    """Return True if `value` says how a repair is verified: by kind of check, its parameters."""
+    return mapping(value) and all(
+        mapping(one) and all(number(entry) or text(entry) for entry in one.values())
+        for one in value.values()
+    )
+
+
+@rule("an object that says what a step touches")
+def shown(value: Any) -> bool:
+    """Return True if `value` is what a step of a plan touches (pods/gate/plans.py)."""
+    return _SHOWN.passes(value)
+
+
+@rule("a list of the steps of a plan")
+def planned(value: Any) -> bool:
+    """Return True if `value` is a list of at most ACTION_STEP_MOST steps of a plan
+    (pods/gate/plans.py).
+    """
+    return (
+        isinstance(value, list)
+        and len(value) <= ACTION_STEP_MOST
+        and all(map(_PLANNED.passes, value))
+    )
+
+
+@rule("an object with the steps of a plan")
+def plan(value: Any) -> bool:
+    """Return True if `value` is the body of a plan (pods/gate/plans.py). Fields that only one kind
+    of plan has are not checked.
+    """
+    return mapping(value) and _PLAN_BODY.passes(value)
 
 
 @dataclass(frozen=True)
@@ -184,10 +251,12 @@ class Shape:
     must: Mapping[str, Rule]
     may: Mapping[str, Rule] = field(default_factory=dict)
 
-    def check(self, record: Mapping[str, Any]) -> None:
-        """Raise RecordRefused for the first field of `record` that is missing or does not pass its
-        rule. Fields that the shape does not name are accepted.
+    def check(self, record: object) -> None:
+        """Raise RecordRefused if `record` is no dictionary, and for the first field that is missing
+        or does not pass its rule. Fields that the shape does not name are accepted.
         """
+        if not isinstance(record, dict):
+            raise RecordRefused("it is not a JSON object")
         for key, passes in self.must.items():
             if key not in record:
                 raise RecordRefused(f"{key} is missing")
@@ -196,6 +265,14 @@ class Shape:
             value = record.get(key)
             if value is not None:
                 _check(key, value, passes)
+
+    def passes(self, record: object) -> bool:
+        """Return True if `check` accepts `record`."""
+        try:
+            self.check(record)
+        except RecordRefused:
+            return False
+        return True
 
 
 def _check(key: str, value: Any, passes: Rule) -> None:
@@ -212,10 +289,10 @@ def _shown(value: Any) -> str:
 
 _STAMP = Shape({"t": wall}, {"m": number, "b": name})
 
-#: The greeting of an agent.
-HELLO = Shape(
+_HELLO = Shape(
     {},
     {
+        "protocol": whole,
         "agent": text,
         "bundle": text,
         "build": whole,
@@ -225,8 +302,36 @@ HELLO = Shape(
         "boot_id": text,
         "host": text,
         "look": flag,
+        "coverage": phrases,
     },
 )
+
+
+class Hello(TypedDict, total=False):
+    """The greeting of an agent. An older agent leaves fields out."""
+
+    protocol: int
+    """The version of the protocol that the agent has chosen."""
+    agent: str
+    """The agent's version."""
+    bundle: str
+    """The hash of the bundle that runs."""
+    build: int
+    home: str
+    """The id of the agent's home directory."""
+    python: str
+    pid: int
+    boot_id: str
+    host: str
+    look: bool
+    """True if the key of this login may only look."""
+    t: object
+    """The pod's time in wall seconds since 1970. It is not checked here, because a pod whose clock
+    is wrong can still be watched.
+    """
+    coverage: Mapping[str, str]
+    """What can be seen on this pod, by source."""
+
 
 _RUN = Shape(
     {"event": text, "run": name},
@@ -250,6 +355,18 @@ _RUN = Shape(
         "detail": text,
     },
 )
+_EVIDENCE = Shape(
+    {},
+    {
+        "source": text,
+        "stream": text,
+        "cursor": text,
+        "file": text,
+        "offset": whole,
+        "line": whole,
+        "text": text,
+    },
+)
 _INCIDENT = Shape(
     {"event": text, "incident": name},
     {
@@ -262,8 +379,53 @@ _INCIDENT = Shape(
         "summary": text,
         "playbook": text,
         "where": text,
-        "evidence": objects,
+        "evidence": evidence,
         "coverage": texts,
+    },
+)
+_THING = Shape(
+    {},
+    {
+        "path": text,
+        "bytes": whole,
+        "pid": whole,
+        "start_ticks": whole,
+        "component": text,
+        "command": text,
+    },
+)
+_SHOWN = Shape(
+    {},
+    {
+        "processes": things,
+        "directories": things,
+        "entries": things,
+        "left_alone": texts,
+        "cwd": text,
+    },
+)
+_PLANNED = Shape(
+    {},
+    {
+        "kind": text,
+        "title": text,
+        "command": text,
+        "shown": shown,
+        "targets": things,
+        "parameters": mapping,
+    },
+)
+_PLAN_BODY = Shape(
+    {},
+    {
+        "title": text,
+        "run": text,
+        "attempt": attempt,
+        "danger": text,
+        "typed_name": flag,
+        "steps": planned,
+        "resume": step,
+        "verify": checks,
     },
 )
 _PLAN = Shape(
@@ -275,7 +437,7 @@ _PLAN = Shape(
         "plan_hash": text,
         "expires_m": number,
         "expires_t": wall,
-        "plan": mapping,
+        "plan": plan,
         "refused": text,
     },
 )
@@ -359,7 +521,7 @@ JOURNAL: Mapping[str, Shape] = {
 }
 _STEP_EVENTS = frozenset({"intent", "step-done", "step-skipped", "step-failed"})
 
-_TELEMETRY = Shape({}, {"gpus": mapping, "host": mapping, "runs": objects, "coverage": mapping})
+_TELEMETRY = Shape({}, {"gpus": mapping, "host": mapping, "runs": objects, "coverage": phrases})
 _GPUS = Shape(
     {},
     {
@@ -417,30 +579,43 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def telemetry(record: Any) -> Telemetry:
-    """Check a record of the telemetry stream as `check` does, and return it."""
-    checked: Telemetry = _checked("telemetry", record)
+    """Check a record of a pod's telemetry stream, and return it with each text on one line and
+    without characters that a terminal acts on. Raises RecordRefused if an agent would not write
+    such a record there.
+    """
+    checked: Telemetry = check("telemetry", record)
     return checked
 
 
 def training_step(record: Any) -> StepRecord:
-    """Check a record of the training steps of a run as `check` does, and return it."""
-    checked: StepRecord = _checked("steps", record)
+    """Check a record of one training step of a run, and return it with each text on one line and
+    without characters that a terminal acts on. Raises RecordRefused if an agent would not write
+    such a record.
+    """
+    checked: StepRecord = check("steps", record)
     return checked
 
 
-def check(stream: str, record: Any) -> Record:
+def journal(record: Any) -> JournalRecord:
+    """Check a record of the journal as `check` does, and return it."""
+    checked: JournalRecord = check("journal", record)
+    return checked
+
+
+def hello(greeting: Any) -> Hello:
+    """Check the greeting of an agent, and return it. Raises RecordRefused if no agent sends it."""
+    _HELLO.check(greeting)
+    checked: Hello = greeting
+    return checked
+
+
+def check(stream: str, record: Any) -> Any:
     """Check a record that was read from a pod's stream: "journal", "telemetry", or "steps/RUN" for
     the training steps of a run. Return the record with each text on one line and without characters
     that a terminal acts on; what a person wrote in a note may have several lines. Raises
-    RecordRefused if an agent would not write such a record to that stream.
+    RecordRefused if an agent would not write such a record to that stream. `journal`, `telemetry`
+    and `training_step` return it with its type.
     """
-    checked: Record = _checked(stream, record)
-    return checked
-
-
-def _checked(stream: str, record: Any) -> Any:
-    if not isinstance(record, dict):
-        raise RecordRefused("it is not a JSON object")
     _STAMP.check(record)
     if stream == "journal":
         _check_journal(record)
@@ -477,7 +652,7 @@ def one_line_each(value: Any) -> Any:
     return value
 
 
-def _check_journal(record: Record) -> None:
+def _check_journal(record: Any) -> None:
     shape = JOURNAL.get(str(record.get("type")))
     if shape is None:
         return
@@ -488,7 +663,7 @@ def _check_journal(record: Record) -> None:
         _check("failure", record.get("failure"), name)
 
 
-def _check_telemetry(record: Record) -> None:
+def _check_telemetry(record: Any) -> None:
     _TELEMETRY.check(record)
     gpus, host = record.get("gpus") or {}, record.get("host") or {}
     _GPUS.check(gpus)
@@ -503,7 +678,7 @@ def _check_telemetry(record: Record) -> None:
             _COMPONENT.check(component)
 
 
-def _check_step(record: Record) -> None:
+def _check_step(record: Any) -> None:
     _STEP.check(record)
     for key, value in record.items():
         # Agents write NaN and infinities as texts; see docs/architecture.md.

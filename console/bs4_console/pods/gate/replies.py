@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bs4_common.wire import Frame
 from bs4_console.pods.gate.records import (
     ENTRIES,
     RecordRefused,
@@ -28,6 +29,7 @@ from bs4_console.pods.gate.records import (
     wall,
     whole,
 )
+from bs4_console.pods.reading.greeting import Call
 
 _CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
 #: Names in a request that the console sets itself. An agent cannot set them with the arguments of
@@ -47,17 +49,17 @@ def cursor(value: Any) -> bool:
 
 @rule("an object of arguments")
 def again(value: Any) -> bool:
-    """Return True if `value` is a dictionary of arguments with which a console may repeat its
-    request to the agent. It must have at most _ARGUMENTS entries, and none with the name of a field
-    that says what is asked or which stream is meant.
+    """Return True if `value` is a dictionary of parameters with which the console may repeat its
+    query, as an agent's answer proposes them. It must have at most 100 entries. None may have a
+    name that would change what is asked or about which stream, such as `op` or `stream`.
     """
     return mapping(value) and len(value) <= _ARGUMENTS and _OWN.isdisjoint(value)
 
 
 @rule("a list")
 def entries(value: Any) -> bool:
-    """Return True if `value` is a list, of any length. Its entries are not checked here: the code
-    that reads them leaves out those that are wrong.
+    """Return True if `value` is a list, of any length. Its entries are not checked here; whoever
+    reads them must leave out those that are wrong.
     """
     return isinstance(value, list)
 
@@ -122,6 +124,15 @@ def _of(row: Any, *rules: Rule) -> bool:
     return all(rule(value) for rule, value in zip(rules, row, strict=False))
 
 
+@rule("an object that says which bytes are lost")
+def gap(value: Any) -> bool:
+    """Return True if `value` describes bytes of a stream that are lost (bs4_common.streams.cursor
+    has its type), as an agent does.
+    """
+    return _GAP.passes(value)
+
+
+_GAP = Shape({"generation": whole, "from": whole, "reason": text}, {"to": whole})
 _CHECKPOINTS = Shape(
     {
         "trainer": text,
@@ -161,7 +172,7 @@ _GUARD = Shape({}, {"event": text, "detail": text, "t": wall})
 _CONFIG = Shape({"path": text, "present": flag})
 
 
-def _check_checkpoints(answer: Mapping[str, Any]) -> None:
+def _check_checkpoints(answer: Any) -> None:
     """Check the report of one run's checkpoints."""
     _CHECKPOINTS.check(answer)
     for checkpoint in answer["checkpoints"]:
@@ -180,14 +191,14 @@ def _check_checkpoints(answer: Mapping[str, Any]) -> None:
     _GUARD.check(answer.get("guard") or {})
 
 
-def _check_where(answer: Mapping[str, Any]) -> None:
+def _check_where(answer: Any) -> None:
     """Check the number of a line. It is null as long as the agent counts, and says so in `next`."""
     _WHERE.check(answer)
     if answer.get("next") is None:
         _COUNTED.check(answer)
 
 
-def _check_page(answer: Mapping[str, Any]) -> None:
+def _check_page(answer: Any) -> None:
     """Check where a search goes on. `next` is there, and is null at the end."""
     if "next" not in answer:
         raise RecordRefused("next is missing")
@@ -195,22 +206,22 @@ def _check_page(answer: Mapping[str, Any]) -> None:
         _PLACE.check(answer["next"])
 
 
-def _check_search(answer: Mapping[str, Any]) -> None:
+def _check_search(answer: Any) -> None:
     _SEARCH.check(answer)
     _check_page(answer)
 
 
-def _check_sift(answer: Mapping[str, Any]) -> None:
+def _check_sift(answer: Any) -> None:
     _SIFT.check(answer)
     _check_page(answer)
 
 
-def _check_count(answer: Mapping[str, Any]) -> None:
+def _check_count(answer: Any) -> None:
     _COUNT.check(answer)
     _check_page(answer)
 
 
-def _check_clock(answer: Mapping[str, Any]) -> None:
+def _check_clock(answer: Any) -> None:
     """Check the place of a clock. `cursor` is there, and is null if no line has a clock."""
     if "cursor" not in answer:
         raise RecordRefused("cursor is missing")
@@ -226,7 +237,7 @@ _COUNT = Shape({"stretches": stretches, "cursor": cursor}, {"next": again})
 _CLOCK_PLACE = Shape({}, {"cursor": cursor, "next": again})
 _LOOK = Shape({"facts": plain}, {"waiting": texts, "next": mapping})
 
-Check = Callable[[Mapping[str, Any]], None]
+Check = Callable[[Any], None]
 
 #: Operation of a query -> the check of its answer, for a stream of the pod.
 STREAM: Mapping[str, Check] = {
@@ -255,7 +266,7 @@ PODS: Mapping[str, Mapping[str, Check]] = {
 #: Call -> the check of the header of its answer.
 CALLS: Mapping[str, Check] = {
     "read": Shape(
-        {"start": cursor, "next": cursor}, {"gap": mapping, "partial": flag, "more": flag}
+        {"start": cursor, "next": cursor}, {"gap": gap, "partial": flag, "more": flag}
     ).check,
     "query": Shape({"result": mapping}).check,
     "submit": Shape({}, {"action": text, "state": text}).check,
@@ -263,30 +274,30 @@ CALLS: Mapping[str, Check] = {
 }
 
 
-def named(request: Mapping[str, Any]) -> str:
+def named(request: Call) -> str:
     """Return a name for a request to an agent, for use in a sentence, such as "the query stat of
     journal" or "a read of log/RUN/trainer".
     """
-    if request["call"] == "query":
-        return f"the query {request['op']} of {request['stream']}"
-    if request["call"] == "read":
-        return f"a read of {request['stream']}"
-    return f"a {request['call']}"
+    if request.call == "query":
+        return f"the query {request.op} of {request.stream}"
+    if request.call == "read":
+        return f"a read of {request.stream}"
+    return f"a {request.call}"
 
 
-def check(request: Mapping[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
-    """Check the answer of an agent to `request`, and return it. `answer` is the answer's header,
-    which does not report an error. In a report of checkpoints, each text becomes one line without
-    characters that a terminal acts on. Raises RecordRefused, which names the field, if the answer
-    is not one that an agent sends, or if this console knows no answer to such a request.
+def check(request: Call, answer: Frame) -> Frame:
+    """Check the answer of an agent to `request`, and return it. `answer` does not report an error.
+    In a report of checkpoints, each text becomes one line without characters that a terminal acts
+    on. Raises RecordRefused, which names the field, if the answer is not one that an agent sends,
+    or if this console knows no answer to such a request.
     """
-    _known(CALLS, request["call"])(answer)
-    if request["call"] != "query":
+    header = answer.header
+    _known(CALLS, request.call)(header)
+    if request.call != "query":
         return answer
-    stream, op = request["stream"], request["op"]
-    _known(PODS.get(stream, STREAM), op)(answer["result"])
-    if stream == "checkpoints":
-        return {**answer, "result": one_line_each(answer["result"])}
+    _known(PODS.get(request.stream, STREAM), request.op)(header["result"])
+    if request.stream == "checkpoints":
+        return Frame({**header, "result": one_line_each(header["result"])}, answer.payload)
     return answer
 
 

@@ -51,16 +51,19 @@ def bytes_held(value: Any) -> int:
 
 
 class JournalWeight:
-    """How much memory the fold of one pod's journal takes. The records that were folded since the
-    fold was last measured count as if all of them were still held.
+    """Limits the memory that one pod's journal (the agent's log of actions and incidents) takes on
+    this machine: not the journal itself, but the state that is computed from its records (the
+    fold). Between two measurements of the fold, each record counts with its whole size.
     """
 
     def __init__(self) -> None:
         self._measured, self._since, self._full = 0, 0, False
 
     def admit(self, record: Any, fold: object) -> None:
-        """Count `record`, which is about to be folded into `fold`. Raises RecordRefused if the fold
-        takes more than ceilings.JOURNAL_MEMORY already; then it is raised for every later record.
+        """Count `record`, which the caller is about to apply to `fold`, the state that is computed
+        from the pod's journal (the agent's log of actions and incidents). Raises RecordRefused if
+        the fold takes more than ceilings.JOURNAL_MEMORY (12 MiB) already. From then on it is raised
+        for every further record.
         """
         if not self._full:
             self._since += weight_of(record)
@@ -76,12 +79,12 @@ class JournalWeight:
 
 
 def thin(histories: Sequence[list[Any]], goal: int) -> int:
-    """Take records out of the lists until all of them together take at most `goal` bytes of memory.
-    Return the bytes that they still take.
+    """Remove records from the lists in `histories`, each of which is sorted by time, until all of
+    them together take at most `goal` bytes of memory. Return the bytes that they still take.
 
-    The heaviest list loses every second record of its older half, then the next, and so on. So
-    each keeps its newest records and a coarser picture of the older ones. A list of fewer than four
-    records loses its oldest.
+    The list that takes the most memory loses every second record of its older half, and this is
+    repeated. So each list keeps its newest records and a coarser picture of the older ones. A list
+    of fewer than four records loses its oldest.
     """
     weights = [sum(map(weight_of, history)) for history in histories]
     total = sum(weights)

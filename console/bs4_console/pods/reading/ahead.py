@@ -38,12 +38,14 @@ UNUSED_S = 10.0
 
 
 class Reads(Protocol):
-    """The part of a Channel that is needed here."""
+    """An object that can read a pod's streams: the one method of Channel that ReadAhead needs."""
 
     async def read(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Chunk:
-        """Return the next chunk of `stream`, as Channel.read does."""
+        """Return the next chunk of `stream` from `cursor` on. The parameters and the errors are
+        those of Channel.read.
+        """
 
 
 class ReadAhead:
@@ -51,8 +53,8 @@ class ReadAhead:
     stream from where its last read ended, several further reads of that stream are sent before the
     caller asks for them.
 
-    All streams together have at most ceilings.READS_AHEAD reads under way and twice as many pieces
-    in memory. They share these evenly, so that none starves another.
+    All streams together have at most ceilings.READS_AHEAD (16) reads under way and twice as many
+    pieces in memory. They share these evenly, so that each makes progress.
     """
 
     def __init__(self, channel: Reads) -> None:
@@ -99,8 +101,8 @@ class ReadAhead:
         return chunk
 
     def expire(self) -> None:
-        """Throw away what was read in advance for a caller who has not read the stream for ten
-        seconds.
+        """Throw away what was read in advance of every stream that its caller has not read for more
+        than ten seconds.
         """
         now = time.monotonic()
         for place, sequence in list(self._sequences.items()):
@@ -117,15 +119,17 @@ class ReadAhead:
 
     def room(self, sequence: _Sequence) -> int:
         """Return how many reads `sequence`, one stream that is read in advance, may have under way
-        now: an even share of all, or less while other sequences still have more than their share.
+        now. That is an even share of READS_AHEAD (16), or less while other streams still have more
+        than their share.
         """
         share = ceilings.READS_AHEAD // len(self._alive)
         free = ceilings.READS_AHEAD - len(self._tasks)
         return min(share, sequence.under_way + free)
 
     def send(self, sequence: _Sequence, offset: int, limit: int) -> _Reading:
-        """Send a read of `sequence`, one stream that is read in advance, from the byte `offset` on,
-        and return it. The method `arrived` of the sequence is called when the read has ended.
+        """Send a read of `sequence`, one stream that is read in advance, of at most `limit` bytes
+        from the byte `offset` on, and return it. The method `arrived` of the sequence is called
+        when the read has ended.
         """
         cursor = Cursor(sequence.at.generation, offset)
         task = asyncio.create_task(self.channel.read(sequence.stream, str(cursor), limit, 0.0))
@@ -141,7 +145,9 @@ class ReadAhead:
         return reading
 
     def forget(self, sequence: _Sequence) -> None:
-        """Give the share of `sequence`, which is not read any more, to the other sequences."""
+        """Stop counting `sequence`, a stream that is not read in advance any more, so that the
+        other streams share its reads.
+        """
         self._alive.discard(sequence)
 
 

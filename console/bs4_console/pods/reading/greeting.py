@@ -6,23 +6,55 @@ is far away is asked without waiting for its greeting.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from bs4_common.wire import AHEAD_LIMIT, PROTOCOLS, encode
 
 #: The most questions of a greeting. The agent answers four queries of a connection at a time.
 QUESTIONS = 4
 
-Call = dict[str, Any]
-"""The header of a request to the agent, without its id."""
+CallName = Literal["read", "query", "submit", "ping", "cancel"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A request to the agent. `stream` and `op` are those of a read or a query, or "". `fields` are
+    the further fields of the request, as they are sent.
+    """
+
+    call: CallName
+    stream: str = ""
+    op: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def encoded(self, number: int, payload: bytes = b"") -> bytes:
+        """Return the request as it is sent, with `number` as its id. Raises ProtocolError if it is
+        larger than the agent accepts.
+        """
+        header = {**self.fields, "id": number, "call": self.call}
+        if self.stream:
+            header["stream"] = self.stream
+        if self.op:
+            header["op"] = self.op
+        return encode(header, payload)
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action for the agent to carry out. `key` is its id, `kind` what it is, such as "stop", and
+    `body` has the fields of that kind.
+    """
+
+    key: str
+    kind: str
+    body: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Greeting:
     """The first bytes that the console sends over a new connection to an agent. `data` has the
-    greeting and the first questions as they are sent, and `questions` maps the id of each question
-    to its header.
+    greeting and the first questions as they are sent, and `questions` has them by their id.
     """
 
     data: bytes
@@ -31,17 +63,16 @@ class Greeting:
 
 def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
     """Return the greeting of the person `who`, who uses the program `client`, together with the
-    first `questions` to the agent. Questions after the fourth are left out, and those with which
-    the greeting would be longer than the command may carry. Raises ValueError if a question is
-    neither a read nor a query: until the agent has answered the greeting, it may be asked something
-    but must not be ordered to do anything.
+    first `questions` to the agent. Only the first four questions are sent along, and only as many
+    as fit into the command that connects. Raises ValueError if a question is neither a read nor a
+    query: before the agent has answered the greeting, it must not be ordered to do anything.
     """
     data = encode({"hello": {"protocols": list(PROTOCOLS), "client": client, "who": who}})
     asked: dict[int, Call] = {}
     for number, call in enumerate(questions[:QUESTIONS], start=1):
-        if call["call"] not in ("read", "query"):
-            raise ValueError(f"a {call['call']} must wait until the agent has greeted")
-        frame = encode({"id": number, **call})
+        if call.call not in ("read", "query"):
+            raise ValueError(f"a {call.call} must wait until the agent has greeted")
+        frame = call.encoded(number)
         if len(data) + len(frame) > AHEAD_LIMIT:
             break
         data += frame
@@ -50,17 +81,21 @@ def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
 
 
 def read_call(stream: str, cursor: str, limit: int, wait: float = 0.0, seen: int = 0) -> Call:
-    """Return the request that reads `stream`; see Channel.read for what the fields mean."""
-    return {
-        "call": "read",
-        "stream": stream,
-        "cursor": cursor,
-        "limit": limit,
-        "wait": wait,
-        "seen": seen,
-    }
+    """Return the request, not yet sent, that reads `stream`. The parameters are those of
+    Channel.read.
+    """
+    place = {"cursor": cursor, "limit": limit, "wait": wait, "seen": seen}
+    return Call(call="read", stream=stream, fields=place)
 
 
 def query_call(stream: str, op: str, **parameters: Any) -> Call:
-    """Return the request that asks the question `op` about `stream`; see Channel.query."""
-    return {**parameters, "call": "query", "stream": stream, "op": op}
+    """Return the request, not yet sent, that asks the question `op` about `stream`. The parameters
+    are those of Channel.query.
+    """
+    return Call(call="query", stream=stream, op=op, fields=parameters)
+
+
+def submit_call(action: Action) -> Call:
+    """Return the request that submits an action; see Channel.submit."""
+    fields = {"key": action.key, "kind": action.kind, **action.body}
+    return Call(call="submit", fields={"action": fields})

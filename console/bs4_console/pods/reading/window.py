@@ -10,13 +10,13 @@ FEW, MANY = 2.0, 4.0
 
 
 class ReadWindow:
-    """The number of reads to keep under way at the same time (`size`), which is at least FIRST and
-    at most `most`.
+    """Decides how many reads of a stream are kept under way at the same time (`size`): at least
+    FIRST and at most `most`.
 
     The shortest time that any read took is that of a link on which no read waits for another. If
-    reads take longer, they wait in line, and the number of waiting reads is size x (1 - shortest /
-    now). The size is doubled as long as fewer than two are waiting, and then kept where two to four
-    are waiting, as TCP Vegas does. It does not grow if the caller is slower than the link.
+    reads take longer, some of them wait in line; their number is size x (1 - shortest / now). The
+    size is doubled as long as fewer than two reads wait, and then kept so that two to four wait, as
+    TCP Vegas does. It does not grow if the caller is slower than the link.
     """
 
     def __init__(self, most: int, alone: float = float("inf")) -> None:
@@ -31,12 +31,14 @@ class ReadWindow:
         self._waited = False
 
     def wait(self) -> None:
-        """Note that the consumer had to wait for a read, so that a larger window may help."""
+        """Note that the caller had to wait for a read to be answered, so that more reads under way
+        may help.
+        """
         self._waited = True
 
     def arrive(self, seconds: float) -> None:
-        """Note that a read was answered `seconds` after it was sent. Each time that `size` reads
-        were answered, the size is computed again.
+        """Note that a read was answered `seconds` after it was sent. After every `size` answered
+        reads, the size is computed again.
         """
         self._shortest = min(self._shortest, seconds)
         self._shortest_now = min(self._shortest_now, seconds)

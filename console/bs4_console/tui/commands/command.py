@@ -68,12 +68,13 @@ class Command:
     the key bar and the palette, and `help` the sentence that explains it. `where` are the names of
     the screens on which it works.
 
-    `needs` is what must be there for it: "pod", "run", "incident", "plan", or "write" (the console
-    and the pod are not read-only). `hint` is its place in the key bar, or 0 if it is not shown
-    there. `args` says in the help what may follow the name. `completes` is the kind of values that
-    Tab offers for that, such as "pods", or "" for none. `synonyms` are other words, with blanks
-    between them, by which the palette and the help find the command. `clears` is the kind of prompt
-    whose text the name alone takes away when it is typed, such as "/", or "".
+    `needs` is what it cannot do without: a selected "pod", "run", "incident" or "plan", or "write"
+    (the console and the pod are not read-only). `hint` is its place in the key bar, or 0 if the bar
+    does not show it. `args` says in the help what may follow the name. `completes` is the kind of
+    values that Tab offers for that, such as "pods", or "" for none. `synonyms` are other words,
+    with blanks between them, by which the palette and the help find the command. `clears` is the
+    kind of prompt, such as "/" for the filter, whose text is taken away if the command's name is
+    typed with nothing after it; "" for none.
     """
 
     id: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -40,8 +40,8 @@ NOTE: PromptKind = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run that a command is about if it is given now. Each is None if the screen,
-    or the row under its cursor, has none.
+    """The pod and the run to which a command applies that a person gives on a screen. Each is None
+    if the screen, or the row under its cursor, has none.
     """
 
     pod: PodState | None = None
@@ -109,8 +109,8 @@ class ConsoleScreen(Screen[None]):
         return (self.place,)
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command is about if it is given now. Both are None
-        unless a subclass overrides this.
+        """Return the pod and the run to which a command applies that a person gives on this screen
+        now. Both are None unless a subclass overrides this.
         """
         return Subject()
 
@@ -120,8 +120,8 @@ class ConsoleScreen(Screen[None]):
         """
 
     def pulse(self) -> None:
-        """Paint what has changed in the screen's log, if it has one. Called at every repaint,
-        several times a second. A subclass with a log overrides it.
+        """Paint what has changed in the screen's log, if it has one. The app calls this at every
+        repaint, ten times a second or four times over SSH. A subclass with a log overrides it.
         """
 
     def main(self) -> Widget | None:
@@ -304,7 +304,9 @@ class ConsoleScreen(Screen[None]):
         return command.id != self.place
 
     def on_key(self, event: Key) -> None:
-        """Say what a letter that does nothing on this screen does elsewhere, or how to find out."""
+        """Show a message about a letter or sign that does nothing on this screen: what it does on
+        other screens, or how to find that out.
+        """
         if event.is_printable and event.character and not self.prompt.is_open:
             self.console_app.say(self._useless(event.character, event.key), severity="warning")
 
@@ -377,16 +379,16 @@ class ConsoleScreen(Screen[None]):
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
         """Handle what was typed in a prompt other than those for commands and notes. `kind` is what
-        the prompt was opened for, such as "/", and `text` its text. Called at every change of the
-        text with `final` False, and with `final` True on Enter, and on Esc with "" as the text. A
-        subclass that opens such prompts overrides this.
+        the prompt was opened for, such as "/", and `text` its text. The prompt calls this at every
+        change of the text with `final` False, and with `final` True on Enter, and on Esc with "" as
+        the text. A subclass that opens such prompts overrides this.
         """
 
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the pod that a command is about if it is given now. Return None
-        if there is no pod, or no session with it.
+        """Return the session with the pod to which a command applies that a person gives on this
+        screen now. Return None if there is no such pod, or no session with it.
         """
         pod = self.subject().pod
         if pod:
@@ -478,8 +480,8 @@ class ConsoleScreen(Screen[None]):
                 app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
-        """Write `args`, the text of a note about the run, into the journal of the run's pod. If
-        `args` is empty, open a prompt in which the text is typed.
+        """Write the note `args` about the run into the journal of the run's pod, the agent's log of
+        actions and incidents. If `args` is empty, open a prompt in which the text is typed.
         """
         if args:
             self._write_note(args)
@@ -518,15 +520,15 @@ class ConsoleScreen(Screen[None]):
         subject, session = self.subject(), self.session()
         pod, run = subject.pod, subject.run
         if pod is not None and run is not None and session is not None:
-            work = partial(self._submit_stop, session, stopping.subject(session, run))
+            work = partial(self._submit_stop, session, **stopping.subject(session, run))
             self.console_app.confirm(StopScreen(pod, run), f"stop {run.name}", work)
 
-    async def _submit_stop(self, session: PodSession, subject: Mapping[str, Any]) -> None:
-        """Submit the stop of `subject` and tell how it ends. The agent carries it out even if this
-        console leaves.
+    async def _submit_stop(self, session: PodSession, run: str, **subject: Any) -> None:
+        """Submit the stop of `run`, with the other fields of `subject`, and tell how it ends. The
+        agent carries it out even if this console leaves.
         """
-        app, run = self.console_app, subject["run"]
-        key = await session.submit("stop", **subject)
+        app = self.console_app
+        key = await session.submit("stop", run=run, **subject)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
             app.say_end(action, f"{run}: {action.detail or action.state}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,10 @@ _HOW_TO_KEEP = (
 
 
 class OrderScreen(Confirmation):
-    """The dialog that asks before an order about checkpoints is given: `title` is the question, and
-    `told` are sentences about what follows from it. With `typed` the person types the name of the
-    run, `wanted`.
+    """The dialog that asks for a confirmation before the pod gets an order about checkpoints
+    (delete old ones, copy them to a store). `title` is the question, and `told` are sentences about
+    what follows from the order. With `typed`, the person confirms by typing the name of the run,
+    `wanted`.
     """
 
     def __init__(self, title: str, told: Sequence[str], wanted: str, *, typed: bool) -> None:
@@ -45,10 +46,10 @@ class OrderScreen(Confirmation):
 def keep(
     app: ConsoleApp, session: PodSession, run: str, args: str, done: Callable[[], None]
 ) -> None:
-    """Ask for confirmation, and then give the pod the retention order in `args`, which says which
-    checkpoints of the run stay on the disk. "N" or "N M" keeps the N newest complete checkpoints
-    and every Mth step, and "off" takes the order back. If `args` is something else, a message says
-    how an order is written. `done` is called when the order was given.
+    """Ask for confirmation, and then order the pod to delete old checkpoints of the run. `args`
+    says which stay: "N" or "N M" keeps the N newest complete checkpoints and every Mth step, and
+    "off" takes the order back. If `args` is something else, a message says how an order is written.
+    `done` is called when the order was given.
     """
     words = args.split()
     if words == ["off"]:
@@ -58,8 +59,8 @@ def keep(
             run,
             typed=False,
         )
-        body = {"run": run, "off": True}
-        app.confirm(question, f"keep {run}", partial(_give, app, session, "keep", body, done))
+        give = partial(_give, app, session, "keep", done, run=run, off=True)
+        app.confirm(question, f"keep {run}", give)
         return
     numbers = [int(word) for word in words if word.isdecimal()]
     if len(numbers) != len(words) or not 1 <= len(numbers) <= 2 or numbers[0] < 2:
@@ -86,16 +87,17 @@ async def _keep(
         run,
         typed=True,
     )
-    body = {"run": run, "last": last, "milestones": milestones, "synced": False}
-    app.confirm(question, f"keep {run}", partial(_give, app, session, "keep", body, done))
+    order = {"last": last, "milestones": milestones, "synced": False}
+    give = partial(_give, app, session, "keep", done, run=run, **order)
+    app.confirm(question, f"keep {run}", give)
 
 
 def sync(
     app: ConsoleApp, session: PodSession, run: str, args: str, done: Callable[[], None]
 ) -> None:
-    """Ask for confirmation, and then order that each newest checkpoint of the run is copied to the
+    """Ask for confirmation, and then order the pod to copy each new checkpoint of the run to the
     place in `args`, an address like b2://BUCKET/PREFIX. "off" takes the order back. `done` is
-    called when the order was given. If `args` is no place, a message says how one is written.
+    called when the order was given. If `args` is not a place, a message says how one is written.
     """
     app.spawn(f"sync {run}", _sync(app, session, run, args.strip(), done))
 
@@ -125,15 +127,15 @@ async def _sync(
             "once": False,
         }
     question = OrderScreen(title, told, run, typed=False)
-    app.confirm(question, f"sync {run}", partial(_give, app, session, "sync", body, done))
+    app.confirm(question, f"sync {run}", partial(_give, app, session, "sync", done, **body))
 
 
 async def _give(
     app: ConsoleApp,
     session: PodSession,
     kind: str,
-    body: Mapping[str, Any],
     done: Callable[[], None],
+    **body: Any,
 ) -> None:
     """Submit the order and tell how it ends."""
     key = await session.submit(kind, **body)

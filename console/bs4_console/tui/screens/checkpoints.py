@@ -55,7 +55,7 @@ class CheckpointsScreen(TableScreen):
             yield Panel(id="parts")
 
     def on_mount(self) -> None:
-        """Begin to ask the pod for the report."""
+        """Begin to query the pod now and then for the run's checkpoint report."""
         self._report = CheckpointLine(
             self.console_app, self.pod, self.run_name, self.redraw, every_s=LOOK_S
         )
@@ -145,8 +145,8 @@ class CheckpointsScreen(TableScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Say what can be done with the checkpoint under the cursor, whose parts are shown already.
-        `args` is ignored.
+        """Show a message that says what can be done with the checkpoint under the cursor. (Its
+        parts are shown below the table already.) `args` is ignored.
         """
         row, one, keys = self.row(), self._one(), self.console_app.keys
         if row is None:
@@ -162,9 +162,9 @@ class CheckpointsScreen(TableScreen):
         self.console_app.say(said)
 
     def do_keep(self, args: str) -> None:
-        """Ask for confirmation, and then give the pod the retention order in `args`: "N" or "N M"
-        (the N newest checkpoints and every Mth step stay on the disk) or "off". If `args` is empty,
-        open the prompt in which it is typed.
+        """Ask for confirmation, and then order the pod to delete old checkpoints of the run. `args`
+        says which stay: "N" or "N M" (the N newest ones and every Mth step); "off" takes the order
+        back. If `args` is empty, open the prompt in which it is typed.
         """
         if not args:
             self.do_command("keep ")
@@ -173,7 +173,8 @@ class CheckpointsScreen(TableScreen):
 
     def do_sync(self, args: str) -> None:
         """Ask for confirmation, and then order the pod to copy the run's checkpoints to the place
-        in `args`, or to stop that with "off". If `args` is empty, open the prompt.
+        in `args`, an address like b2://BUCKET/PREFIX, or with "off" to stop copying them. If `args`
+        is empty, open the prompt in which it is typed.
         """
         known = self.pod.ledger.syncs.get(self.run_name)
         if not args:
@@ -184,7 +185,8 @@ class CheckpointsScreen(TableScreen):
     def do_restore(self, args: str) -> None:
         """Have the pod plan the restore of a checkpoint from the object store, and ask for
         confirmation. `args` is a step, a place in a store (b2://BUCKET/PREFIX), or both. Without a
-        step the newest complete one is taken, and without a place that to which this run is copied.
+        step the newest complete checkpoint is taken. Without a place it is taken from the place to
+        which this run's checkpoints are copied.
         """
         session, run = self.session(), self.subject().run
         if session is not None and run is not None:

@@ -5,7 +5,7 @@ danger.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input
 
+from bs4_console.pods.gate.plans import PlanStep, plan_of
 from bs4_console.pods.state import PlanView, PodState
 from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
@@ -143,10 +144,10 @@ class Confirmation(Question[bool]):
 
 class ConfirmScreen(Confirmation):
     """The dialog that asks before `plan` is carried out on `pod`. A plan that changes nothing, or
-    only restarts the run, is confirmed with `y`, unless the plan itself demands the run's name. All
-    others are confirmed by typing that name. `beside` is None if a page behind the dialog shows the
-    plan; otherwise it has the lines that the dialog shows in addition to the steps, which may be
-    none.
+    only restarts the run, is confirmed with `y`, unless the plan itself demands the run's name.
+    Every other plan is confirmed by typing that name. `beside` is None if a page behind the dialog
+    shows the plan. If no page does, it has the lines that the dialog shows in addition to the
+    plan's steps; there may be none.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
@@ -154,7 +155,7 @@ class ConfirmScreen(Confirmation):
         if a page behind the dialog shows the plan.
         """
         super().__init__(
-            plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None
+            plan.run or pod.name, typed=plans.must_type(plan_of(plan)), alone=beside is not None
         )
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
@@ -163,13 +164,14 @@ class ConfirmScreen(Confirmation):
         touches, the plan's hash and when the plan expires. With `commands` each step also has its
         shell command.
         """
-        _, role = plans.danger(self.plan.plan)
+        plan = plan_of(self.plan)
+        _, role = plans.danger(plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
-            *fold(plans.effects(self.plan.plan, self._step_now()), width, role),
+            *fold(plans.effects(plan, self._step_now()), width, role),
             [],
         ]
-        for step in self.plan.plan.get("steps", []):
+        for step in plan.get("steps") or ():
             folded = fold(touched(step), width, "", 2)
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
             if commands and step.get("command"):
@@ -188,16 +190,14 @@ class ConfirmScreen(Confirmation):
         return None if run is None else run.step
 
 
-def touched(step: dict[str, Any]) -> str:
+def touched(step: PlanStep) -> str:
     """Return in a phrase what a step of a plan touches: the step's title, followed by the total
-    size of the directories that it moves or by the number of processes that it acts on. `step` is
-    the step as the plan's record has it, with the title under "title" and what it touches under
-    "shown" and "targets".
+    size of the directories that it moves or by the number of processes that it acts on.
     """
     shown = step.get("shown") or {}
-    processes = shown.get("processes") or step.get("targets") or []
+    processes = shown.get("processes") or step.get("targets") or ()
     total = sum(count or 0 for _, count in plans.moved_entries(shown))
-    title = str(step.get("title", step.get("kind", "")))
+    title = step.get("title") or step.get("kind", "")
     if total:
         return f"{title} ({formatting.size(total)}, nothing is deleted)"
     if processes and str(len(processes)) not in title:

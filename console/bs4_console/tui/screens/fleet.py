@@ -400,10 +400,9 @@ class FleetScreen(TableScreen):
         self.draw_safely()
 
     def do_urgent(self, args: str) -> None:
-        """Put the cursor on the next row that needs a person (a warning or worse); after the last
-        row the search goes on at the top. If no visible row needs a person, all folded groups are
-        unfolded and searched too. If there is no such row at all, a message says so. `args` is
-        ignored.
+        """Put the cursor on the next row with a warning or something worse. After the last row the
+        search goes on at the top. If no visible row has one, all folded groups are unfolded and
+        searched too. If there is no such row at all, a message says so. `args` is ignored.
         """
         wanted = self._next_urgent()
         if wanted is None and self._folded:

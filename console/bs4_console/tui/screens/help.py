@@ -71,8 +71,8 @@ CLAUSE = re.compile(r"[.:;,] | \(")
 
 class HelpScreen(PageScreen):
     """The help about the screen with the name `about`, for example "fleet": what the signs mean,
-    the keys that move, and its commands with a few words for each. The whole texts can be shown,
-    and a filter leaves only what matches.
+    the keys that move the cursor, and the screen's commands with a few words for each. Commands can
+    also be shown with their whole texts, and a filter leaves only those that match.
     """
 
     place: ClassVar[str] = commands.HELP
@@ -100,14 +100,16 @@ class HelpScreen(PageScreen):
         self.text.show([*self._lines(max(40, self.size.width - 6))])
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Leave only what matches `text`, which was typed after `/`. `kind` and `final` are
-        ignored: the page follows each letter.
+        """Leave only the commands that match `text`, which was typed after `/`. `kind` and `final`
+        are ignored, because the page is filtered anew with each letter.
         """
         self.wanted = text
         self.draw_safely()
 
     def do_filter(self, args: str) -> None:
-        """Show only the commands that match `args`, or open the prompt if it is empty."""
+        """Show only the commands that match `args`. If `args` is empty, open the prompt in which a
+        filter is typed.
+        """
         if args:
             self.prompted("/", args, final=True)
         else:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from textual.widget import Widget
 
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
 from bs4_console.tui import commands, formatting, status
 from bs4_console.tui.screens.base import ConsoleScreen, PageScreen, Subject
@@ -26,8 +27,9 @@ _ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
 class IncidentScreen(MomentCommands, PageScreen):
     """The page of one incident of `pod`: its evidence, and the plan and the action that repair it.
-    `incident` is the incident's id. If it is None, this is the page of the playbook with the id
-    `playbook_id` for the run with the name `run`.
+    `incident` is the incident's id. If it is None, this is the page of the playbook (the
+    description of a known failure and its repair) with the id `playbook_id` for the run with the
+    name `run`.
     """
 
     place: ClassVar[str] = commands.INCIDENT
@@ -55,8 +57,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def incident(self) -> IncidentView | None:
-        """Return the incident, or None if this is the page of a playbook or the pod does not know
-        the incident.
+        """Return the incident, or None if this is the page of a playbook (a known failure and its
+        repair) or the pod does not know the incident.
         """
         if self.incident_id:
             return self.pod.ledger.incidents.get(self.incident_id)
@@ -80,11 +82,11 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def plan(self) -> PlanView | None:
-        """Return the newest plan that the agent has made of this page's playbook for its run. If
-        the agent refused to make one, that is returned too, with the reason in its field `refused`.
-        Return None if there is neither, or if it was made for an incident before this one. Once a
-        plan was requested on this page, only the answer to that request is returned, and None until
-        it has come.
+        """Return the newest plan that the agent has made of this page's playbook (which repairs its
+        incident) for its run. If the agent refused to make one, its refusal is returned, a PlanView
+        with the reason in the field `refused`. Return None if there is neither, or if it was made
+        for an incident before this one. Once a plan was requested on this page, only the answer to
+        that request is returned, and None until it has come.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
@@ -100,9 +102,9 @@ class IncidentScreen(MomentCommands, PageScreen):
     @property
     def action(self) -> ActionView | None:
         """Return the newest action that carries out this page's playbook, or another repair of its
-        incident, for its run, whether under way or ended. Return None if there is none, if it has
-        ended and a new plan was made after that, or if it had ended before the incident was opened:
-        that repaired something else.
+        incident, for its run. It may be under way or have ended. Return None if there is no such
+        action, if it has ended and a new plan was made after that, or if it had ended before the
+        incident was opened, because it then repaired something else.
         """
         action, plan = self._newest_action(), self.plan
         if action is None or self._is_earlier(action):
@@ -151,8 +153,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def without(self, need: str) -> str:
         """Return the sentence to show if a command lacks something that it needs. `need` says what,
-        for example "plan". For "plan", while the playbook is being carried out already, the
-        sentence says by whom and since when.
+        for example "plan". For "plan", while the playbook, which repairs the incident, is being
+        carried out already, the sentence says by whom and since when.
         """
         if need == "plan" and (going := self._runs()):
             return going
@@ -266,7 +268,7 @@ class IncidentScreen(MomentCommands, PageScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        typed = plans.must_type(plan.plan)
+        typed = plans.must_type(plan_of(plan))
         how = "after you typed the run's name" if typed else "after a confirmation"
         return [
             (app.keys["apply"], "key @apply"),
@@ -282,8 +284,8 @@ class IncidentScreen(MomentCommands, PageScreen):
     def do_moment(self, args: str) -> None:
         """Set the time cursor (the past moment that all screens show) to the time or step in
         `args`, or, if `args` is empty, to the time when the incident was opened. Then close this
-        page and go to the run's screen, which shows that moment. On the page of a playbook, without
-        `args`, a message says that there is no such time.
+        page and go to the run's screen, which shows that moment. On a page without an incident
+        (that of a playbook), without `args`, a message says that there is no such time.
         """
         if args:
             self.go_to_moment(args)
@@ -379,7 +381,7 @@ class IncidentScreen(MomentCommands, PageScreen):
         session = self.session()
         if session is None:
             return
-        typed = plans.must_type(plan.plan)
+        typed = plans.must_type(plan_of(plan))
         confirmed: dict[str, Any] = {"confirm_run": plan.run} if typed else {}
         # The pod may answer with another plan, which is then the one to look at.
         self._asked_key = None
@@ -389,14 +391,14 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.redraw()
 
     def do_next_incident(self, args: str) -> None:
-        """Show the next open incident of the pod on this page, and the first one after the last. A
-        message says so if there is no other. `args` is ignored.
+        """Show the next open incident of the pod on this page; after the last one comes the first.
+        A message says so if there is no other. `args` is ignored.
         """
         self._step(1)
 
     def do_previous_incident(self, args: str) -> None:
-        """Show the previous open incident of the pod on this page, and the last one before the
-        first. A message says so if there is no other. `args` is ignored.
+        """Show the previous open incident of the pod on this page; before the first one comes the
+        last. A message says so if there is no other. `args` is ignored.
         """
         self._step(-1)
 

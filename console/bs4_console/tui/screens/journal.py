@@ -26,8 +26,8 @@ _NOTHING = (
 
 
 class JournalScreen(TableScreen):
-    """The table of all actions in the journals of all pods. Below it the action under the cursor is
-    shown in full.
+    """The table of all actions (launch, stop, repair and so on) in the journals (the agents' logs
+    of actions and incidents) of all pods. Below it the action under the cursor is shown in full.
     """
 
     place: ClassVar[str] = commands.JOURNAL

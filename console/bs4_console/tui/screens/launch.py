@@ -142,8 +142,8 @@ class LaunchScreen(Question[str]):
         return self.plan is not None and guide.must_type(self.plan)
 
     def asked(self) -> LaunchRequest:
-        """Return what the form asks to launch. Raises ValueError with a sentence for the person if
-        a field is empty that must not be, or has a value that cannot be used.
+        """Return what the form asks to launch. Raises ValueError, with a sentence for the person,
+        if a field that must be filled is empty, or if a field has a value that cannot be used.
         """
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
         for name in ("config", "run"):
@@ -177,7 +177,7 @@ class LaunchScreen(Question[str]):
         )
 
     def tell(self) -> None:
-        """Show the form, or the plan if there is one, and the keys that go on from there."""
+        """Show the form, or the plan if there is one, and the keys that a person can press next."""
         if not self.query("#answer"):
             return
         width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
@@ -288,7 +288,7 @@ class LaunchScreen(Question[str]):
 
     def action_back(self) -> None:
         """Go back from the plan to the form, or from the form to the screen behind the dialog. A
-        launch that was confirmed goes on.
+        launch that the person has confirmed already is not stopped by this.
         """
         if self.plan is None:
             self.dismiss("")
@@ -381,8 +381,9 @@ def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, st
     """Return the values with which the form of the launch dialog begins, as {field: text}. The
     fields are config, run, trainer, cwd, output, resume, container and overrides (see FIELDS).
     `args` is "CONFIG RUN", "CONFIG" or "", and `run` the run under the cursor, or None. Config and
-    run name come from `args`, and what it does not give from `run`. Container and further arguments
-    come from `run`. Trainer and directories come from `run`, or else from the newest run of `pod`.
+    run name come from `args`, or from `run` if `args` does not name them. Container and further
+    arguments come from `run`. Trainer and directories come from `run`, or else from the newest run
+    of `pod`.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

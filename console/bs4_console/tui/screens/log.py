@@ -65,12 +65,15 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def pulse(self) -> None:
-        """Paint what has changed in the log."""
+        """Paint the lines of the log that have changed, and its title line. The app calls this at
+        every repaint, ten times a second or four times over SSH.
+        """
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer `command` now. That is every command
-        but "logs", "open", and "stop", which would push the keys of the log out at 80 columns.
+        """Return True if the key bar at the bottom may offer `command` now. Every command is
+        offered except "logs", "open" and "stop", which would push the keys of the log out of a bar
+        of 80 columns.
         """
         return command.id not in ("logs", "open", "stop")
 
@@ -157,8 +160,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
 
 class FilePane(LogPane):
-    """A log widget that shows a file instead of the log of a run: the file with the path `path` on
-    `pod`. Where the log widget has a run's name and a source, this one has the path.
+    """A log widget that shows the file with the path `path` on `pod` instead of the log of a run.
+    It has the methods of the log widget; where those take a source of a run, this one takes the
+    path.
     """
 
     NOUN = "file"
@@ -201,9 +205,9 @@ class FileScreen(LogScreen):
         return Subject(self.pod)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer `command` now. The command that
-        changes the source is left out, because a file has only one, and so are those that a log's
-        screen leaves out.
+        """Return True if the key bar at the bottom may offer `command` now. The commands that a
+        log's screen leaves out are left out here too, and so is the one that changes the source,
+        because a file has only one.
         """
         return command.id != "source" and super().hints(command)
 

@@ -18,9 +18,9 @@ _NOTHING = "Nothing yet. What the console says, and what went wrong inside it, i
 
 @dataclass(frozen=True)
 class Said:
-    """One message of the console to the person. `t` is when it was shown, as a Unix time in
-    seconds. `severity` is "information", "warning" or "error". `text` is what happened, `more` a
-    detail or what to do next.
+    """One message that the console has shown to the person. `t` is when it was shown, as a Unix
+    time in seconds. `severity` is "information", "warning" or "error". `text` is what happened, and
+    `more` a detail or what to do next, or "".
     """
 
     t: float

@@ -250,9 +250,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return steps[at - 1] if at else steps[0] - 1
 
     def step_times(self) -> dict[int, float]:
-        """Return when each step ended, as {step: Unix time in seconds by the pod's clock}. It is
-        computed again only when a step has come, because 20,000 steps take 20 ms and one draw needs
-        it several times.
+        """Return when each training step of the run ended, as {step: Unix time in seconds by the
+        pod's clock}. The result is cached until another step is recorded, because it takes 20 ms
+        for 20,000 steps and one draw needs it several times.
         """
         run = self.run_state
         key = (id(run), len(run.trainer_steps), run.step_seen, run.step)
@@ -298,9 +298,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def move_by(self, count: int) -> None:
         """Move the time cursor (the past moment that all screens show) by `count` training steps,
-        backwards if negative, and at most to the end of the first or the newest step. If the cursor
-        is between the ends of two steps, the first of these moves goes to the nearest end of a step
-        in that direction.
+        backwards if negative. It stops at the end of the first and of the newest step. If the
+        cursor is between the ends of two steps, the first move brings it to the nearest end of a
+        step in that direction.
         """
         steps = sorted(self.step_times())
         if not steps:
@@ -315,8 +315,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:
-        """Stop reading the log if the log screen is on top now, because that reads the same
-        streams.
+        """Stop reading the log if the screen that is on top of this one now is the log screen,
+        because that one reads the same streams.
         """
         if isinstance(self.app.screen, LogScreen):
             self.pane.rest()
@@ -331,7 +331,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
                 self.moment_moved()
 
     def pulse(self) -> None:
-        """Paint what has changed in the log."""
+        """Paint the lines of the run's log that have changed, and its title line. The app calls
+        this at every repaint, ten times a second or four times over SSH.
+        """
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
@@ -359,9 +361,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.console_app.open_logs(self.pod, self.run_name)
 
     def do_plan(self, args: str) -> None:
-        """Open the page of the playbook in `args` for this run, and have the agent make a plan
-        there. If `args` is empty, take the playbook of the run's first open incident; a message
-        says so if none is open.
+        """Open the page of the playbook (a known failure and its repair) whose id is `args` for
+        this run, and have the agent make a plan there. If `args` is empty, take the playbook of the
+        run's first open incident; a message says so if none is open.
         """
         self.console_app.open_plan(self.subject(), args)
 

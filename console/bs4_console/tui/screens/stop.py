@@ -5,10 +5,10 @@ the confirmation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from bs4_console.launch import stopping
+from bs4_console.pods.samples import Process
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import formatting, status
 from bs4_console.tui.screens.confirm import Confirmation
@@ -93,7 +93,7 @@ class StopScreen(Confirmation):
         return lines
 
 
-def _counted(living: Sequence[Mapping[str, Any]]) -> list[str]:
+def _counted(living: Sequence[Process]) -> list[str]:
     """Return how many of the processes each component has, such as "4 × rank"."""
     counts = Counter(str(one.get("component") or "process") for one in living)
     return [f"{count} × {name}" if count > 1 else name for name, count in counts.items()]

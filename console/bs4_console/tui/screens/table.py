@@ -28,7 +28,7 @@ class TableScreen(ConsoleScreen):
         return self.query_one(RowTable)
 
     def main(self) -> Widget:
-        """Return the widget with the table, which has the focus."""
+        """Return the widget that has the focus, which is the screen's table."""
         return self.table
 
     def row(self) -> Row | None:
@@ -38,15 +38,15 @@ class TableScreen(ConsoleScreen):
         return None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return those of `rows` that match the screen's filter, or all of them if there is no
-        filter.
+        """Return those of `rows` whose text matches the filter that a person has set on this
+        screen, or all of them if there is no filter.
         """
         return [row for row in rows if matches(row.text, self.filter_text)]
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
-        """Return one line for above the table, like "/h100 3 of 7 rows", which also names the key
-        that removes the filter. `kept` of `total` rows match the filter, and `noun` is what a row
-        is called. Return [] if there is no filter.
+        """Return, as a list with one styled line, the note about the filter that stands above the
+        table, like "/h100 3 of 7 rows", with the key that removes the filter. `kept` of `total`
+        rows match the filter, and `noun` is what a row is called. Return [] if there is no filter.
         """
         if not self.filter_text:
             return []
@@ -57,8 +57,8 @@ class TableScreen(ConsoleScreen):
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 
     def moved(self) -> None:
-        """Redraw the bars, because other commands may be possible on the row that is under the
-        cursor now. The rows, which may be thousands, are not drawn again.
+        """Redraw the top bar and the key bar, because another row is under the cursor, on which
+        other commands may be possible. The rows, which may be thousands, are not drawn again.
         """
         self.draw_bars()
 

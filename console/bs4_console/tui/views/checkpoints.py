@@ -42,9 +42,9 @@ def rows(found: CheckpointReport, pod: PodState, run: str) -> list[Row]:
 
 
 def copies(pod: PodState, run: str) -> dict[int, tuple[str, str]]:
-    """Return what is known of the copies in the object store, as {step: (words, role)}: verified,
-    on its way, incomplete, or refused and why. The result is empty if no copy was ever ordered for
-    this run.
+    """Return what is known of the copies of the run's checkpoints in the object store, as {step:
+    (words, style role)}. The words say that the copy is verified, on its way or incomplete, or that
+    it was refused and why. The result is empty if nobody has ever ordered copies for this run.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:
@@ -111,14 +111,17 @@ def _state(one: CheckpointRow, found: CheckpointReport, newest: bool) -> tuple[s
 
 
 def missing(one: CheckpointRow) -> str:
-    """Return what a checkpoint lacks, for example "orchestrator: no such directory", or ""."""
+    """Return what the checkpoint `one` lacks, for example "orchestrator: no such directory", or ""
+    if it is complete.
+    """
     return "; ".join(f"{name}: {why}" for name, why in (one.get("missing") or {}).items())
 
 
 def heading(found: CheckpointReport, told: str, order: str, width: int) -> list[Line]:
-    """Return the lines above the table, of at most `width` cells: what would be resumed and what
-    the disk still takes (`told`, the result of `checkpoints.listing.line`), and the retention order
-    in words, or that there is none. `found` is the run's checkpoint report.
+    """Return the lines above the table of a run's checkpoints, at most `width` cells wide. `told`
+    is the result of `checkpoints.listing.line`: from which step the run can be resumed, and when
+    the disk will be full. `order` says in words which checkpoints stay, by an order to delete the
+    others, or that there is no such order. `found` is the run's checkpoint report.
     """
     role = "good" if found["resumable"] is not None else "warn bold"
     lines: list[Line] = [cut([(" now    ", "head"), (told, role)], width)]

@@ -34,10 +34,11 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[ActionView]:
-    """Yield those of `actions` that have not ended and that work on the given run, or on any run if
-    `run` is None. Plans and notes do not count as work, nor do two kinds of actions that happen by
-    themselves: "rotate", which deletes old checkpoints, and "release", with which a console says
-    how much of the journal (the agent's log of actions and incidents) it has copied.
+    """Yield those of `actions` that have not ended and that work on the run with the name `run`, or
+    on any run if `run` is None. Plans and notes are left out, because they do nothing to a run. So
+    are two kinds of actions that happen by themselves: "rotate", which deletes old checkpoints, and
+    "release", with which a console says how much of the journal (the agent's log of actions and
+    incidents) it has copied.
     """
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):

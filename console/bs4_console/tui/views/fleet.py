@@ -61,12 +61,12 @@ COLUMNS = (
 class Row:
     """A row of a table. `key` identifies it; in the fleet's table it is (pod's name, run's name),
     with "" as the run for the pod itself. `cells` has the styled text of each column, and `values`
-    what sorting compares, both by the column's id. `rank` is how much the row needs a person: 4
+    what sorting compares, both by the column's id. `rank` is the severity of its worst problem: 4
     critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
 
-    `trouble` is the worst problem, or "". `old` is True for a run that ended more than a day ago,
-    `running` for a run that is training. `banner` is the text of a row that is the heading of a
-    group, and None for other rows.
+    `trouble` is the worst problem in words, or "". `old` is True for a run that ended more than a
+    day ago, `running` for a run that is training. `banner` is the text of a row that is the heading
+    of a group, and None for other rows.
     """
 
     key: tuple[str, str]
@@ -122,10 +122,9 @@ def arrange(
     rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
 ) -> list[Row]:
     """Return `rows` sorted and grouped. `sort` is the id of a column, with `-` in front for the
-    reverse order, or "" for the rows that need a person first. `group` is "pod", "state" or
-    "trainer", or "" or "none" for no groups. Each group begins with a row that is its heading, and
-    the groups are in the order of their worst rows. If a group's name is in `folded`, only its
-    heading is returned.
+    reverse order, or "" for the most severe rows first. `group` is "pod", "state" or "trainer", or
+    "" or "none" for no groups. Each group begins with a row that is its heading, and the group with
+    the most severe row comes first. If a group's name is in `folded`, only its heading is returned.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
@@ -142,17 +141,17 @@ def arrange(
 
 
 def worst(rows: Iterable[Row]) -> int:
-    """Return the highest rank of `rows`: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
-    Raises ValueError if there are no rows.
+    """Return the highest severity (`rank`) of `rows`: 4 critical, 3 unknown, 2 warning, 1 notice, 0
+    nothing. Raises ValueError if there are no rows.
     """
     return max(row.rank for row in rows)
 
 
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
     """Return `rows` sorted by `sort`: the id of a column, with `-` in front for the reverse order,
-    or "need" for the worst first. Rows without a value in the column come after the others, rows
-    with equal values are sorted by need, and runs that ended more than a day ago are always at the
-    end.
+    or "need" for the most severe first. Rows without a value in the column come after the others,
+    rows with equal values are sorted by severity, and runs that ended more than a day ago are
+    always at the end.
     """
     by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.over, row.key))
     column, turned = sort.removeprefix("-"), sort.startswith("-")
@@ -203,8 +202,8 @@ def matches(text: str, wanted: str) -> bool:
 
 
 def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
-    """Return the rows of all pods, the worst first. Rows of the same rank are sorted by name, so
-    that they keep their places while nothing changes.
+    """Return the rows of all pods and their runs, the most severe first. Rows of the same severity
+    are sorted by name, so that they keep their places while nothing changes.
     """
     return ordered([row for pod in pods for row in readable_rows(pod, clock)], "need")
 
@@ -354,8 +353,9 @@ def step_line(run: RunState, role: str = "") -> Line:
 
 
 def newest(rows: Iterable[StepRecord], key: str) -> float | None:
-    """Return the value under `key` of the newest of `rows` (records of steps, the newest last) that
-    has a number there. Only the last eight rows are searched; None if none of these has one.
+    """Return the newest number that the step records `rows` (the newest last) have under `key`,
+    such as "reward". Only the last eight records are searched; return None if none of these has a
+    number there.
     """
     for row in reversed(list(rows)[-8:]):
         value = row.get(key)
@@ -386,8 +386,8 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
     """Return how full the pod's fullest disk is as a styled line, for example "81%", or "–" if that
-    is not known. A disk that is nearly full is drawn as a warning, any other one in the style
-    `role`.
+    is not known. From FULL_PERCENT (95) percent on it is drawn as a warning, below that in the
+    style `role`.
     """
     share = _fullest(pod)
     if share is None:

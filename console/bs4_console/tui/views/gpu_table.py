@@ -51,8 +51,8 @@ class Seen:
     """The telemetry of `pod` at the moment that the screens show, which is now or a past moment.
     `sample` is the telemetry record, or {} if there is none. `t` is the moment as a Unix time in
     seconds; for a past moment without a record it is 0.0. `trouble` says as a styled line what is
-    wrong with the GPU data or why there is none, and is [] if all is well. `old` is True if the
-    data is not from the moment.
+    wrong with the GPU data or why there is none, and is [] if all is well. `old` is True if there
+    is no data of that moment, or only older data.
     """
 
     pod: PodState
@@ -107,7 +107,7 @@ def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
 
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
-    """Return the table rows of one pod: a row for each GPU, and, below a GPU with several
+    """Return the table rows of the pod of `seen`: a row for each GPU, and, below a GPU with several
     processes, a row for each of these. With `compact` the pod is a single row. A row's key is
     (pod's name, "3") for GPU 3, (pod's name, "3/812") for process 812 on it, or (pod's name, "")
     for the pod itself.
@@ -119,7 +119,7 @@ def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
     """Return the rows of all pods in one list. `of_pods` gives the rows of each pod as a list. Pods
-    with worse problems come first; pods of the same rank are sorted by name.
+    with more severe problems come first; pods with equally severe ones are sorted by name.
     """
     return list(chain(*sorted(of_pods, key=lambda rows: (-worst(rows), rows[0].key))))
 

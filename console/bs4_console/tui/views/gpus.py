@@ -247,8 +247,8 @@ def nvlink_line(device: Device) -> Line:
 
 
 def owners(device: Device) -> Line:
-    """Return who holds a GPU, as a styled line: the run and component of each process on it, such
-    as "math-7b trainer"; equal names stand there once. `device` is the GPU's record in telemetry. A
+    """Return which processes hold a GPU, as a styled line: the run and component of each, such as
+    "math-7b trainer", without repeating equal names. `device` is the GPU's record in telemetry. A
     process that belongs to no run is named by its pid. Without processes the line says "free", or
     "no process visible" if memory is in use.
     """

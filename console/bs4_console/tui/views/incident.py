@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bs4_console.pods.state import evidence_of
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from bs4_console.pods.state import ActionView, IncidentView, PodState
+    from bs4_console.pods.state import ActionView, Evidence, IncidentView, PodState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 
@@ -38,8 +39,9 @@ def heading(
     action: ActionView | None = None,
 ) -> list[Line]:
     """Return the incident's title in lines of at most `width` cells, and below it one line with its
-    severity, role, failure, run, start and state. `action` is its repair, or None: an incident that
-    was gone before the repair was verified has not cleared by itself.
+    severity, role, failure, run, start and state. `action` is the action that repairs it, or None.
+    If the incident has cleared and that action has recovered the run, the state is shown as
+    "resolved" and not as cleared by itself.
     """
     state: str = incident.state
     if state == "cleared" and action is not None and action.result.get("recovered"):
@@ -73,7 +75,8 @@ def heading(
 def evidence(incident: IncidentView, width: int, action: ActionView | None = None) -> list[Line]:
     """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
     line number and text of each entry; and what could not be observed on the pod. `action` is the
-    repair that the page shows above, or None: what was seen before it is headed so.
+    repair that the page shows above, or None. If the incident is open and was last seen before that
+    repair began, the heading says that the evidence is from before it.
     """
     lines: list[Line] = [[("EVIDENCE", "head")]]
     if incident.state == "open" and action is not None and incident.updated_t < action.accepted_t:
@@ -81,7 +84,7 @@ def evidence(incident: IncidentView, width: int, action: ActionView | None = Non
     if incident.summary:
         lines += fold(incident.summary, width)
     for entry in incident.evidence:
-        lines += _seen(entry, width)
+        lines += _seen(evidence_of(entry), width)
     if not incident.evidence:
         lines.append([("no line of a log: it was seen in processes, GPUs or files", "dim")])
     for gap in incident.coverage:
@@ -92,9 +95,9 @@ def evidence(incident: IncidentView, width: int, action: ActionView | None = Non
 def later(
     incidents: Sequence[IncidentView], pod: PodState, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """Return the open incidents that came after the page's own, in lines of at most `width` cells:
-    title, time, summary and the newest line of evidence of each, and the key that goes there.
-    `keys` maps the ids of commands to their keys.
+    """Return the open incidents that were opened after the one that the page is about, in lines of
+    at most `width` cells: title, time, summary and the newest line of evidence of each, and the key
+    that opens its page. `keys` maps the ids of commands to their keys.
     """
     offset = pod.link.clock_offset or 0.0
     lines: list[Line] = [
@@ -114,7 +117,7 @@ def later(
         if incident.summary:
             lines += fold(incident.summary, width, "", 2)[:3]
         for entry in incident.evidence[-1:]:
-            lines += _seen(entry, width)
+            lines += _seen(evidence_of(entry), width)
     return [cut(line, width) for line in lines]
 
 
@@ -127,18 +130,17 @@ def _unseen(gap: str, width: int) -> Iterable[Line]:
     return hanging([("◌ ", "warn")], fold(text, width - 2, "warn"))
 
 
-def _seen(entry: dict[str, Any], width: int) -> list[Line]:
-    place = str(entry.get("file") or entry.get("stream") or "")
-    number = f":{entry['line']}" if entry.get("line") else ""
-    source = str(entry.get("source") or "")
+def _seen(entry: Evidence, width: int) -> list[Line]:
+    place, source = entry["file"] or entry["stream"], entry["source"]
+    number = f":{entry['line']}" if entry["line"] else ""
     room = max(12, width - len(source) - len(number) - 5)
     if len(place) > room:
         place = "…" + place[-(room - 1) :]
     lines: list[Line] = [
         [("· ", "dim"), (source, "accent"), ("  ", ""), (place, "dim"), (number, "dim")]
     ]
-    if entry.get("text"):
-        lines += fold(str(entry["text"]), width, "", 4)[:4]
+    if entry["text"]:
+        lines += fold(entry["text"], width, "", 4)[:4]
     return lines
 
 

@@ -48,8 +48,9 @@ _SHOWN_ELSEWHERE = frozenset(
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Return a table row for every action in the pod's journal, also for plans and for actions that
-    no person requested. A row's key is (pod, the action's key).
+    """Return a table row for every action in the pod's journal (the agent's log of actions and
+    incidents), also for plans and for actions that no person requested. A row's key is (pod, the
+    action's key).
     """
     found = []
     for action in pod.ledger.actions.values():

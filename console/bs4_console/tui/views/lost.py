@@ -33,9 +33,9 @@ INDENT = 7
 
 def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> list[Line]:
     """Return what became of a pod that does not answer or has rebooted, in lines of at most `width`
-    cells: the verdict (such as "reclaimed"), the signs from which it follows, what to do next, and,
-    while the link is down, the key that reconnects. `keys` maps the ids of commands to their keys.
-    The result is empty if there is no verdict.
+    cells: the verdict (such as "reclaimed"), the observations from which it follows, what to do
+    next, and, while the link is down, the key that reconnects. `keys` maps the ids of commands to
+    their keys. The result is empty if there is no verdict.
     """
     verdict = pod.lost
     if verdict is None:

@@ -10,7 +10,7 @@ from bs4_console.tui.styled_text import Line, cut, fold
 
 
 class Note(TypedDict, total=False):
-    """What a person wrote about a run."""
+    """A note that a person wrote about a run: `who` wrote it, `t` is when, and `text` is what."""
 
     t: float
     """Wall seconds since 1970 of the pod."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from bs4_console.pods.gate.plans import plan_of
 from bs4_console.tui import formatting
 from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold, text_of
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bs4_console.failures.playbook_file import Parameters
+    from bs4_console.pods.gate.plans import Plan, PlanStep, Shown, ShownProcess, StepParameters
     from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
     from bs4_console.tui.clock import Clock
 
@@ -42,24 +44,23 @@ _NOT_RECOVERED = {
 MOST = 40
 
 
-def danger(plan: dict[str, Any]) -> tuple[str, str]:
+def danger(plan: Plan) -> tuple[str, str]:
     """Return (what the plan does to the run in words, the role of the style for these words), for
-    example ("restarts the run", "warn"). `plan` is the content of the plan's record; its entry
-    "danger" decides.
+    example ("restarts the run", "warn").
     """
-    word = str(plan.get("danger", "unknown"))
+    word = plan.get("danger") or "unknown"
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
-def effects(plan: dict[str, Any], step_now: int | None) -> str:
+def effects(plan: Plan, step_now: int | None) -> str:
     """Return one sentence with everything that the plan does to the run: how many processes it
-    ends, what it moves, and from which step it starts the run again. `plan` is the content of the
-    plan's record. `step_now` is the newest step of the run, from which follows how many steps are
-    done again; None if it is not known. A plan of other steps is told by its danger.
+    ends, what it moves, and from which step it starts the run again. `step_now` is the newest step
+    of the run, from which follows how many steps are done again; None if it is not known. A plan of
+    other steps is told by its danger.
     """
     ended = moved = size = 0
     start = ""
-    for step in plan.get("steps", []):
+    for step in plan.get("steps") or ():
         shown = step.get("shown") or {}
         ended += _ended(shown.get("processes") or step.get("targets") or [])
         entries = moved_entries(shown)
@@ -82,27 +83,25 @@ def effects(plan: dict[str, Any], step_now: int | None) -> str:
     return f"It {', '.join(parts[:-1])}, and {parts[-1]}."
 
 
-def moved_entries(shown: dict[str, Any]) -> list[tuple[str, int | None]]:
+def moved_entries(shown: Shown) -> list[tuple[str, int | None]]:
     """Return what a step of a plan moves, as (path, size in bytes or None if the plan does not say
-    it). `shown` is the step's entry "shown". A directory or file is in it as {path, bytes}, or only
-    as a path.
+    it). `shown` says what the step touches.
     """
     found: list[tuple[str, int | None]] = []
-    for entry in [*(shown.get("directories") or []), *(shown.get("entries") or [])]:
-        if isinstance(entry, dict):
-            size = entry.get("bytes")
-            found.append((str(entry.get("path")), size if isinstance(size, int) else None))
+    for entry in [*(shown.get("directories") or ()), *(shown.get("entries") or ())]:
+        if isinstance(entry, str):
+            found.append((entry, None))
         else:
-            found.append((str(entry), None))
+            found.append((entry.get("path", ""), entry.get("bytes")))
     return found
 
 
-def _ended(targets: Sequence[Any]) -> int:
+def _ended(targets: Sequence[ShownProcess | str]) -> int:
     """Return how many of a step's targets are processes, which the step ends."""
     return sum(isinstance(one, str) or "pid" in one for one in targets)
 
 
-def _started(parameters: dict[str, Any], step_now: int | None) -> str:
+def _started(parameters: StepParameters, step_now: int | None) -> str:
     """Return from where a plan starts the run again, and how many steps are done again.
     `parameters` are those of the step, in which a "resume" of None is a start afresh.
     """
@@ -118,10 +117,10 @@ def _started(parameters: dict[str, Any], step_now: int | None) -> str:
     return f"{where} ({formatting.count(again, 'step')} done again)"
 
 
-def must_type(plan: dict[str, Any]) -> bool:
+def must_type(plan: Plan) -> bool:
     """Return True if a person has to type the run's name to confirm a plan. Return False if the
     key `y` is enough: the plan changes nothing or only restarts the run, and does not itself demand
-    the name. `plan` is the content of the plan's record, in which "danger" and "typed_name" decide.
+    the name.
     """
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
@@ -167,7 +166,7 @@ def plan_lines(
     `how_to_run` (the line that says which key carries it out), each step with its command and what
     the command touches, and how success is verified.
     """
-    body = plan.plan
+    body = plan_of(plan)
     does, role = danger(body)
     lines: list[Line] = [
         [("PLAN ", "head"), (plan.playbook, "bold"), ("  ", ""), (does, role)],
@@ -180,10 +179,10 @@ def plan_lines(
         ],
         how_to_run,
     ]
-    for number, step in enumerate(body.get("steps", []), 1):
-        title = str(step.get("title", step.get("kind", "")))
+    for number, step in enumerate(body.get("steps") or (), 1):
+        title = step.get("title") or step.get("kind", "")
         lines += [[], [(f"{number}. ", "dim"), (title, "bold")]]
-        lines += command_lines(str(step.get("command") or ""), width)
+        lines += command_lines(step.get("command") or "", width)
         lines += _touched(step, width)
     lines += [[], [("then ", "head"), (verify_words(body.get("verify") or {}), "")]]
     return fitted(lines, width)
@@ -210,8 +209,8 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
     return lines
 
 
-def _touched(step: dict[str, Any], width: int) -> list[Line]:
-    shown: dict[str, Any] = step.get("shown") or {}
+def _touched(step: PlanStep, width: int) -> list[Line]:
+    shown = step.get("shown") or {}
     moved, sized, total = moved_entries(shown), [], 0
     folder = common_folder([path for path, _ in moved])
     for path, count in moved:
@@ -228,7 +227,7 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
         *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
     ]
     if shown.get("cwd"):
-        lines.append([("     in ", "dim"), (str(shown["cwd"]), "")])
+        lines.append([("     in ", "dim"), (shown["cwd"], "")])
     return lines
 
 
@@ -240,7 +239,7 @@ def common_folder(paths: Sequence[str]) -> str:
     return f"{folder}/" if folder else ""
 
 
-def _process(entry: Any) -> str:
+def _process(entry: ShownProcess | str) -> str:
     """Return a process as text. A step has it as a sentence, as {pid, component, command}, or only
     as an identity.
     """
@@ -326,8 +325,8 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Return, in lines of at most `width` cells, whether the action has repaired the run, and the
-    reason. While the action is under way, return what it is waiting for.
+    """Return lines of at most `width` cells that say whether the action has repaired the run, and
+    the reason. While the action is under way, the lines say what it is waiting for.
     """
     waits: Line = [("… ", "accent bold")]
     if action.state == "verifying":
@@ -345,8 +344,9 @@ def verdict(action: ActionView, width: int) -> list[Line]:
 
 
 def earlier(action: ActionView, pod: PodState, width: int) -> list[Line]:
-    """Return an ended action in one line of at most `width` cells, for an incident that was opened
-    after it: what was tried, by whom and when, and its verdict.
+    """Return an action that ended before an incident was opened, in one line of at most `width`
+    cells, for the page of that incident: what was tried, by whom and when, and whether it repaired
+    the run.
     """
     at = formatting.of_day(action.accepted_t - (pod.link.clock_offset or 0.0))
     word = text_of(verdict(action, width)[0])

@@ -19,10 +19,11 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
-    """What a playbook's file says to a person. `id` and `title` name it, and `explanation` says
-    what goes wrong. `steps` are the steps of its fix in sentences, and `verify` says how success is
-    verified. `danger` is one word for what the fix does to the run, such as "restart". `advice` is
-    what a person can do by hand. `leads_to` is the id of another playbook that helps, or None.
+    """What a playbook, the description of a known failure, says to a person. `id` and `title` name
+    it, and `explanation` says what goes wrong. `steps` are the steps of its repair in sentences,
+    and `verify` says how success is verified. `danger` is one word for what the repair does to the
+    run, such as "restart". `advice` is what a person can do by hand. `leads_to` is the id of
+    another playbook that helps, or None.
     """
 
     id: str
@@ -54,7 +55,9 @@ def load(playbook: str) -> PlaybookText | None:
 
 
 def ids() -> list[str]:
-    """Return the ids of all playbooks that are shipped with this console, sorted."""
+    """Return the ids of all playbooks (descriptions of known failures and their repair) that are
+    shipped with this console, sorted.
+    """
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 

@@ -382,7 +382,7 @@ def sources(pod: PodState, run: str) -> list[str]:
 
 def short(stream: str) -> str:
     """Return the source at the end of `stream`, the name of a log stream, shortened for the column
-    of sources: "orch" for "log/math-7b/orchestrator", for example.
+    of sources in a log: for "log/math-7b/orchestrator" it is "orch".
     """
     name = stream.rpartition("/")[2]
     return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

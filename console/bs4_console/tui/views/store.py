@@ -68,8 +68,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
 
 
 def wrong(pod: PodState, run: str) -> bool:
-    """Return True if the last upload of the run's checkpoints to the object store has failed. A
-    small screen shows the line about the store only then. `run` is the run's name.
+    """Return True if the last upload of a checkpoint of the run `run` to the object store has
+    failed. A small screen shows the line about the store only in that case.
     """
     view = pod.ledger.syncs.get(run)
     return view is not None and view.failed is not None

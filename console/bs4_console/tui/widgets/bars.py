@@ -24,8 +24,8 @@ NEWS_ROWS = 2
 
 
 class TopBar(Panel):
-    """The bar at the top of every screen, with the way to the screen and how many rows of the fleet
-    need a person.
+    """The bar at the top of every screen. On the left it shows the names on the way to the screen,
+    and on the right how many rows of the fleet have a problem.
     """
 
     DEFAULT_CSS = "TopBar { height: 1; }"
@@ -43,7 +43,7 @@ class TopBar(Panel):
         pod: PodState | None = None,
     ) -> None:
         """Show `trail`, the names on the way to the screen, on the left, and on the right how many
-        of `rows`, the rows of the fleet, need a person. With `pod` the bar also shows the quality
+        of `rows`, the rows of the fleet, have a problem. With `pod` the bar also shows the quality
         of the link to this pod and the age of its data. With `read_only` it says that nothing can
         be changed, and with `quiet` that alerts are off.
         """
@@ -85,7 +85,8 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
     """Return, as a styled line, how many of `rows`, the rows of the fleet's table, are critical,
     unknown or warnings, how many pods there are, and how many runs are running. With `short` only
-    the numbers of pods and of rows that need a person are given, with signs in place of words.
+    the number of pods and the number of rows with a problem are given, with signs in place of
+    words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)

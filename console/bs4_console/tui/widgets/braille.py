@@ -98,8 +98,9 @@ def plot(
 
 
 def hue_of(letter: str) -> str:
-    """Return the role in which the compared curve with this letter is drawn, as are its letter and
-    its sample.
+    """Return the role (the name of a style) in which a compared curve is drawn. `letter` is the
+    letter that stands at its end; the letter and the curve's sample in the legend have the same
+    role.
     """
     return hue(ord(letter) - ord(OWN))
 

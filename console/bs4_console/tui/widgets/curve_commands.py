@@ -107,11 +107,12 @@ class CurveCommands:
 
     def do_compare(self, args: str) -> None:
         """Compare the run's curves with what `args` names: another run ("RUN" or "POD/RUN"), or an
-        earlier attempt of this run (its number). If that is compared already, end the comparison.
-        "none" and "off" end all comparisons. If there is no such run or attempt, a message says so.
+        earlier attempt of this run (its number). If they are compared with it already, end that
+        comparison. "none" and "off" end all comparisons. If there is no such run or attempt, a
+        message says so.
 
-        An empty `args` always opens the `:` prompt for a choice. It is filled with "none" if
-        something is compared, and otherwise with the newest attempt whose steps were done again,
+        An empty `args` always opens the `:` prompt for a choice. The prompt is filled with "none"
+        if something is compared, and otherwise with the newest attempt whose steps were done again,
         so that Enter alone takes the usual choice.
         """
         if args in ("none", "off"):
@@ -216,11 +217,11 @@ class CurveCommands:
         self._look(replace(self.curve_view, weight=weight))
 
     def do_zoom_in(self, args: str) -> None:
-        """Show half as many steps in the curves. `args` is ignored."""
+        """Show half as many training steps in the curves. `args` is ignored."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 0.5))
 
     def do_zoom_out(self, args: str) -> None:
-        """Show twice as many steps in the curves, or all steps if that is more than there are.
+        """Show twice as many training steps in the curves, or all steps if there are not that many.
         `args` is ignored.
         """
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))

@@ -65,10 +65,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """A run whose curves are compared with those of the run that is shown. With `attempt`, the
-    number of an attempt, `run` is the shown run itself, and only those steps of that attempt count
-    that a later attempt did again. `name` is what the legend calls it. `letter` stands at the ends
-    of its curves, and `dash` is the index of their pattern of dashes in DASHES.
+    """A run, or an earlier attempt of the same run, whose curves are drawn over those of the run
+    that is shown. If `attempt` is the number of an attempt, `run` is the shown run itself; of that
+    attempt only the steps are drawn that a later attempt did again. `name` is what the legend calls
+    it. `letter` stands at the ends of its curves, and `dash` is the index of their pattern of
+    dashes in DASHES.
     """
 
     letter: str
@@ -144,10 +145,10 @@ def points(rows: Collection[StepRecord], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[StepRecord]) -> Sequence[StepRecord]:
-    """Return those of the step records `rows` that count, in the order of their steps. If a later
-    attempt began again at a step, the records of earlier attempts from that step on do not count.
-    Of several records of one step the last counts. The result is cached until a record is added to
-    `rows`.
+    """Return those of the step records `rows` that belong to the run's present history, in the
+    order of their steps. If a later attempt began again at a step, the records of earlier attempts
+    from that step on are left out. If there are several records of one step, the last is taken. The
+    result is cached until a record is added to `rows`.
     """
     newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
@@ -179,11 +180,10 @@ def _lineage(rows: Iterable[StepRecord]) -> list[StepRecord]:
 
 
 def overtaken(rows: Iterable[StepRecord], key: str, attempt: int) -> list[Point]:
-    """Return the curve of an attempt where a later attempt did its steps again, as (step, value) in
-    the order of the steps. `attempt` is the number of the attempt, `key` the name of the metric,
-    and `rows` are the step records of all attempts. The step before the first of these is included
-    too, because there the curves of both attempts part. The result is empty if no later attempt did
-    any of its steps again.
+    """Return the part of an attempt's curve that a later attempt did again, as (step, value).
+    `attempt` is the number of the attempt, `key` the name of the metric, and `rows` are the step
+    records of all attempts. The step before that part is included too, because there the curves of
+    both attempts part. The result is empty if no later attempt did any of its steps again.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)

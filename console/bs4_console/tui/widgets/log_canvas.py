@@ -41,8 +41,8 @@ class LogCanvas(Widget):
     """Draws the lines of a log that `store` has in memory. `names` returns the names of the log's
     sources; with fewer than two of them there is no column for the source.
 
-    While `following` is True, the newest line is in the last row of the screen. Otherwise the line
-    with the number `_anchor` is in the top row.
+    While `following` is True, the newest line is in the last row of the screen. While it is False,
+    the log is paused: the same line stays in the top row.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class LogCanvas(Widget):
 
     def tick(self, *, now: bool = False) -> None:
         """Paint the rows that have changed since the last call. New lines of the log reach the
-        screen only by this method. Over SSH nothing is painted while the budget of bytes is used
-        up, unless `now` is True.
+        screen only by this method. Over SSH only so many bytes a second may be painted (see
+        PaintBudget); while these are used up nothing is painted, unless `now` is True.
         """
         self.lens.step()
         if not now and not self.budget.allows:
@@ -112,8 +112,9 @@ class LogCanvas(Widget):
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Draw all lines again now. For changes that concern lines that are drawn already, such as
-        another filter; for new lines of the log see `tick`.
+        """Forget how lines look, so that all of them are drawn again now. Call this for changes
+        that concern lines that are drawn already, such as another filter. New lines of the log need
+        only `tick`.
         """
         self._cache.clear()
         self._shown = []
@@ -167,8 +168,8 @@ class LogCanvas(Widget):
         return None if self.spot is None else self.lens.stands_for(self.spot)
 
     def to_copy(self) -> list[str]:
-        """Return the text of each line on the screen in full. A very long line is cut, and its text
-        says so.
+        """Return the whole text of each line on the screen, also of what is to the left or right of
+        it. A very long line is cut, and its text says so.
         """
         found = []
         for number in self.on_screen:

@@ -118,8 +118,9 @@ class LogCommands:
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
-        """Show neighbouring lines that differ only in their numbers as one line; the next time show
-        each line by itself, and then again only the same requests as one line. `args` is ignored.
+        """Change which neighbouring lines of the log are shown as one line (folded). Each call goes
+        on to the next of three ways: only equal requests of an access log, then all lines that
+        differ only in their numbers, then none. `args` is ignored.
         """
         self.pane.set_filter(fold=_NEXT_FOLD[self.pane.view.fold])
         self.pane.pulse()

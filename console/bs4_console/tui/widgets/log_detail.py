@@ -142,8 +142,8 @@ class LogDetail(Question[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        """Show another part of a very long line: `by` parts further on, or back if negative. Does
-        nothing beyond the end of the line and for other entries.
+        """Show another part of a very long line: `by` parts further on, or back if negative. Do
+        nothing beyond the end of the line, and for entries that are not a very long line.
         """
         self._to(max(0, self.begin + by * PAGE_BYTES))
 

@@ -16,8 +16,8 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """A log in which a regular expression can be found. `search` counts all lines that match. It is
-    None while nothing is looked for, and after Enter until the first match was found.
+    """A log in which a regular expression can be found. `search` counts all lines that match.
+    `search` is None while nothing is searched for, and after Enter until the first match was found.
     """
 
     search: LogSearch | None = None
@@ -28,8 +28,8 @@ class LogFinding(LogWindow):
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count the matches of what is looked for anew. Called when the lines in memory were
-        replaced by those of another part of the log.
+        """Count the matches of what the person looks for anew. The log calls this when its lines in
+        memory were replaced by those of another part of the log.
         """
         self._count_again()
 
@@ -118,10 +118,11 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Have the pod search one whole line for the regular expression `text`. Return how many
-        bytes of the line are before the first match, or None if the line has no match. `place` is
-        the line's place: (index of its source in `feed.streams`, number of the log file, byte
-        offset in it). `feed` reads the log from the pod.
+        """Have the pod search one line of a log for the regular expression `text`, also the parts
+        of a very long line that are not in memory. Return how many bytes of the line are before the
+        first match, or None if the line has no match. `place` is the line's place: (index of its
+        source in `feed.streams`, number of the log file, byte offset in it). `feed` reads the log
+        from the pod.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"

@@ -62,9 +62,9 @@ def for_text(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Marks:
-    """The regular expressions whose matches are marked within lines. `find` is that of find, or
-    else of the filter, or None, and `role` is the style of its matches. `words` are those of the
-    highlights, which have a style of their own.
+    """The regular expressions whose matches are marked within the lines of a log. `find` is the one
+    that a person searches for, or else the filter's, or None; `role` is the style of its matches.
+    `words` are the expressions that a person wants highlighted, which have a style of their own.
     """
 
     find: re.Pattern[str] | None = None
@@ -125,8 +125,8 @@ def source_span(names: Sequence[str], source: int) -> Line:
 
 def clip(line: Line, begin: int, end: int) -> Line:
     """Return the characters from index `begin` up to, but not including, index `end` of a styled
-    line. Each character must take one cell of the terminal. That is much faster than to crop a
-    strip, which takes 80 ms in the middle of a megabyte.
+    line. Each character must take one cell of the terminal. This function is much faster than to
+    crop a strip, which takes 80 ms in the middle of a megabyte.
     """
     parts: Line = []
     at = 0

@@ -17,10 +17,10 @@ STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """The number of bytes that may be spent on painting the log, so that a slow link is not filled.
-    Every second `bytes_s` bytes are added, but never more than half of that is saved up. None sets
-    no limit. A row is always painted completely, even if that spends more than is left; the next
-    paint then waits. `clock` returns monotonic seconds.
+    """Limits how many bytes are spent on painting the log, so that a slow link is not filled.
+    `bytes_s` bytes may be spent in each second, and at most half a second's bytes are saved up;
+    None sets no limit. A row is always painted completely, even if that spends more than is left;
+    the next paint then waits. `clock` returns monotonic seconds.
     """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,8 +37,8 @@ class PaintBudget:
 
     @property
     def allows(self) -> bool:
-        """Return True if new lines of the log may be painted now. The caller does not ask this for
-        what a person's own keys change; that is always painted.
+        """Return True if new lines of the log may be painted now. Ask this only for them: what a
+        person's own keys change is always painted.
         """
         if self._bytes_s is None:
             return True

@@ -38,7 +38,9 @@ class LogPane(LogFinding):
     """
 
     def pulse(self) -> None:
-        """Paint what has changed in the log and in its title line."""
+        """Paint what has changed in the log and in its title line. The screen calls this at every
+        repaint, several times a second.
+        """
         super().pulse()
         self.query_one(Panel).show([self._title()])
 

@@ -118,8 +118,9 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def wanted(self) -> LogFilter:
         """Return the filter that is set: its regular expressions, the lowest level that is shown,
-        and which neighbouring lines are folded. Requests are folded only while nothing is filtered
-        or looked for, because they may be what is wanted.
+        and which neighbouring lines are folded (shown as one). The lines of requests in access logs
+        are not folded while an expression or a level filters the log or something is searched for,
+        because they may be what the person wants to see.
         """
         return LogFilter.parse(self.filter_text, self.floor, fold=self._folds)
 
@@ -134,9 +135,10 @@ class LogView(LogCanvas, can_focus=True):
         return self.fold
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint the rows that have changed since the last call, and fold requests from the first
-        one on that has come. Over SSH nothing is painted while the budget of bytes is used up,
-        unless `now` is True.
+        """Paint the rows that have changed since the last call. If similar requests are to be shown
+        as one line (folded), that begins here, once the log has a line of an access log. Over SSH
+        only so many bytes a second may be painted (see PaintBudget); while these are used up
+        nothing is painted, unless `now` is True.
         """
         if self._folds == self.lens.filter.fold:
             super().tick(now=now)
@@ -154,7 +156,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def set_store(self, store: LogStore) -> None:
         """Show the lines of `store` instead of those of the present store, and follow their end.
-        The filter, its level, and what is looked for stay as they are.
+        The filter, its level, and what is searched for stay the same.
         """
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
@@ -203,8 +205,8 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
 
     def set_highlights(self, words: Sequence[str]) -> None:
-        """Mark all matches of these regular expressions in the log, in a style of their own and in
-        addition to what is looked for. An empty sequence marks none.
+        """Mark all matches of the regular expressions `words` in the log, in a style of their own
+        and in addition to the matches of what is searched for. An empty sequence marks none.
         """
         self.highlights = list(words)
         self._marks.words = [log_lines.for_text(word) for word in words]
@@ -246,9 +248,9 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def show_match(self) -> bool:
-        """Scroll sideways so that the match in the line pointed at can be seen. Return False if
-        the match is in a part of the line that is not in memory, otherwise True, also if nothing is
-        looked for or no line is pointed at.
+        """Scroll sideways so that the match in the line pointed at can be seen. Return False if the
+        match is in a part of the line that is not in memory. Return True in all other cases, also
+        if nothing is searched for or no line is pointed at.
         """
         find, spot = self._marks.find, self.spot
         if not self.find_text or find is None or spot is None or not self.held(spot):
@@ -265,7 +267,9 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def seen(self, number: int) -> bool:
-        """Return True if the line with this number passes the filter."""
+        """Return True if the line with this number in the LogStore is in memory and passes the
+        filter, so that it is shown in the log.
+        """
         position = self.lens.position(number)
         return position < len(self.lens) and self.lens.number(position) == number
 

@@ -33,12 +33,12 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 
 class LogWindow(Vertical):
     """A log of the run with the name `run` on `pod`, with its title line. Only a part of the log's
-    lines, the window, is in memory. `source` is the source that is shown; None merges all sources
-    of the run. `at` is the place in the source's log at which it is opened, as the cursor
-    "GENERATION:OFFSET" (the number of the log file, and a byte in it); None opens its end.
+    lines is in memory. `source` is the source that is shown; None merges all sources of the run.
+    `at` is the place in the source's log at which it is opened, as the cursor "GENERATION:OFFSET"
+    (the number of the log file, and a byte in it); None opens its end.
 
-    If the lines to show are not next to those in memory, the lines in memory are replaced, and
-    `moved` is called.
+    If lines are to be shown that are not next to those in memory, the lines in memory are replaced,
+    and the method `moved` is called.
     """
 
     DEFAULT_CSS = """
@@ -81,7 +81,9 @@ class LogWindow(Vertical):
         return self._app.fleet.sessions.get(self.pod.name)
 
     def on_mount(self) -> None:
-        """Open the log at its source and cursor."""
+        """Open the log, when the widget is first shown, with the source and at the place that were
+        given to the constructor.
+        """
         self.open(self.source, self._at)
 
     def on_unmount(self) -> None:
@@ -95,8 +97,8 @@ class LogWindow(Vertical):
         """
 
     def pulse(self) -> None:
-        """Paint what has changed in the log. Also point at the line that `go_to` was told, once
-        that line is in memory, and fetch older lines if too few are above the screen.
+        """Paint what has changed in the log. Also point at the line that the method `go_to` was
+        given, once that line is in memory, and fetch older lines if too few are above the screen.
         """
         view, feed = self.view, self._feed
         view.tick()
@@ -137,7 +139,9 @@ class LogWindow(Vertical):
             self._resting = True
 
     def wake(self) -> None:
-        """Read from the pod again if `rest` has stopped that. The log is opened at its end."""
+        """Read from the pod again if the method `rest` has stopped that, and show the end of the
+        log. Do nothing if it has not.
+        """
         if self._resting:
             self.open(self.source)
 

@@ -32,9 +32,9 @@ EXACT_S = 0.002
 
 class MomentCommands(Beside):
     """The commands of the time cursor, which is the past moment that all screens show instead of
-    the present. A screen that shows that moment inherits from this class. It may override
-    `moment_start` (where the cursor is put first), `move_by` (what one move is) and `moment_moved`
-    (what is redrawn).
+    the present. A screen that shows that moment inherits from this class. Such a screen may
+    override `moment_start` (where the cursor is put first), `move_by` (what one move is) and
+    `moment_moved` (what is redrawn).
     """
 
     shows_moment = True
@@ -119,8 +119,8 @@ class MomentCommands(Beside):
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
         """Set the time cursor (the past moment that all screens show) to `text`, the time or step
         that was typed in the prompt for it, once Enter was pressed (`final`). `kind` is what the
-        prompt was opened for. If it is another prompt, the call is passed on to the screen's next
-        base class.
+        prompt was opened for. A call about any other prompt is passed on to the screen's next base
+        class.
         """
         if kind != AT:
             super().prompted(kind, text, final=final)

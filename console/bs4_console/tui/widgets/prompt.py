@@ -69,8 +69,8 @@ class PromptInput(Input):
 
 class Prompt(Vertical):
     """The line at the bottom of a screen in which commands, filters and the like are typed. It is
-    hidden until `ask`. It posts Changed when the text has changed, Entered on Enter and Cancelled
-    on Esc.
+    hidden until its method `ask` is called. It posts Changed when the text has changed, Entered on
+    Enter and Cancelled on Esc.
     """
 
     DEFAULT_CSS = """
@@ -174,16 +174,16 @@ class Prompt(Vertical):
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def refuse(self, sentence: str) -> None:
-        """Say why the text that was entered cannot be carried out. The text is selected: a letter
-        replaces it, an arrow keeps it.
+        """Show `sentence`, which says why the text that was entered cannot be carried out. The
+        prompt stays open and its text is selected: a letter replaces it, an arrow keeps it.
         """
         self.complain(sentence)
         self.field.selection = Selection(0, len(self.field.value))
 
     def known(self, complaint: str = "") -> None:
-        """Complete the text again, because the pod has answered the query that was made when Tab
-        was pressed. If the pod could not answer, `complaint` says why and is shown instead;
-        otherwise it is "".
+        """Complete the text of the prompt again, because the pod has now answered the query that
+        Tab has sent. If the pod could not answer, `complaint` says why and is shown instead; if it
+        could, `complaint` is "".
         """
         if complaint:
             self.complain(complaint)

@@ -81,7 +81,7 @@ class RowTable(ScrollView, can_focus=True):
     @property
     def index(self) -> int:
         """Return the position of the row under the cursor, counted from 0. Return 0 if that row is
-        gone.
+        not in the table any more.
         """
         if self.cursor:
             return self._at.get(self.cursor, 0)

@@ -109,12 +109,12 @@ class Dispatcher:
         return group
 
     def add(self, group: list[Message], step: int) -> Batch | None:
-        """Add a finished group to the batch that is being collected. Returns the batch if it is
-        full now, otherwise None. `step` is the step for which the batch is collected, and is used
-        in messages.
+        """Add a finished group to the batch that is being collected. Return the batch if it is full
+        now, otherwise None. `step` is the step for which the batch is collected, and is used in
+        messages.
 
         Raises RuntimeError if so many groups in a row had only failed episodes that they would have
-        filled ten batches, or if ten batches in a row had no advantages.
+        filled ten batches, or if all advantages were 0 in ten batches in a row.
         """
         good = [episode for episode in group if "error" not in episode]
         self._pending.arrived += len(group)
@@ -177,8 +177,8 @@ class Dispatcher:
             raise RuntimeError(text)
 
     def view(self) -> str:
-        """Return the line about the batch and the episodes under way that is written to the log at
-        regular intervals.
+        """Return a line for the log about the batch that is being collected and the episodes under
+        way. The orchestrator writes one at regular intervals.
         """
         have, inflight = len(self._pending.effective), len(self._inflight) * self._group_size
         share = have / self._batch_size
@@ -197,7 +197,7 @@ class Dispatcher:
         return cancelled
 
     def state(self) -> dict[str, Any]:
-        """Return what the orchestrator's checkpoint keeps of the data set: {"examples": how many
-        groups were begun}.
+        """Return the part of the orchestrator's checkpoint that says how far the data set was used:
+        {"examples": how many groups were begun}.
         """
         return {"examples": self.examples}

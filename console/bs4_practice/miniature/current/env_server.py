@@ -13,9 +13,9 @@ from ..log import Logger
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run an environment server until one of its workers ends. `arguments` are the words of its
-    command line. Always returns the exit code 1, also if the server's address is taken, which it
-    says on standard error.
+    """Run an imitation of prime-rl's environment server (which generates and scores rollouts) until
+    one of its workers ends. `arguments` are the words of its command line. Always returns the exit
+    code 1, also if the server's address is taken, which it says on standard error.
     """
     processes.set_title("PRIME-RL::EnvServer")
     config = parse_or_exit(arguments, {})

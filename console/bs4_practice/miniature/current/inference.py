@@ -17,8 +17,9 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the inference server and its router until the server ends, and return the server's exit
-    code. `arguments` are the words of its command line. The router ends with the server.
+    """Run an imitation of current prime-rl's inference server and its router until the server ends,
+    and return the server's exit code. `arguments` are the words of its command line. The router
+    ends with the server.
     """
     processes.set_title("PRIME-RL::Inference")
     config = parse_or_exit(arguments, {})

@@ -39,10 +39,10 @@ _INFERENCE = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the launcher until its run has ended. `arguments` are the words of its command line.
-    Returns the exit code: 0 if the training has finished, else 1. Raises FileExistsError if the
-    run's directory holds another run's files, and ValueError if there are too few GPUs or the ports
-    in the config do not match.
+    """Run an imitation of current prime-rl's launcher `rl` until its run has ended. `arguments` are
+    the words of its command line. Returns the exit code: 0 if the training has finished, else 1.
+    Raises FileExistsError if the run's directory holds another run's files, and ValueError if there
+    are too few GPUs or the ports in the config do not match.
     """
     processes.set_title("PRIME-RL::Launcher")
     config = parse_or_exit(arguments, settings.KNOWN)

@@ -31,8 +31,8 @@ _LAG = 1
 
 @dataclass
 class Progress:
-    """How far the orchestrator is, as its checkpoint keeps it. `step` is the step of the next
-    batch; the totals count since step 1.
+    """How far the orchestrator is, as its checkpoint records it. `step` is the step of the next
+    batch; the totals (tokens, samples, problems) count since step 1.
     """
 
     step: int = 1
@@ -42,8 +42,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the orchestrator until its last batch is sent. `arguments` are the words of its command
-    line. Returns the exit code: 0, or 1 after an error, which is in the log.
+    """Run an imitation of current prime-rl's orchestrator until its last batch is sent. `arguments`
+    are the words of its command line. Returns the exit code: 0, or 1 after an error, which is in
+    the log.
     """
     processes.set_title("PRIME-RL::Orchestrator")
     config = parse_or_exit(arguments, {})

@@ -15,13 +15,13 @@ _LAUNCHER_FILES = ("configs", "rl.sbatch", "sft.sbatch")
 
 def prepare(config: Config, run: Path, log: Logger) -> int | None:
     """Prepare `run`, the run's directory, for a start, and return the step to resume from, or None
-    to begin at the first step. Step directories of rollouts and broadcasts (weights for the
-    inference server) above that step are deleted, or all of them for None. If the config says
-    `clean` and does not resume, the whole directory is deleted first.
+    to begin at the first step. Directories `step_N` of rollouts and broadcasts (weights for the
+    inference server) are deleted: those above the returned step, or all of them if it is None. If
+    the config says `clean` and does not resume, the whole directory is deleted first.
 
-    If the config resumes without a step, the highest step with a directory of checkpoints is taken,
-    complete or not. Raises FileExistsError if the config does not resume and the directory holds
-    files of a run.
+    If the config resumes without naming a step, the highest step with a directory of checkpoints is
+    taken, complete or not. Raises FileExistsError if the config does not resume and the directory
+    holds files of a run.
     """
     checkpoints = Path(config.get("ckpt.output_dir") or run) / "checkpoints"
     if not config.has("resume"):

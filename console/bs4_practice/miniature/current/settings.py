@@ -60,7 +60,7 @@ def run_dir(config: Config) -> Path:
 
 def refuse_unsupported(config: Config) -> None:
     """Raise ConfigError if the config does not choose the file system for rollouts and weights.
-    prime-rl's own defaults are ZMQ and NCCL, which the miniature does not have.
+    prime-rl's own defaults are ZMQ and NCCL, which this imitation of it does not have.
     """
     for table, default in (("rollout_transport", "zmq"), ("weight_broadcast", "nccl")):
         kind = config.get(f"{table}.type", default)

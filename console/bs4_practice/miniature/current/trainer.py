@@ -22,8 +22,8 @@ from .monitor import FileMonitor
 
 @dataclass
 class Progress:
-    """How far the trainer is, as its checkpoint keeps it. `step` is the next step to train; the
-    totals count since step 1.
+    """How far the trainer is, as its checkpoint records it. `step` is the next step to train; the
+    totals (tokens, samples) count since step 1.
     """
 
     step: int = 1
@@ -32,8 +32,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one trainer rank until its last step. `arguments` are the words of its command line.
-    Returns the exit code: 0, or 1 after an error, which is in the log.
+    """Run an imitation of one rank of current prime-rl's trainer until its last step. `arguments`
+    are the words of its command line. Returns the exit code: 0, or 1 after an error, which is in
+    the log.
     """
     processes.set_title("PRIME-RL::Trainer")
     config = parse_or_exit(arguments, {})

@@ -10,8 +10,8 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the inference server until it ends, and return its exit code. `arguments` are the words
-    of its command line.
+    """Run an imitation of the inference server of January's prime-rl until it ends, and return its
+    exit code. `arguments` are the words of its command line.
     """
     config = parse_or_exit(arguments, {})
     return serve(

@@ -23,8 +23,9 @@ from . import settings
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the launcher until its run has ended. `arguments` are the words of its command line.
-    Returns the exit code: 0 if the training has finished, else 1.
+    """Run an imitation of the launcher `rl` of January's prime-rl until its run has ended.
+    `arguments` are the words of its command line. Returns the exit code: 0 if the training has
+    finished, else 1.
     """
     return _Launcher(parse_or_exit(arguments, settings.KNOWN), ["rl", *arguments]).run()
 

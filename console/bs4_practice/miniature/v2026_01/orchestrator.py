@@ -21,8 +21,8 @@ from .scheduler import Scheduler
 
 @dataclass
 class Progress:
-    """How far the orchestrator is, as its checkpoint keeps it. `step` is the step of the next
-    batch; the totals count since step 0.
+    """How far the orchestrator is, as its checkpoint records it. `step` is the step of the next
+    batch; the totals (tokens, samples, problems) count since step 0.
     """
 
     step: int = 0
@@ -32,8 +32,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the orchestrator until its last batch is written. `arguments` are the words of its
-    command line. Returns the exit code: 0, or 1 after an error, which is in the log.
+    """Run an imitation of the orchestrator of January's prime-rl until its last batch is written.
+    `arguments` are the words of its command line. Returns the exit code: 0, or 1 after an error,
+    which is in the log.
     """
     config = parse_or_exit(arguments, {})
     output = Path(config.get("output_dir", "outputs/run_default"))

@@ -41,15 +41,15 @@ class Packer:
 
     @property
     def run_step(self) -> int | None:
-        """Return the step of the orchestrator's batch that is read next, or None as long as the
-        packer has not found the run.
+        """Return the step of the orchestrator's batch that is read next, or None as long as no run
+        was found in the output directory.
         """
         return self._seen
 
     def pack(self) -> None:
         """Wait without limit for the next batch of the orchestrator, and write one file with a
-        share of it for each rank. If the batch has too few tokens to fill the ranks, it is written
-        after 10 seconds all the same (times the miniature's pace).
+        share of it for each rank. A batch that has too few tokens to fill the ranks is written too,
+        but not before 10 seconds (times BS4_MINIATURE_PACE) after the call.
         """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]

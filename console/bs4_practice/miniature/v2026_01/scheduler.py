@@ -170,7 +170,7 @@ class Scheduler:
             return max(self._inflight.values(), default=0)
 
     def state(self) -> dict[str, Any]:
-        """Return what the orchestrator's checkpoint keeps of the data set: {"examples": how many
-        groups were begun}.
+        """Return the part of the orchestrator's checkpoint that says how far the data set was used:
+        {"examples": how many groups were begun}.
         """
         return {"examples": self.examples}

@@ -23,8 +23,8 @@ from .packer import Packer
 
 @dataclass
 class Progress:
-    """How far the trainer is, as its checkpoint keeps it. `step` is the next step to train; the
-    totals count since step 0.
+    """How far the trainer is, as its checkpoint records it. `step` is the next step to train; the
+    totals (tokens, samples) count since step 0.
     """
 
     step: int = 0
@@ -33,8 +33,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one trainer rank until its last step. `arguments` are the words of its command line.
-    Returns the exit code: 0, or 1 after an error, which is in the log.
+    """Run an imitation of one rank of the trainer of January's prime-rl until its last step.
+    `arguments` are the words of its command line. Returns the exit code: 0, or 1 after an error,
+    which is in the log.
     """
     config = parse_or_exit(arguments, {})
     world = World()

@@ -19,8 +19,8 @@ _SESSION = "BS4_MINIATURE_RAY_SESSION"
 
 
 def session(driver: int) -> Path:
-    """Make the log directory of the Ray that belongs to the driver with process id `driver`, and
-    return it.
+    """Make the directory for the logs of the imitated Ray that belongs to the driver with process
+    id `driver`, and return it.
     """
     root = (
         Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
@@ -39,10 +39,10 @@ def start(
     sockets: tuple[socket.socket, ...] = (),
     watched: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """Start one of Ray's processes and return it. `role` is what it does, such as "worker" or
-    "runner", and `words` are its arguments. Its output goes to a file in the directory `logs`, and
-    it inherits `sockets`. If it is `watched`, its standard input is a pipe that closes when this
-    process ends, so that it can end then too (see `end_with_parent`).
+    """Start one process of the imitated Ray and return it. `role` is what it does, such as "worker"
+    or "runner", and `words` are its arguments. Its output goes to a file in the directory `logs`,
+    and it inherits `sockets`. If it is `watched`, its standard input is a pipe that closes when
+    this process ends, so that it can end then too (see `end_with_parent`).
     """
     name = f"{role}-{words[0] if role in ('worker', 'agent', 'daemon') else 0}"
     with open(logs / f"{name}.log", "ab", buffering=0) as output:
@@ -82,13 +82,17 @@ def registers() -> bool:
 
 
 def make_named(name: str) -> None:
-    """Register a named actor `name`, which all processes of the session then find by `named`."""
+    """Register a named actor with the name `name`, which all processes of this Ray session then
+    find by the function `named`.
+    """
     (own_session() / "named").mkdir(exist_ok=True)
     (own_session() / "named" / name).touch()
 
 
 def named() -> list[str]:
-    """Return the names of the session's named actors, sorted, as Ray's list_named_actors does."""
+    """Return the names of the named actors in the Ray session of this process, sorted, as Ray's
+    list_named_actors does.
+    """
     return sorted(path.name for path in (own_session() / "named").glob("*"))
 
 

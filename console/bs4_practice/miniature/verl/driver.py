@@ -29,7 +29,7 @@ _ACTORS = {"runner": "TaskRunner", "worker": "WorkerDict", "raylet": "raylet"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a training as `python -m verl.trainer.main_ppo` does. `arguments` are the words of its
+    """Imitate a training by `python -m verl.trainer.main_ppo`. `arguments` are the words of its
     command line. Returns 0 if the task runner has ended well, else 1. If Hydra refuses a word, that
     is written to standard error.
     """

@@ -12,8 +12,8 @@ from .. import gpu
 
 
 def run(role: str) -> None:
-    """Run the process with the role `role`, such as "driver" or "worker", with the command line of
-    this process, and exit with its code. Never returns.
+    """Run the imitation of one of verl's or Ray's processes, with the command line of this process,
+    and exit with its code. `role` says which, such as "driver" or "worker". Never returns.
     """
     code = 1
     try:

@@ -27,8 +27,8 @@ class Monitor:
 
     def look(self) -> tuple[int, int] | None:
         """Return (used bytes, all bytes) of the node's memory if more than 95 percent are used.
-        Returns None if fewer are used, if there is no limit, or if the last look was less than 0.25
-        seconds ago.
+        Return None if at most 95 percent are used, if there is no limit, or if the last call that
+        measured was less than 0.25 seconds ago.
         """
         if time.monotonic() - self._looked < _EVERY_S:
             return None

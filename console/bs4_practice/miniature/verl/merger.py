@@ -26,9 +26,9 @@ _SECONDS = float(os.environ.get("BS4_MINIATURE_MERGE_SECONDS") or pace.STEP_SECO
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Join the parts of a checkpoint that the ranks have written to one model, as verl's model
-    merger does, and return 0. `arguments` are the words of its command line. Raises
-    FileNotFoundError if a file is missing, and RuntimeError if a part cannot be read.
+    """Imitate verl's model merger: join the parts of a checkpoint that the ranks have written to
+    one model, and return 0. `arguments` are the words of its command line. Raises FileNotFoundError
+    if a file is missing, and RuntimeError if a part cannot be read.
     """
     parser = argparse.ArgumentParser(prog="verl.model_merger", description="verl model merger")
     operation = parser.add_subparsers(dest="operation", required=True).add_parser("merge")

@@ -38,10 +38,10 @@ class OutOfMemoryError(RuntimeError):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the training. `arguments` are the words of its command line, and then, for each worker,
-    the number of the file descriptor of the connection to it. Returns 0, or 1 if a worker has died,
-    with Ray's message on standard error. Raises Refused for a word of the command line that Hydra
-    refuses.
+    """Run the training as an imitation of verl's task runner. `arguments` are the words of its
+    command line, and then, for each worker, the number of the file descriptor of the connection to
+    it. Returns 0, or 1 if a worker has died, with Ray's message on standard error. Raises Refused
+    for a word of the command line that Hydra refuses.
     """
     words = [word for word in arguments if not word.isdigit()]
     workers = [Lines(socket.socket(fileno=int(word))) for word in arguments if word.isdigit()]
@@ -311,8 +311,8 @@ class FileLogger:
         self._handle = path.open("wb", buffering=0)
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
-        """Append a line with the metrics of `step` to the file. Does nothing if the config does not
-        ask for the file.
+        """Append a line with the metrics of `step` to the metrics file. Do nothing if the config
+        does not ask for that file.
         """
         if self._handle is not None:
             data = {

@@ -23,8 +23,9 @@ _EPOCH = 100
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one rank of a supervised fine-tuning. `arguments` are the words of its command line.
-    Returns the exit code: 0, or 1 if Hydra refuses a word, which is written to standard error.
+    """Run an imitation of one rank of a supervised fine-tuning with verl. `arguments` are the words
+    of its command line. Returns the exit code: 0, or 1 if Hydra refuses a word, which is written to
+    standard error.
     """
     try:
         config = settings.parse(arguments, settings.SFT_DEFAULTS, settings.SFT_OPEN)

@@ -13,8 +13,9 @@ SIZE = 64
 
 
 def of(skill: float) -> list[float]:
-    """Return the values of the model's only tensor for a model of this skill. `policy.read_weights`
-    gets the skill back from a file with them.
+    """Return the values of the only tensor of a practice model with this skill (the chance from 0
+    to 1 to get a character right). `policy.read_weights` reads the skill from a file with these
+    values.
     """
     return [
         skill,

@@ -34,9 +34,9 @@ _SHARE = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer the calls of the task runner until it closes the connection, and return 0. `arguments`
-    are this worker's rank, the number of workers, and the number of the connection's file
-    descriptor.
+    """Imitate one of verl's Ray workers: answer the calls of the task runner until it closes the
+    connection, and return 0. `arguments` are this worker's rank, the number of workers, and the
+    number of the connection's file descriptor.
     """
     rank, world = int(arguments[0]), int(arguments[1])
     calls = Lines(socket.socket(fileno=int(arguments[2])))

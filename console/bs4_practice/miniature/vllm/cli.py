@@ -10,8 +10,9 @@ from .server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `vllm serve` until the server ends, and return its exit code. `arguments` are the words
-    of vllm's command line. For another command than `serve`, print how it is used and return 2.
+    """Run an imitation of `vllm serve` until the server ends, and return its exit code. `arguments`
+    are the words of vllm's command line. For another command than `serve`, print how it is used and
+    return 2.
     """
     if len(arguments) < 2 or arguments[0] != "serve":
         sys.stderr.write(

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the router until it is ended; it passes the requests of clients on to the API server.
-    `arguments` are the words of its command line. Returns the exit code 1 if its port is taken.
-    SIGTERM ends the process with code 0.
+    """Run an imitation of prime-rl's router, which passes the requests of clients on to vLLM's API
+    server, until it is ended. `arguments` are the words of its command line. Returns the exit code
+    1 if its port is taken. SIGTERM ends the process with code 0.
     """
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     worker = urlsplit(options["--worker-urls"])

@@ -36,10 +36,10 @@ class Settings:
 
 
 def serve(settings: Settings) -> int:
-    """Run the inference server until it ends, and return its exit code: 0 when it was told to end,
-    and also when its engine has died, as was measured on vLLM 0.32 (lab.md I.1); 1 when the engine
-    could not be started. Raises SystemExit with code 1 if the port is taken, and OSError or
-    ValueError if the model cannot be loaded.
+    """Run an imitation of vLLM's server until it ends, and return its exit code: 0 when it was told
+    to end, and also when its engine has died, as was measured on vLLM 0.32; 1 when the engine could
+    not be started. Raises SystemExit with code 1 if the port is taken, and OSError or ValueError if
+    the model cannot be loaded.
     """
     sock = _bind(settings)
     hub.load_config(settings.model)

@@ -128,8 +128,8 @@ class EngineClient:
     @property
     def load(self) -> tuple[int, int]:
         """Return (requests that are being answered, requests that wait), as the engine last said.
-        If it has said nothing for a second, or for a step if that is longer, return (0, 0): so does
-        a real vLLM whose engine was stopped.
+        Return (0, 0) if the engine has said nothing for a second (or for a training step, if that
+        is longer), because a real vLLM does so too when its engine was stopped.
         """
         running, waiting, at = self._stats
         return (

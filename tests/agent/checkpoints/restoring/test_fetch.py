@@ -25,18 +25,20 @@ def test_a_file_that_has_vanished_is_a_change_unless_it_is_in_its_place(
     staging, present = tmp_path / "staging", target.present
     assert present is not None
     record = {"files": receipt([target], staging)}
-    assert unchanged(staging, record, [target]) == ""
+    assert unchanged(staging, record["files"], [target]) == ""
     target.staged.rename(present)
-    assert unchanged(staging, record, [target]) == "", "an interrupted restore has placed it"
+    assert unchanged(staging, record["files"], [target]) == "", (
+        "an interrupted restore has placed it"
+    )
     present.write_bytes(b"1234")
-    assert "has vanished since it was verified" in unchanged(staging, record, [target])
+    assert "has vanished since it was verified" in unchanged(staging, record["files"], [target])
     present.unlink()
-    assert "has vanished since it was verified" in unchanged(staging, record, [target])
-    assert unchanged(staging, record, []) == "", "a file that is not wanted any more"
+    assert "has vanished since it was verified" in unchanged(staging, record["files"], [target])
+    assert unchanged(staging, record["files"], []) == "", "a file that is not wanted any more"
 
 
 def test_a_file_that_was_written_to_is_a_change(target: Target, tmp_path: Path) -> None:
     record = {"files": receipt([target], tmp_path / "staging")}
     target.staged.write_bytes(b"123456")
-    assert "has changed" in unchanged(tmp_path / "staging", record, [target])
-    assert "no receipt" in unchanged(tmp_path / "staging", {}, [target])
+    assert "has changed" in unchanged(tmp_path / "staging", record["files"], [target])
+    assert "no receipt" in unchanged(tmp_path / "staging", None, [target])

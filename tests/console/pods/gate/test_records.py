@@ -105,6 +105,48 @@ def journal(**fields: Any) -> dict[str, Any]:
         ),
         (
             "journal",
+            journal(type="plan", action="A", playbook="p", plan={"steps": [{"shown": ["x"]}]}),
+            "plan is not an object with the steps of a plan",
+        ),
+        (
+            "journal",
+            journal(
+                type="plan",
+                action="A",
+                playbook="p",
+                plan={"steps": [{"shown": {"processes": [{"pid": "7"}]}}]},
+            ),
+            "plan is not an object with the steps of a plan",
+        ),
+        (
+            "journal",
+            journal(type="plan", action="A", playbook="p", plan={"steps": [{}] * 1001}),
+            "plan is not an object with the steps of a plan",
+        ),
+        (
+            "journal",
+            journal(type="plan", action="A", playbook="p", plan={"verify": {"steps_advance": 5}}),
+            "plan is not an object with the steps of a plan",
+        ),
+        (
+            "journal",
+            journal(type="plan", action="A", playbook="p", plan={"typed_name": "no"}),
+            "plan is not an object with the steps of a plan",
+        ),
+        (
+            "journal",
+            journal(
+                type="incident",
+                event="opened",
+                incident="i",
+                failure="f",
+                evidence=[{"file": "/x", "line": "12"}],
+            ),
+            "evidence is not a list of evidence",
+        ),
+        ("telemetry", journal(coverage={"gpus": 1}), "coverage is not an object of texts"),
+        (
+            "journal",
             journal(type="sync", run="r", event="progress", done="x", total=1, rate=1),
             "done is not a finite number",
         ),

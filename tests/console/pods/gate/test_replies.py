@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
+from bs4_common.wire import Frame
 from bs4_console.pods.gate import replies
 from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.reading.greeting import Action, Call, query_call
 from tests.agent.channel.test_server import Agent
 from tests.console.pods.test_channel import agent, opened
 
 __all__ = ["agent"]
 
 
-def query(stream: str, op: str) -> dict[str, Any]:
-    return {"id": 1, "call": "query", "stream": stream, "op": op}
+def checked(request: Call, **header: Any) -> dict[str, Any]:
+    return replies.check(request, Frame({"id": 1, "ok": True, **header}, b"")).header
 
 
 def passes(stream: str, op: str, result: Any) -> Any:
-    return replies.check(query(stream, op), {"id": 1, "ok": True, "result": result})["result"]
+    return checked(query_call(stream, op), result=result)["result"]
 
 
 HEALTHY: list[tuple[str, str, dict[str, Any]]] = [
@@ -93,23 +95,26 @@ def test_the_answer_to_a_query_is_an_object(result: Any) -> None:
         passes("journal", "stat", result)
 
 
-@pytest.mark.parametrize("request_", [query("journal", "new"), {"call": "new"}])
+@pytest.mark.parametrize("request_", [query_call("journal", "new"), Call(call="new")])
 def test_an_answer_to_a_request_that_nobody_has_described_is_refused(
-    request_: dict[str, Any],
+    request_: Call,
 ) -> None:
     with pytest.raises(RecordRefused, match="this console knows no answer to new"):
-        replies.check(request_, {"result": {}})
+        checked(request_, result={})
 
 
 def test_a_read_names_cursors_and_a_ping_a_time() -> None:
-    read = {"call": "read", "stream": "journal"}
-    assert replies.check(read, {"start": "1:0", "next": "1:5", "gap": None, "more": False})
+    read = Call(call="read", stream="journal")
+    assert checked(read, start="1:0", next="1:5", gap=None, more=False)
     with pytest.raises(RecordRefused, match=r"^next is not a cursor"):
-        replies.check(read, {"start": "1:0", "next": "end"})
-    with pytest.raises(RecordRefused, match=r"^gap is not an object"):
-        replies.check(read, {"start": "1:0", "next": "1:5", "gap": [1]})
+        checked(read, start="1:0", next="end")
+    lost = {"generation": 1, "from": 0, "to": None, "reason": "deleted"}
+    assert checked(read, start="1:0", next="1:5", gap=lost)
+    for wrong in ([1], {**lost, "from": "0"}, {**lost, "reason": None}, {"generation": 1}):
+        with pytest.raises(RecordRefused, match=r"^gap is not an object"):
+            checked(read, start="1:0", next="1:5", gap=wrong)
     with pytest.raises(RecordRefused, match=r"^t is not a time"):
-        replies.check({"call": "ping"}, {"t": "soon"})
+        checked(Call(call="ping"), t="soon")
 
 
 async def test_what_a_real_agent_answers_passes(agent: Agent) -> None:
@@ -134,5 +139,5 @@ async def test_what_a_real_agent_answers_passes(agent: Agent) -> None:
         for op, arguments in asked.items():
             await channel.query(log, op, **arguments)
         await channel.query("telemetry", "seek-time", t=1.0)
-        await channel.submit({"key": "01J", "kind": "stop", "run": "r"})
+        await channel.submit(Action("01J", "stop", {"run": "r"}))
         await channel.ping()

@@ -1,0 +1,230 @@
+"""The launch of a run as a kind of action, from the request to the first step: what is planned,
+what is confirmed, the three steps, and when it has succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
+from bs4_agent.actions.submission import Submission
+from bs4_agent.launch import validation
+from bs4_agent.launch.plan import AWAITED, FIRST_STEP, NAME, LaunchPlan, direct
+from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target, Waiting, targets_at
+from bs4_agent.pod import Pod
+from bs4_common.errors import BadRequest, LaunchFailed, Refused
+from bs4_common.ledger import ActionView, Ledger, PlanView
+
+
+@dataclass
+class LaunchContext:
+    """The object that the steps of a launch get: the pod, what is launched, and the key of the
+    action. `pause` sleeps for a number of seconds, and raises Cancelled if the action is to end.
+    """
+
+    pod: Pod
+    plan: LaunchPlan
+    key: str
+    pause: Callable[[float], None]
+    first: int | None = None
+    """The first training step that was seen to be done."""
+    waited: bool = False
+    """True once the run was seen to work."""
+
+    @property
+    def run(self) -> str:
+        """Return the name of the run."""
+        return self.plan.spec.run
+
+    def attempt(self) -> int:
+        """Return the number of the attempt that this launch has started. Raises LaunchFailed if
+        there is none.
+        """
+        number = self.pod.launched(self.run, self.key)
+        if number is None:
+            raise LaunchFailed(
+                f"The attempt of {self.run} that this launch had started is not known any more; "
+                "look at the pod, then launch again."
+            )
+        return number
+
+    def await_first_step(self, say: Callable[[str], None]) -> None:
+        """Wait until the run is seen to work, if that was not done yet. `say` is called with
+        each phase of its start. Raises LaunchFailed if it ends before, or does not work in time.
+        """
+        if not self.waited:
+            self.first = self.pod.wait_first_step(self.run, self.attempt(), say, self.pause)
+            self.waited = True
+
+
+class MoveAside(Stepping):
+    """The step that moves aside what the trainer would delete or mistake. See
+    `playbooks.pod_actions.Step` for the methods.
+    """
+
+    def done(self, context: LaunchContext, planned: Planned) -> bool:
+        """Return True if this action has prepared an attempt already. Then everything was moved
+        before, and what is there now is new.
+        """
+        return context.pod.claimed(context.run, context.key)
+
+    def check(self, context: LaunchContext, planned: Planned) -> Sequence[Target]:
+        """Return the paths of the plan as they were confirmed."""
+        return targets_at(context.plan.moves)
+
+    def act(
+        self,
+        context: LaunchContext,
+        planned: Planned,
+        targets: Sequence[Target],
+        say: Callable[[str], None],
+    ) -> str:
+        """Move the paths to the run's trash, and return a sentence about the result. What an
+        earlier life of the agent has moved for this action stays there.
+        """
+        plan = context.plan
+        return context.pod.move_aside(plan.spec, plan.moves, context.key)
+
+
+class Start(Stepping):
+    """The step that starts an attempt of the run, at most once for an action's key. See
+    `playbooks.pod_actions.Step` for the methods.
+    """
+
+    def done(self, context: LaunchContext, planned: Planned) -> bool:
+        """Return True if this action has started an attempt already."""
+        return context.pod.launched(context.run, context.key) is not None
+
+    def act(
+        self,
+        context: LaunchContext,
+        planned: Planned,
+        targets: Sequence[Target],
+        say: Callable[[str], None],
+    ) -> str:
+        """Start the attempt and return a phrase with its number. Raises RunExists, BadConfig,
+        BadRequest or LaunchFailed if it cannot be started.
+        """
+        return f"attempt {context.pod.launch(context.plan.spec, context.key)} runs"
+
+
+class FirstStep(Waiting):
+    """The step that waits until the run is seen to work: until its first training step is done, or
+    its server answers, or its evaluation has a result.
+    """
+
+    def wait(self, context: LaunchContext, say: Callable[[str], None]) -> str:
+        """Wait, and return a phrase about what was seen. Raises LaunchFailed if the run ends
+        before, or nothing is seen in time.
+        """
+        context.await_first_step(say)
+        if context.first is None:
+            return AWAITED[context.plan.spec.component][1]
+        return f"step {context.first} is done"
+
+
+STEPS: Mapping[str, Any] = {
+    "move_aside": MoveAside(),
+    "start": Start(),
+    FIRST_STEP: FirstStep(),
+}
+
+
+class Launch(PlannedKind[LaunchPlan]):
+    """The kind of action that starts an attempt of a run; see `actions.kind.Kind` for the methods.
+    `ledger` has the actions of this pod.
+    """
+
+    name, planner, steps = NAME, "launch --plan", STEPS
+    keeps_confirmed = True
+
+    def __init__(self, pod: Pod, ledger: Ledger) -> None:
+        self._pod, self._ledger = pod, ledger
+
+    def asked(self, asked: Submission) -> tuple[str, Callable[[str], LaunchPlan]]:
+        """Return the run of the body's request `launch`, whose fields `launch.plan.make` describes,
+        and a function that makes the plan. The body's `record`, if given, is a table of the
+        console, which is stored in the plan unchanged. Raises BadRequest if the request is
+        malformed.
+        """
+        launch, record = asked.table(NAME), asked.body.get("record") or {}
+        if not isinstance(record, Mapping):
+            raise BadRequest("`record` of a plan is a table; send it so.")
+        run = validation.spec_of({**launch, "resume": None}).run
+        return run, lambda key: self._pod.plan_launch(launch, record, self._tries(run))
+
+    def refuse(self, asked: Submission, view: PlanView) -> None:
+        """Raise Refused if the plan moves checkpoints aside and the body's `confirm_run` is not the
+        run's name.
+        """
+        if view.plan.get("typed_name") and asked.body.get("confirm_run") != view.run:
+            raise Refused(
+                f"This start moves checkpoints of {view.run} aside; confirm it by typing the "
+                "run's name."
+            )
+
+    def read(self, data: Mapping[str, Any]) -> LaunchPlan:
+        """Return the plan in `data`, a dictionary that its `as_dict` has made."""
+        return LaunchPlan.from_dict(data)
+
+    def again(self, key: str, confirmed: LaunchPlan) -> LaunchPlan:
+        """Return a new plan of the request of the plan `confirmed`, for the present state of the
+        pod. Raises an error of `launch.plan.make` if the launch is not possible any more.
+        """
+        tries = self._tries(confirmed.spec.run)
+        return self._pod.plan_launch(confirmed.asked, confirmed.record, tries)
+
+    def fields(self, plan: LaunchPlan, plan_hash: str) -> PlanFields:
+        """Return the plan's name and hash, for the journal."""
+        return {"playbook": NAME, "plan_hash": plan_hash}
+
+    def direct(self, asked: Submission) -> tuple[str, LaunchPlan] | None:
+        """Return the run and what is started if the body has no `plan_hash`. Then it describes the
+        launch itself, with the keys that `launch.validation.spec_of` reads; the run is started
+        exactly so, and nothing is moved aside. Raises BadRequest if the body is malformed, and
+        Refused if such a start is known to hang or to lose work.
+        """
+        body = asked.body
+        if body.get("plan_hash") is not None:
+            return None
+        spec = validation.spec_of(body)
+        validation.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
+        return spec.run, direct(spec, self._pod.command_line(spec), wait=body.get("wait", True))
+
+    def left(self, action: ActionView) -> LaunchPlan:
+        """Return what `action` launches: its confirmed plan, or what its body describes."""
+        body = action.body
+        if "plan" in body:
+            return self.read(body["plan"])
+        spec = validation.spec_of(body)
+        command = next((step.command for step in action.steps), "")
+        return direct(spec, command, wait=body.get("wait", True))
+
+    def context(self, action: Underway[LaunchPlan]) -> LaunchContext:
+        """Return the LaunchContext with which the steps of the launch work."""
+        return LaunchContext(self._pod, action.plan, action.key, action.turn.pause)
+
+    def verify(self, action: Underway[LaunchPlan], context: LaunchContext) -> Outcome:
+        """Return the outcome: the launch has succeeded if the run was seen to work, or was started
+        if nobody wanted to wait. An earlier life of the agent may have seen it, so it is looked at
+        once more then.
+        """
+        result = {"attempt": context.attempt()}
+        if not action.plan.waits:
+            return Outcome(True, f"{context.run} was started", result)
+        with action.turn.rest():
+            context.await_first_step(action.verifying)
+        does = "trains"
+        if context.first is None:
+            does = AWAITED[action.plan.spec.component][2]
+        else:
+            result["step"] = context.first
+        return Outcome(True, f"{context.run} {does}", result)
+
+    def _tries(self, run: str) -> int:
+        """Return how many launches of the run have ended. The number is part of the plan's hash,
+        which makes the action's key: a new try is a new action.
+        """
+        return sum(action.ended for action in self._ledger.actions_of(NAME, run))
