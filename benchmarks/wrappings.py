@@ -1,7 +1,7 @@
 """What `diagnose` names in a labelled corpus behind each of sixteen wrappings and four more,
 against what it names bare.
 
-    python benchmarks/wrappings.py [DIRECTORY]
+    python -m benchmarks.wrappings [DIRECTORY]
 
 DIRECTORY holds labels.tsv and the logs, as for tools/score.py. A log counts as named if its first
 finding is an expected one. Seven wrappings are those that once blinded the rules, five and four

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bs4_console.errors import NotApplicableError
@@ -121,7 +122,8 @@ async def _fixed(
     after = stage.steps(output)
     lost = witness.lost_files(files, stage.places())
     for path in lost:
-        say(f"lost: {path}")
+        why = "it has other bytes now" if Path(path).exists() else "it is gone"
+        say(f"lost: {path} ({why})")
     return {
         "recovered": recovered_s is not None,
         "recovered_s": None if recovered_s is None else round(recovered_s, 2),

@@ -283,10 +283,18 @@ def _verl_steps(path: Path) -> Iterator[tuple[float, int]]:
 
 def _walk(directories: Iterable[Path]) -> Iterator[Path]:
     for directory in directories:
-        for base, _, names in os.walk(directory):
+        for base, _, names in os.walk(directory, onerror=_raise_unless_gone):
             yield from (
                 path for name in sorted(names) if not (path := Path(base, name)).is_symlink()
             )
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    """Raise what keeps a directory from being listed, or its files would count as lost. A directory
+    that has just been removed has none.
+    """
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _facts(path: Path) -> FileFacts | None:

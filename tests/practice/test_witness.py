@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from bs4_practice import witness
 
 LINE = (
@@ -40,6 +42,13 @@ def test_moved_and_grown_files_are_not_lost_deleted_and_changed_ones_are(tmp_pat
     assert witness.lost(before, [run, trash]) == 2
     assert sorted(witness.lost_files(before, [run, trash])) == [str(changed), str(deleted)]
     assert witness.lost(before, [run]) == 3  # where nobody looks, it is nowhere
+
+
+def test_a_directory_that_cannot_be_listed_is_no_loss_but_an_error(tmp_path: Path) -> None:
+    before = witness.Snapshot.take([tmp_path / "absent"])
+    assert before.files == ()
+    with pytest.raises(NotADirectoryError):
+        witness.Snapshot.take([write(tmp_path / "file", "x")])
 
 
 def test_a_truncated_file_is_lost_and_ignored_ones_never_are(tmp_path: Path) -> None:

@@ -28,6 +28,20 @@ from tests.support.pod import NotHere
 _CLIENT = Path(__file__).with_name("docker_client.py")
 
 
+def _order(data: bytes, connection: socket.socket) -> dict[str, Any]:
+    """Return the order of a client, of which `data` has come. A long one comes in several parts."""
+    while True:
+        try:
+            order: dict[str, Any] = json.loads(data)
+        except json.JSONDecodeError:
+            more = connection.recv(1 << 20)
+            if not more:
+                raise
+            data += more
+        else:
+            return order
+
+
 class Container:
     """`binds`: directories of ours by their place inside, which is below /mnt. `env`: what every
     program in there gets (`docker run -e`). NotHere where such namespaces cannot be had.
@@ -173,7 +187,7 @@ class Docker:
     def _answer(self, connection: socket.socket) -> None:
         with connection:
             data, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
-            order = json.loads(data)
+            order = _order(data, connection)
             self.asked.append(order["argv"])
             container = self.containers.get(order["container"])
             answer: dict[str, Any] = {

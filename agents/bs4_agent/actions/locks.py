@@ -13,6 +13,8 @@ from bs4_common.ledger import ActionView, Ledger
 
 #: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0
+#: Seconds that an action waits until one whose end is in the journal lets go of its run.
+ENDING_S = 5.0
 
 
 class RunLocks:
@@ -40,6 +42,7 @@ class RunLocks:
         """
         self._let_rotation_pass(run)
         with self._released:
+            self._let_end(run, key)
             holder = self._heirs.get(run) or self._holding.get(run)
             if holder is not None and holder != key:
                 raise Busy(_busy(run, self._ledger.actions[holder]))
@@ -51,6 +54,7 @@ class RunLocks:
         Raises Busy if another action that stops the run has it reserved or waits for it.
         """
         with self._released:
+            self._let_end(run, key)
             present = self._heirs.get(run) or self._holding.get(run)
             if present is None:
                 self._take(run, key)
@@ -59,6 +63,20 @@ class RunLocks:
             if action.kind == "stop":
                 raise Busy(_busy(run, action))
             self._heirs[run] = key
+
+    def _let_end(self, run: str, key: str) -> None:
+        """Wait up to 5 seconds until an action whose end is in the journal has let go of `run`. It
+        does nothing more, and whoever has read of its end may submit the next action at once.
+        """
+
+        def free() -> bool:
+            holder = self._holding.get(run)
+            if holder is None or holder == key:
+                return True
+            action = self._ledger.actions.get(holder)
+            return action is None or not action.ended
+
+        self._released.wait_for(free, ENDING_S)
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
         """Wait up to `seconds` until `run` is reserved for the action `key`. Return True as soon as

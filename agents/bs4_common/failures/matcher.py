@@ -237,6 +237,16 @@ class Matcher:
         """Return True if a line by itself matches a regular expression of any signature."""
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
+    def names(self, line: LogLine) -> bool:
+        """Return True if a line by itself shows a failure: it matches the pattern of a signature.
+        What a signature looks for near its pattern is not enough, unlike in `wants`.
+        """
+        return any(
+            "pattern" in roles
+            for text, level, logger in parts(line)
+            for _, roles in self._rules.matched(text, level, logger)
+        )
+
     def feed(
         self,
         line: LogLine,

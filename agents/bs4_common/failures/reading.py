@@ -132,7 +132,7 @@ class Reader:
         for offset, data in blocks(handle, _BLOCK):
             if not offset:
                 kernel = self._log.source == "kernel"
-                self._clothing = learnt(data, self._grammar, self._matcher.wants, kernel=kernel)
+                self._clothing = learnt(data, self._grammar, self._matcher.names, kernel=kernel)
             raw = None
             if self._clothing is not None:
                 raw, data = data, self._clothing.block(data)

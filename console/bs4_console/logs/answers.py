@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from bs4_common.streams.query import Hit
+if TYPE_CHECKING:
+    from bs4_common.streams.query import Hit
 
 
 class Sought(TypedDict, total=False):
