@@ -285,7 +285,8 @@ class Daemon:
 
     def _record_crashes(self, record: JournalRecord) -> None:
         """Write crash reports from the first crash on. Before that, nothing of the recorder is
-        loaded.
+        loaded. An attempt that a repair has stopped was broken before; one that a person has
+        stopped was not.
         """
         kind, event = record.get("type"), record.get("event")
         run, attempt = record.get("run"), record.get("attempt")
@@ -293,7 +294,10 @@ class Daemon:
             kind == "run"
             and event == "attempt-ended"
             and not record.get("good")
-            and not self.runs.stop_requested(str(run), attempt or 0)
+            and (
+                not self.runs.stop_requested(str(run), attempt or 0)
+                or any(one.run == run for one in self.book.ledger.unfinished("playbook"))
+            )
         ):
             if self._recorder is None:
                 from bs4_agent.recorder.recorder import Recorder

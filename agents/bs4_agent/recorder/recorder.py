@@ -54,7 +54,7 @@ class Recorder:
 
     def crashed(self, run: str, attempt: int) -> None:
         """Schedule a crash report, to be written in 3 seconds, about an attempt that ended with an
-        error although nobody ordered a stop.
+        error although nobody ordered a stop, or that a playbook stopped to repair it.
         """
         with self._changed:
             self._crashed[run, attempt] = time.monotonic()

@@ -21,7 +21,7 @@ from bs4_console.configs.findings import Finding
 from bs4_console.configs.fix import fix, write
 from bs4_console.configs.history import History
 from bs4_console.configs.kinds import component_of
-from bs4_console.configs.lint import TRAINERS, lint
+from bs4_console.configs.lint import TRAINERS, is_unbounded, lint
 from bs4_console.configs.migrate import Migrated, migrate
 from bs4_console.configs.schema import COMPONENTS
 from bs4_console.configs.sizing import Wish, argument, estimate, new
@@ -116,6 +116,12 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", type=int, metavar="N", help="GPUs of the pod")
     parser.add_argument(
         "--prompt-tokens", type=int, metavar="N", help="tokens of the longest prompt (1500)"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="tokens that the model takes, which counts where max_model_len is not set",
     )
     parser.add_argument(
         "--run-dir",
@@ -331,6 +337,7 @@ def _lint(options: argparse.Namespace) -> int:
         launch=options.launch,
         gpus=options.gpus,
         prompt_tokens=options.prompt_tokens,
+        context=options.context,
         run_dir=options.run_dir,
         registry=options.registry,
         env_version=options.env_version,
@@ -355,6 +362,11 @@ def _lint(options: argparse.Namespace) -> int:
             if coverage["schema"] == "trainer":
                 judged = "by"
             print(f"Judged {judged} {coverage['detail']}")
+        if is_unbounded(options.file, options.trainer, given):
+            print(
+                "Not judged: whether an answer and its prompt fit the model, because max_model_len "
+                "is not set. Set it, or give the model's limit with --context."
+            )
         errors = sum(finding.level == "error" for finding in findings)
         warnings = len(findings) - errors
         print(f"{_many(errors, 'error')}, {_many(warnings, 'warning')} for {options.trainer}.")

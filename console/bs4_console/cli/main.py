@@ -205,22 +205,16 @@ def _main(arguments: list[str], name: str) -> int:
 
 
 def _screen(read_only: bool) -> int:
-    """Open the screen and return its exit code. Raises UsageError without a terminal or without any
-    pod.
+    """Open the screen and return its exit code. Without any pod the screen says how to add one.
+    Raises UsageError without a terminal.
     """
     from bs4_console.cli.sessions import fleet, is_terminal
     from bs4_console.errors import UsageError
-    from bs4_console.pods.inventory import Inventory
 
     if not is_terminal():
         raise UsageError(
             "The screen needs a terminal.",
             "Without one use `bs4-console watch`, `bs4-console check` or `bs4-console --help`.",
-        )
-    if not Inventory().list():
-        raise UsageError(
-            "No pod is known yet.",
-            "Add one with `bs4-console pods add NAME HOST`, or practise with `bs4-console demo`.",
         )
     from bs4_console.tui.app import run
 

@@ -99,6 +99,18 @@ def lint_document(
     return by_line(found)
 
 
+def is_unbounded(file: File, trainer: str, given: Given) -> bool:
+    """Return True if a prime-rl config limits the length of answers, and nothing says how many
+    tokens the inference server accepts: neither the config nor `given`, nor a launch command that
+    may. It then accepts as many as the model does.
+    """
+    if trainer == "verl" or given.launch:
+        return False
+    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
+    view = View(trainer, document, document.data, given)
+    return bool(rules_shared.answer_places(view)) and rules_shared.context(view)[1] is None
+
+
 def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
     """Return a finding about a component's own file as that file needs it: key names without the
     component's name in front, and no edits if one of them leads out of the file.

@@ -119,28 +119,29 @@ def answer_places(view: View) -> list[tuple[str, Any]]:
     return []
 
 
-def context(view: View) -> float | None:
-    """Return the largest number of tokens of prompt and answer together that the inference server
-    accepts (max_model_len). Return None if the config does not say it.
+def context(view: View) -> tuple[str, float | None]:
+    """Return (name, tokens) of the limit on prompt and answer together in the inference server:
+    max_model_len, or else the context of the model, which counts where that is not set. `tokens` is
+    None if neither the config nor `Given.context` says it.
     """
     place = "inference.vllm.max_model_len"
     if january(view):
         place = view.first("inference.model.max_model_len", "max_model_len")
     if view.has(place):
-        return view.number(place)
-    return None
+        return "max_model_len", view.number(place)
+    return "the model's context", view.given.context
 
 
 def answer_length(view: View) -> Iterator[Finding]:
     """Yield a finding for each limit on the length of training answers that, together with the
-    longest prompt, is more than the inference server accepts (max_model_len). Yield one for each
+    longest prompt, is more than the inference server accepts (see `context`). Yield one for each
     that alone is more than the orchestrator's sequence length.
 
-    If max_model_len is not set, the server accepts what the model does. Then answer and prompt
-    together are compared with the sequence length, if `Given.prompt_tokens` says how long a prompt
-    is. A length that is not known is not compared.
+    If it is not known what the server accepts, answer and prompt together are compared with the
+    sequence length, if `Given.prompt_tokens` says how long a prompt is. A length that is not known
+    is not compared.
     """
-    limit, given = context(view), view.given.prompt_tokens
+    (name, limit), given = context(view), view.given.prompt_tokens
     prompt = USUAL_PROMPT if given is None else given
     _, longest = sequence(view)
     for place, tokens in answer_places(view):
@@ -150,7 +151,7 @@ def answer_length(view: View) -> Iterator[Finding]:
             yield finding(
                 "R08",
                 view.line(place),
-                f"{place} = {tokens:g} and a prompt of about {prompt} do not fit max_model_len = "
+                f"{place} = {tokens:g} and a prompt of about {prompt} do not fit {name} = "
                 f"{limit:g}.",
                 f"Lower it to {room}, or raise max_model_len."
                 if room >= 256

@@ -24,17 +24,18 @@ class Given:
     """What is known besides a config when lint checks it. By default nothing is, and the config
     alone is judged.
 
-    `launch` is the launch command. `gpus` is the pod's number of GPUs, and `prompt_tokens` the
-    longest prompt's length in tokens. `run_dir` is the run's directory, and `registry` the file of
-    recorded config versions. `env_version` is the installed version of the environment, and
-    `installed` are the names of all installed environments. `running` are the output directories of
-    runs that are running now. `beside` are other config files, whose names of W&B runs and adapters
-    must differ from those of this config.
+    `launch` is the launch command. `gpus` is the pod's number of GPUs, `prompt_tokens` the longest
+    prompt's length in tokens, and `context` how many tokens the model takes. `run_dir` is the run's
+    directory, and `registry` the file of recorded config versions. `env_version` is the installed
+    version of the environment, and `installed` are the names of all installed environments.
+    `running` are the output directories of runs that are running now. `beside` are other config
+    files, whose names of W&B runs and adapters must differ from those of this config.
     """
 
     launch: str = ""
     gpus: int | None = None
     prompt_tokens: int | None = None
+    context: int | None = None
     run_dir: File | None = None
     registry: File | None = None
     env_version: str = ""

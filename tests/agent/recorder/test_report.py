@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from bs4_agent.daemon import Daemon
 from bs4_agent.recorder.recorder import show_reports
 from bs4_agent.recorder.report import LINES, kernel_lines, without_secrets
 from bs4_agent.streams.registry import Streams
 from bs4_common.errors import BadCursor
+from bs4_common.ledger import Ledger
 from bs4_common.streams.whole import WholeFile
 
 
@@ -84,3 +88,24 @@ def test_reports_are_streams_beside_logs_and_no_thread_looks_at_them(tmp_path: P
     assert [s["name"] for s in streams.query("*", "list", {})["streams"]] == ["report/demo.1"]
     assert threading.active_count() == before
     streams.close()
+
+
+@pytest.mark.parametrize(
+    ("stopped", "repaired", "reported"),
+    [(False, "", True), (True, "", False), (True, "other", False), (True, "demo", True)],
+)
+def test_a_run_that_a_repair_stopped_is_reported_and_one_that_a_person_stopped_is_not(
+    stopped: bool, repaired: str, reported: bool
+) -> None:
+    ledger, asked = Ledger(), []
+    if repaired:
+        accepted = {"type": "action", "event": "accepted", "kind": "playbook", "run": repaired}
+        ledger.apply({**accepted, "action": "01J", "who": "jo", "body": {}, "t": 1.0})
+    agent: Any = SimpleNamespace(
+        runs=SimpleNamespace(stop_requested=lambda run, attempt: stopped),
+        book=SimpleNamespace(ledger=ledger),
+        _recorder=SimpleNamespace(crashed=lambda run, attempt: asked.append((run, attempt))),
+    )
+    ended = {"type": "run", "event": "attempt-ended", "run": "demo", "attempt": 2, "good": False}
+    Daemon._record_crashes(agent, ended)
+    assert asked == [("demo", 2)] * reported

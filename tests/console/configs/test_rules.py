@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from bs4_console.configs.catalog import rules
-from tests.console.configs.bases import BASES, changed, findings, marked
+from bs4_console.configs.lint import is_unbounded
+from bs4_console.configs.view import Given
+from tests.console.configs.bases import BASES, NAMES, changed, findings, marked
 
 OLD, NEW, VERL = "prime-rl-2026-01", "prime-rl", "verl"
 
@@ -867,6 +869,26 @@ def test_an_answer_and_a_prompt_whose_length_is_given_fit_the_sequence(
             item.message for item in findings(tmp_path, trainer, text, **given) if item.id == "R29"
         ]
         assert len(found) == warned, given
+
+
+@pytest.mark.parametrize(("trainer", "key"), [(OLD, "max_tokens"), (NEW, "max_completion_tokens")])
+def test_an_answer_fits_the_models_context_where_the_server_has_no_limit_of_its_own(
+    tmp_path: Path, trainer: str, key: str
+) -> None:
+    whole = (f"{key} = 2048", f"{key} = 4096")
+    unset = changed(trainer, whole, ("max_model_len = 4096\n", ""))
+    larger = changed(trainer, whole, ("max_model_len = 4096", "max_model_len = 8192"))
+    for text, given, refused in (
+        (unset, {}, False),
+        (unset, {"context": 32768}, False),
+        (unset, {"context": 4096}, True),
+        (larger, {"context": 4096}, False),
+    ):
+        found = [item for item in findings(tmp_path, trainer, text, **given) if item.id == "R08"]
+        assert [("the model's context" in one.message) for one in found] == [True] * refused
+        file = tmp_path / NAMES[trainer]
+        known = Given(**given)  # type: ignore[arg-type]
+        assert is_unbounded(file, trainer, known) == (text is unset and not given)
 
 
 def test_every_rule_of_the_file_alone_has_a_case() -> None:

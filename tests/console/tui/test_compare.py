@@ -4,10 +4,13 @@ where they were overtaken.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bs4_console.pods.state import ActionView
+from bs4_console.run_log.config_texts import ConfigTexts, digest_of
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.widgets import braille, curve_data, curves
@@ -134,6 +137,43 @@ async def test_runs_of_any_pod() -> None:
         await drive(pilot, sessions, ("V",))
         assert app.screen.prompt.is_open, "nothing of the run itself to compare: a run is asked for"
         assert app.screen.prompt.field.value == "compare "
+
+
+def launched(session: Any, run: str, config: str) -> None:
+    """The run's newest attempt was launched from a plan with this config, which is kept here."""
+    digest = digest_of(config)
+    assert ConfigTexts(session.state.name).keep(digest, config)
+    state = session.state
+    state.ledger.actions[run] = ActionView(
+        key=run,
+        kind="launch",
+        who="jo",
+        run=run,
+        state="done",
+        accepted_t=0.0,
+        updated_t=0.0,
+        body={"plan": {"config": {"values": digest}}},
+        result={"attempt": max(state.runs[run].view.attempts)},
+    )
+
+
+async def test_the_settings_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BS4_DATA_DIR", str(tmp_path))
+    sessions = fixtures.everything()
+    by_name = {session.state.name: session for session in sessions}
+    launched(by_name["h100-b"], "code-14b", "max_steps = 500\n[trainer.optim]\nlr = 3e-6\n")
+    launched(by_name["h100-a"], "math-7b", "max_steps = 500\n[trainer.optim]\nlr = 5e-6\n")
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await drive(pilot, sessions, (":run code-14b", ":compare math-7b"))
+        assert "trainer.optim.lr  A 3e-06 B 5e-06" in panel(app, "#alarm")
+        assert "max_steps" not in panel(app, "#alarm")
+        await drive(pilot, sessions, (":compare math-7b", ":compare h200-eu/reason-32b"))
+        said = panel(app, "#alarm")
+        assert "trainer.optim.lr" not in said
+        assert "an attempt that was not launched from a console's plan records no config" in said
+        await drive(pilot, sessions, (":compare none",))
+        assert "settings" not in panel(app, "#alarm")
 
 
 async def test_what_cannot_be_compared_is_said() -> None:

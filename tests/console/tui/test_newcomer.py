@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,10 @@ from textual.widgets import Input
 
 from bs4_console.checks import verdict
 from bs4_console.cli import demo
+from bs4_console.cli import sessions as of_commands
+from bs4_console.cli.main import main
 from bs4_console.pods.state import PodState
+from bs4_console.tui import app as app_module
 from bs4_console.tui import status
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
@@ -38,6 +42,16 @@ def text(app: Any, kind: type[Panel]) -> str:
 
 def console(*sessions: fixtures.RecordedSession) -> Any:
     return ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+
+
+def test_the_screen_opens_without_any_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says itself how to add one, and shows a pod that is added elsewhere."""
+    opens = []
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setattr(of_commands, "is_terminal", lambda: True)
+    monkeypatch.setattr(app_module, "run", lambda fleet, _: opens.append(fleet) or 0)
+    assert main([]) == 0
+    assert [one.pods for one in opens] == [[]]
 
 
 @pytest.mark.long

@@ -60,7 +60,7 @@ COMMANDS = (
         help="Lay other lines over the curves, each with a letter and its own dashes: a number for "
         "an earlier attempt of the run whose steps were done again, a run (of any pod) by its "
         "name, up to four. The key asks which, and Enter takes what it offers. Given again it "
-        "goes away; `none` ends it.",
+        "goes away; `none` ends it. Of another run the settings that differ are named.",
         where=on(RUN),
         needs=("run",),
         hint=39,

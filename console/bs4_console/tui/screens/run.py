@@ -110,6 +110,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         alarm = self._alarm(run, width, 1 if small else 3)
         if others := self.others():
             alarm.append(legend(others, app.keys, width))
+            alarm += self.setting_lines(width)
         self.query_one("#alarm", Panel).show(alarm)
         for name in ("#gpus", "#host", "LogPane"):
             self.query_one(name).display = not self.curves_large

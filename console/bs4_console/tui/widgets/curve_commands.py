@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bs4_console.errors import ConsoleError
 from bs4_console.failures import health
+from bs4_console.run_log.comparison import Row
+from bs4_console.tui.styled_text import Line
+from bs4_console.tui.views import compared
 from bs4_console.tui.widgets.curve_data import MOST, TITLES, Band, Other, curves, overtaken_attempts
 from bs4_console.tui.widgets.curve_view import WEIGHTS, CurveView
 from bs4_console.tui.widgets.curves import span
@@ -35,6 +39,8 @@ class CurveCommands:
     _span: tuple[object, tuple[int, int]] = (None, (0, 0))
     compared: tuple[str, ...] = ()
     """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
+    differences: Mapping[str, Sequence[Row]] = MappingProxyType({})
+    """The settings in which the run differs from each that it was compared with, by "pod/run"."""
 
     if TYPE_CHECKING:
         pod: PodState
@@ -141,6 +147,32 @@ class CurveCommands:
             )
         else:
             self.compared = (*self.compared, key)
+            self._read_settings(key)
+
+    def _read_settings(self, key: str) -> None:
+        """Find in which settings the run differs from the run with the key "pod/run"; an attempt of
+        the run itself is left out.
+        """
+        name, slash, run = key.rpartition("/")
+        pod = self.console_app.fleet.pod(name)
+        if not slash or pod is None:
+            return
+        try:
+            found = compared.changes(self.pod, self.run_state, pod, pod.runs[run])
+        except OSError as error:
+            self.console_app.say(f"A saved config cannot be read: {error}.", severity="warning")
+            return
+        self.differences = {**self.differences, key: found}
+
+    def setting_lines(self, width: int) -> list[Line]:
+        """Return a line of at most `width` cells for each run that this one is compared with, which
+        says in which settings the two differ.
+        """
+        made = []
+        for letter, key in zip("BCDE", self.compared, strict=False):
+            if key in self.differences:
+                made.append(compared.line(letter, self.differences[key], width))
+        return made
 
     def _comparable(self, args: str) -> str | None:
         """Return the key of what can be compared, "2" for an attempt or "pod/run", or None, with a
