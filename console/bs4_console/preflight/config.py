@@ -18,7 +18,7 @@ from bs4_console.configs import classes
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding, by_line
 from bs4_console.configs.lint import lint
-from bs4_console.configs.sizing import estimate
+from bs4_console.configs.sizing.memory import estimate
 from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, said
