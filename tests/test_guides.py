@@ -46,6 +46,23 @@ def test_every_command_that_a_guide_names_is_there(guide: Path) -> None:
     assert wrong == set()
 
 
+def test_every_module_of_the_journeys_is_there() -> None:
+    """They are named as they are imported; a bare name stands beside the one before it."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    journeys = page.partition("## What happens when the trainer")[2].partition("## Folders")[0]
+    missing = set()
+    folder = ROOT
+    for name in re.findall(r"`([\w/]+(?:\.py|/))`", journeys):
+        path = folder / name
+        if "/" in name:
+            path = ROOT / ("console" if name.startswith("bs4_console") else "agents") / name
+            folder = path.parent
+        if not path.exists():
+            missing.add(name)
+    assert folder != ROOT
+    assert missing == set()
+
+
 def test_the_guides_are_found_from_where_people_begin() -> None:
     for page in ("CONTRIBUTING.md", "README.md", "docs/architecture.md"):
         text = (ROOT / page).read_text()

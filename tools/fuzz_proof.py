@@ -28,7 +28,7 @@ LIMIT_S = 180.0
 COPIED = ("agents", "console", "configs", "playbooks", "tests/fuzz", "tests/__init__.py")
 SEED = 1
 
-_RECORDS = "console/bs4_console/pods/gate/records.py"
+_RULES = "console/bs4_console/pods/gate/rules.py"
 _MIRROR = "console/bs4_console/pods/mirror.py"
 _REPORTS = "console/bs4_console/pods/reports.py"
 _JSON = "agents/bs4_common/foreign_json.py"
@@ -85,7 +85,7 @@ DEFECTS = (
                 "        if index < 0:",
             ),
             Change(
-                _RECORDS,
+                _RULES,
                 "    return whole(value) and 0 <= value < ACTION_STEP_MOST",
                 "    return whole(value) and 0 <= value",
             ),
@@ -107,7 +107,7 @@ DEFECTS = (
         "records",
         (
             Change(
-                _RECORDS,
+                _RULES,
                 "    return number(value) and 0 <= value <= TIME_MOST",
                 "    return True",
             ),
@@ -118,7 +118,7 @@ DEFECTS = (
         "records",
         (
             Change(
-                _RECORDS,
+                _RULES,
                 "    return whole(value) and abs(value) <= STEP_MOST",
                 "    return True",
             ),
@@ -127,7 +127,7 @@ DEFECTS = (
     Defect(
         "6-any-field",
         "records",
-        (Change(_RECORDS, "    if not passes(value):\n", "    if passes is None:\n"),),
+        (Change(_RULES, "    if not passes(value):\n", "    if passes is None:\n"),),
     ),
     Defect(
         "8-sparse-file",

@@ -23,7 +23,7 @@ from bs4_common.streams.segments import segments
 from bs4_common.trainers.base import Event
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.pods import mirror, reports
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import rules
 from tests.agent.actions.stopping import RUN, StoppingAgent
 from tests.chaos.records import RECORDS
 from tests.console.pods.test_reports import HEAD, JOURNAL, MEMBERS, archive
@@ -88,9 +88,9 @@ def test_a_whole_character_that_is_escaped_stays() -> None:
 
 
 def test_the_console_refuses_half_a_character() -> None:
-    assert not records.text("a\ud800")
-    assert not records.name("a\ud800")
-    assert records.text("a\U0001f600")
+    assert not rules.text("a\ud800")
+    assert not rules.name("a\ud800")
+    assert rules.text("a\U0001f600")
 
 
 def test_a_command_prints_what_no_encoding_can_write() -> None:

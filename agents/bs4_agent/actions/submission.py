@@ -23,9 +23,9 @@ class Submission:
 
     def table(self, name: str) -> Mapping[str, Any]:
         """Return the JSON object that the body has under the key `name`. Raises BadRequest if it is
-        something else, and KeyError if the body has no such key.
+        something else or is missing.
         """
-        found = self.body[name]
+        found = self.body.get(name)
         if not isinstance(found, Mapping):
             raise BadRequest(f"`{name}` of a plan is a table; send it so.")
         return found

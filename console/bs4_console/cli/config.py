@@ -24,7 +24,8 @@ from bs4_console.configs.kinds import component_of
 from bs4_console.configs.lint import TRAINERS, is_unbounded, lint
 from bs4_console.configs.migrate import Migrated, migrate
 from bs4_console.configs.schema import COMPONENTS
-from bs4_console.configs.sizing import Wish, argument, estimate, new
+from bs4_console.configs.sizing.memory import estimate
+from bs4_console.configs.sizing.new_config import Wish, argument, new
 from bs4_console.configs.view import Given
 from bs4_console.errors import FINDING, UsageError
 

@@ -16,10 +16,10 @@ from bs4_console.run_log.record import RunRecord
 _ASK_S = 20.0
 
 
-def print_curves(record: RunRecord) -> None:
+def add_checkpoints(record: RunRecord) -> None:
     """Ask the run's pod whether it still has the checkpoints of the run's best validation steps.
-    Store the answers in `record.validation`, or the reason why the pod could not be asked. In spite
-    of its name, this function prints nothing. Do nothing if the run has no validations.
+    Store the answers in `record.validation`, or the reason why the pod could not be asked. Do
+    nothing if the run has no validations.
     """
     if record.validation:
         asyncio.run(_look(record))

@@ -416,7 +416,7 @@ async def _look_again(asked: Sequence[Pod]) -> None:
 def _show(options: argparse.Namespace) -> int:
     """Print one run, and return 0."""
     record = _record(options.record)
-    run_curves.print_curves(record)
+    run_curves.add_checkpoints(record)
     if options.json:
         emit("run", run=_kept_dict(record))
         return 0

@@ -5,11 +5,11 @@ the two disagree, the installed trainer is right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bs4_common.preflight import ClassError, ClassesPart
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Finding, Path, by_line, dotted
+from bs4_console.configs.findings import Finding, Path, dotted
 from bs4_console.typed_json import record
 
 #: How many errors of one answer are read, and how many characters of each text.
@@ -136,10 +136,3 @@ def _in_file(document: Document, place: Path) -> Path:
 
 def _line(document: Document, refusal: Refusal) -> int:
     return document.line(_in_file(document, refusal.place))
-
-
-def sorted_by_line(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings without duplicates, sorted by line. Findings on the same line have errors
-    first.
-    """
-    return by_line(replace(item, by_schema=False) for item in found)

@@ -94,8 +94,8 @@ def lint(
     family (the name of their folder) added, and the problems of the others.
 
     With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
-    by which it recognises its failure) has no test case that must match or none that must not
-    match.
+    by which it recognises its failure) has no test case that must match, none that must not
+    match, or one that must match and has no line for any of its patterns.
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
@@ -191,9 +191,17 @@ def _check(path: Path, validator: Any, need_cases: bool) -> Iterator[Problem]:
             "detect/detector",
             f"{detect['detector']!r} is none of {', '.join(sorted(DETECTORS))}",
         )
+    refused = []
     for index, signature in enumerate(detect.get("logs") or ()):
         for where, message in _check_signature(signature):
-            yield Problem(path, f"detect/logs/{index}/{where}", message)
+            refused.append(Problem(path, f"detect/logs/{index}/{where}", message))
+    yield from refused
+    if need_cases and not cases and not refused:
+        # here, because every command reads this module, and only lint needs that one
+        from bs4_console.failures.own_cases import unfound_cases
+
+        for where, message in unfound_cases(data):
+            yield Problem(path, where, message)
 
 
 def _said(error: Any) -> str:

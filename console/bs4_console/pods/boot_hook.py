@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from bs4_common.foreign_json import loads
 from bs4_console.errors import ConsoleError, RefusedError
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import rules
 from bs4_console.pods.port import Transport
 
 PLATFORMS = ("vast", "runpod", "cron", "systemd")
@@ -76,17 +76,17 @@ class HookStart(TypedDict, total=False):
     """The agent's process."""
 
 
-_START = records.Shape(
+_START = rules.Shape(
     {},
     {
-        "t": records.wall,
-        "m": records.number,
-        "b": records.text,
-        "via": records.text,
-        "pid": records.whole,
+        "t": rules.wall,
+        "m": rules.number,
+        "b": rules.text,
+        "via": rules.text,
+        "pid": rules.whole,
     },
 )
-_AGENT = records.Shape({}, {"restart": records.texts})
+_AGENT = rules.Shape({}, {"restart": rules.texts})
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def verdict(seen: Seen) -> list[str]:
     return lines
 
 
-def _checked(value: str | None, shape: records.Shape) -> Any:
+def _checked(value: str | None, shape: rules.Shape) -> Any:
     """Return the JSON object of this shape that is written in a fact of the probe, or None."""
     try:
         found = loads(value or "null")

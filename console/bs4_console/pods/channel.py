@@ -22,7 +22,7 @@ from bs4_console.errors import (
     UsageError,
     described,
 )
-from bs4_console.pods.gate import records, replies
+from bs4_console.pods.gate import records, replies, rules
 from bs4_console.pods.port import Duplex
 from bs4_console.pods.reading.greeting import (
     Action,
@@ -228,7 +228,7 @@ class Channel:
             raise _mismatch(f"it chose protocol {str(hello)[:60]}")
         try:
             self.hello = records.hello(hello)
-        except records.RecordRefused as error:
+        except rules.RecordRefused as error:
             raise _mismatch(f"in its greeting {error}") from None
         for frame in frames[1:]:
             self._deliver(frame)
@@ -276,7 +276,7 @@ class Channel:
             raise _refusal(frame.header["error"])
         try:
             return replies.check(call, frame)
-        except records.RecordRefused as error:
+        except rules.RecordRefused as error:
             raise ProtocolMismatch(
                 f"{self._pod} answered {replies.named(call)} with what no agent sends: {error}.",
                 "Deploy the agent again.",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bs4_common.streams.segments import parse, record_time
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import records, rules
 from bs4_console.pods.links import KEPT_S, Links
 from bs4_console.pods.samples import Telemetry
 from bs4_console.pods.state import STALE_S
@@ -131,7 +131,7 @@ def _spread(path: Path, count: int) -> Iterator[Telemetry]:
 
 def _checked(line: bytes) -> Iterator[Telemetry]:
     """Yield the record in a line, or nothing if an agent would not write such a record."""
-    with contextlib.suppress(records.RecordRefused):
+    with contextlib.suppress(rules.RecordRefused):
         yield records.telemetry(parse(line))
 
 

@@ -18,7 +18,7 @@ from bs4_common.streams.segments import parse
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, RemoteError
 from bs4_console.pods.channel import Channel
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import records, rules
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reading.greeting import Action, Call, query_call, read_call
 from bs4_console.pods.state import PodState
@@ -235,7 +235,7 @@ class PodReader:
         """
         try:
             apply(record)
-        except records.RecordRefused as error:
+        except rules.RecordRefused as error:
             self._refuse(stream, str(error))
         except NOT_FOLDED as error:
             # The check has accepted the record, and the state cannot take it.

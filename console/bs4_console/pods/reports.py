@@ -27,22 +27,22 @@ from bs4_common.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.errors import RemoteError, UsageError
 from bs4_console.pods import mirror
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import records, rules
 from bs4_console.pods.session import PodSession
 
 SUFFIX = ".report.tar.gz"
 SCHEMA = "bs4.report/1"
-_HEAD = records.Shape(
+_HEAD = rules.Shape(
     {
-        "schema": records.text,
-        "home": records.text,
-        "host": records.text,
-        "run": records.name,
-        "attempt": records.attempt,
-        "trainer": records.text,
-        "t": records.wall,
+        "schema": rules.text,
+        "home": rules.text,
+        "host": rules.text,
+        "run": rules.name,
+        "attempt": rules.attempt,
+        "trainer": rules.text,
+        "t": rules.wall,
     },
-    {"missing": records.texts},
+    {"missing": rules.texts},
 )
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 _RECORDS = re.compile(rf"records/(journal|telemetry|steps/{_NAME})/([0-9]{{1,12}})")
@@ -191,7 +191,7 @@ def load(path: Path) -> Report:
         ) from error
     try:
         _HEAD.check(head)
-    except records.RecordRefused as error:
+    except rules.RecordRefused as error:
         raise wrong from error
     if head["schema"] != SCHEMA or not files.is_component(head["run"]):
         raise wrong
@@ -279,7 +279,7 @@ def _journal(report: Report) -> tuple[Ledger, list[str]]:
                 continue
             try:
                 ledger.apply(records.journal(record))
-            except records.RecordRefused as error:
+            except rules.RecordRefused as error:
                 refused.append(str(error))
             except NOT_FOLDED as error:
                 # What the check lets pass and the fold cannot take.

@@ -21,7 +21,8 @@ from bs4_common.ledger import (
 from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
-from bs4_console.pods.gate.records import Hello, RecordRefused
+from bs4_console.pods.gate.records import Hello
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod

@@ -16,9 +16,9 @@ from pathlib import Path
 from bs4_common.preflight import GpuPart, Look, PodPart, SchemaBody, StartPart
 from bs4_console.configs import classes
 from bs4_console.configs.document import read_toml
-from bs4_console.configs.findings import Finding
+from bs4_console.configs.findings import Finding, by_line
 from bs4_console.configs.lint import lint
-from bs4_console.configs.sizing import estimate
+from bs4_console.configs.sizing.memory import estimate
 from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
 from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, said
@@ -184,7 +184,7 @@ def _judged(
 ) -> list[Finding]:
     found = lint(file, trainer, given, component)
     document = read_toml(file, follow=registry.of(trainer).includes)
-    return classes.sorted_by_line(classes.laid_over(found, answer, document))
+    return by_line(classes.laid_over(found, answer, document))
 
 
 def named(overrides: Sequence[str]) -> list[str]:

@@ -8,7 +8,8 @@ import pytest
 
 from bs4_common.errors import BadRequest
 from bs4_common.ids import ulid
-from bs4_console.pods.gate.records import RecordRefused, check
+from bs4_console.pods.gate.records import check
+from bs4_console.pods.gate.rules import RecordRefused
 from tests.agent.checkpoints.merging.merge_pod import MergePod
 
 

@@ -12,7 +12,7 @@ from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.locks import _busy
 from bs4_agent.actions.submission import Submission
 from bs4_common.clock import boot_id
-from bs4_common.errors import Refused
+from bs4_common.errors import BadRequest, Refused
 from bs4_common.ledger import ActionView, PlanView
 
 ACCEPTED = 1_700_000_000.0
@@ -60,6 +60,13 @@ def kept(plan_hash: str, *plans: PlanView, kind: str = "step-desync", **more: st
         kind,
         "playbook plan",
     )
+
+
+@pytest.mark.parametrize("body", [{}, {"launch": None}, {"launch": []}, {"launch": "now"}])
+def test_a_request_without_its_table_is_a_bad_request(body: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest, match="`launch` of a plan is a table; send it so"):
+        Submission("k1", body, "anna").table("launch")
+    assert Submission("k1", {"launch": {}}, "anna").table("launch") == {}
 
 
 def test_a_plan_that_nobody_made_is_refused_with_the_command_that_makes_one() -> None:

@@ -13,7 +13,7 @@ import pytest
 from bs4_console.configs import classes
 from bs4_console.configs.classes import Answer
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Finding
+from bs4_console.configs.findings import Finding, by_line
 from bs4_console.configs.lint import lint_document
 from bs4_console.configs.toml_lines import lines_of
 from tests.console.configs.bases import CURRENT
@@ -30,7 +30,7 @@ def document(text: str) -> Document:
 def judged(text: str, *errors: dict[str, Any]) -> list[Finding]:
     answer = classes.read({"class": NAME, "errors": list(errors), "warnings": []})
     found = classes.laid_over(lint_document(document(text), "prime-rl"), answer, document(text))
-    return [item for item in classes.sorted_by_line(found) if item.level == "error"]
+    return [item for item in by_line(found) if item.level == "error"]
 
 
 def refusal(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bs4_console.configs.sizing import Wish, argument, estimate, new
+from bs4_console.configs.sizing.memory import estimate
+from bs4_console.configs.sizing.new_config import Wish, argument, new
 from bs4_console.errors import NotApplicableError, UsageError
 from tests.console.configs.bases import JANUARY
 

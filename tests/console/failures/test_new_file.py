@@ -79,6 +79,33 @@ def test_filled_in_it_is_valid(tmp_path: Path) -> None:
     assert lint(tmp_path)[1] == [], "a bundle is not refused for cases that only tests need"
 
 
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("ERROR cannot read it", "gets 'ERROR cannot read it' at level \"\" in the log of trainer"),
+        ("12:00:00    INFO cannot read it", "gets 'cannot read it' at level \"INFO\" in the log"),
+        ("12:00:00   ERROR something else", "gets 'the end' at level \"\" in the log of trainer"),
+        ("12:00:00   ERROR cannot read it", ""),
+    ],
+)
+def test_a_positive_case_that_no_pattern_matches_shows_its_line(
+    tmp_path: Path, line: str, wanted: str
+) -> None:
+    """A person sees what a pattern is searched in: the header, the level or a ^ was the reason."""
+    path = create(tmp_path, "made-up", "disk", "")
+    data = yaml.safe_load(path.read_text()) | FILLED
+    signature = data["detect"]["logs"][0]
+    signature["pattern"] = "^cannot read it"
+    data["cases"]["positive"][0]["log"] = f"{line}\nthe end\n"
+    data["cases"]["negative"][0]["log"] = "fine"
+    write(path, data)
+    assert wanted in gaps(tmp_path).get("cases/positive/0/log", "")
+    assert len(gaps(tmp_path)) == bool(wanted)
+    signature["source"] = ["orchestrator", "inference"]
+    write(path, data)
+    assert set(gaps(tmp_path)) == {"cases/positive/0/log"}, "the case is of the trainer's log"
+
+
 def test_a_sentence_with_a_colon_is_named_for_what_it_is(tmp_path: Path) -> None:
     path = create(tmp_path, "made-up", "disk", "")
     path.write_text(path.read_text().replace('advice:\n  - ""', "advice:\n  - Free space: now."))

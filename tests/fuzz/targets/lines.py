@@ -16,7 +16,7 @@ from bs4_common.streams.segments import RecordTooLarge
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import Trainer
 from bs4_common.trainers.steps import StepReader
-from bs4_console.pods.gate import records
+from bs4_console.pods.gate import records, rules
 from tests.fuzz.nesting import check_nesting
 from tests.fuzz.scratch import scratch
 
@@ -83,7 +83,7 @@ def _check(record: dict[str, object]) -> None:
     """Raise if a steps record cannot be written, or is none for the console. A step beyond all
     runs is left to the console, which refuses it.
     """
-    if abs(int(str(record["step"]))) > records.STEP_MOST:
+    if abs(int(str(record["step"]))) > rules.STEP_MOST:
         return
     stamped = {"t": _STARTED, "m": 1.0, "b": "boot-1", **record}
     check_nesting(stamped)

@@ -20,7 +20,7 @@ from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.pages import LogPages
 from bs4_console.logs.search import LogSearch
 from bs4_console.pods.gate import replies
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.reading.greeting import query_call
 from bs4_console.pods.streams import place, stream_names
 from tests.fuzz.ceilings import lowered

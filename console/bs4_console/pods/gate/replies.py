@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bs4_common.wire import Frame
-from bs4_console.pods.gate.records import (
+from bs4_console.pods.gate.records import one_line_each
+from bs4_console.pods.gate.rules import (
     ENTRIES,
     RecordRefused,
     Rule,
@@ -21,7 +22,6 @@ from bs4_console.pods.gate.records import (
     mapping,
     number,
     objects,
-    one_line_each,
     rule,
     step,
     text,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bs4_console import ceilings
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.rules import RecordRefused
 
 
 def weight_of(record: Any) -> int:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import bs4_practice
-from bs4_console.pods.gate.records import RecordRefused, check
+from bs4_console.pods.gate.records import check
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PodReader
 from bs4_console.pods.state import INCIDENTS_MOST, RUNS_MOST, PodState

@@ -10,7 +10,7 @@ import pytest
 
 from bs4_common.wire import Frame
 from bs4_console.pods.gate import replies
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.reading.greeting import Action, Call, query_call
 from tests.agent.channel.test_server import Agent
 from tests.console.pods.test_channel import agent, opened

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bs4_console import ceilings
-from bs4_console.pods.gate.records import RecordRefused
+from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.gate.weight import bytes_held, thin, weight_of
 from bs4_console.pods.state import PodState
 
