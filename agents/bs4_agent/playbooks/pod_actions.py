@@ -348,6 +348,14 @@ class Waiting(Stepping, ABC):
         """
 
 
+class Unheld(Stepping):
+    """Base class of steps that change only what the run has no part in any more, such as its trash.
+    The run is let go before such a step: other actions may work on it, and no stop ends this one. A
+    newer agent may take over in the middle of the step and begins it again, so that must do no
+    harm. The step waits until the journal has room for its intent.
+    """
+
+
 def living(facts: RunFacts) -> list[Member]:
     """Return the processes of the run that are alive. `facts` is what is known of the run."""
     return [member for member in facts.members if member.alive]
