@@ -15,7 +15,7 @@ from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.holds import alone
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target, Unheld
+from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target, Unheld
 from bs4_common.checkpoints.sets import StepSet, numbers
 from bs4_common.errors import AgentError, Busy, Interrupted, Refused, StepFailed
 from bs4_common.failures.detectors.reporting import size
@@ -121,11 +121,7 @@ class MoveAside(Stepping):
         return planned.targets
 
     def act(
-        self,
-        context: RotationContext,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
+        self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Move the directories and return a sentence about the result. If an error comes after the
         first one was moved, the action goes on, because nobody looks at what it has aside once it
@@ -153,11 +149,7 @@ class Free(Unheld):
         return False
 
     def act(
-        self,
-        context: RotationContext,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
+        self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Delete it and return how much was freed. Raises StepFailed if the disk reports an error,
         and Refused if a directory belongs to another user or is writable by another user.
