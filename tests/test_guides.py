@@ -67,3 +67,12 @@ def test_the_guides_are_found_from_where_people_begin() -> None:
     for page in ("CONTRIBUTING.md", "README.md", "docs/architecture.md"):
         text = (ROOT / page).read_text()
         assert [guide.name for guide in GUIDES[:-1] if guide.name not in text] == []
+
+
+@pytest.mark.parametrize("walk", ["A launch", "A merge", "A restore"])
+def test_a_launch_a_merge_and_a_restore_are_each_walked_in_under_ten_modules(walk: str) -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    section = re.split(r"^##+ ", text.split(f"\n### {walk}\n")[1], flags=re.MULTILINE)[0]
+    modules = _PATH.findall(section)
+    assert [path for path in modules if not (ROOT / path).is_file()] == []
+    assert 5 <= len(set(modules)) < 10

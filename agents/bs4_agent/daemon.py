@@ -54,11 +54,11 @@ from bs4_common.wire import PROTOCOLS
 from bs4_common.withheld import Withheld
 
 if TYPE_CHECKING:
-    from bs4_agent.channel.connection import Greeting
     from bs4_agent.checkpoints.retention import Retention
     from bs4_agent.checkpoints.sync import Syncs
     from bs4_agent.preflight.queries import Preflights
     from bs4_agent.recorder.recorder import Recorder
+    from bs4_common.greeting import AgentGreeting
 
 #: A day at 1 Hz is about 140 MB with 8 GPUs. The cap keeps a day for four GPUs and most of a day
 #: for eight.
@@ -134,7 +134,7 @@ class Daemon:
         self._preflights: Preflights | None = None
         self.streams.answer("preflight", self._preflight)
 
-    def hello(self) -> Greeting:
+    def hello(self) -> AgentGreeting:
         """Return what the agent tells a console in the handshake: its versions, bundle, home's id,
         pid, host, boot id and the present times.
         """
@@ -192,9 +192,7 @@ class Daemon:
             show_reports(self.streams, self.home.reports)
         self.actions.resume()
         self._thread("watcher", self.watcher.run)
-        if any(
-            order.get("last") for order in self.book.ledger.orders.values()
-        ) or self.book.ledger.unfinished("rotate"):
+        if any(order.get("last") for order in self.book.ledger.orders.values()):
             self._guard_disks()
         if any(view.order.get("to") for view in self.book.ledger.syncs.values()):
             self._sync_stores()

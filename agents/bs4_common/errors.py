@@ -77,7 +77,13 @@ class Busy(AgentError):
     type = "busy"
 
 
-class Cancelled(AgentError):
+class Interrupted(AgentError):
+    """Raised inside an action that ends without anybody knowing whether its goal can be reached."""
+
+    type = "interrupted"
+
+
+class Cancelled(Interrupted):
     """Raised inside an action that has to end early because somebody ordered a stop of its run."""
 
     type = "cancelled"

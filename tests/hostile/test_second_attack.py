@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bs4_agent.actions.submission import Submission
 from bs4_agent.checkpoints.removal import free
 from bs4_agent.runs import trash
 from bs4_common import foreign_json
@@ -181,12 +182,8 @@ def test_a_submission_cannot_take_the_key_of_what_the_agent_does_itself(tmp_path
     agent = StoppingAgent(tmp_path)
     try:
         agent.runs.register(agent.spec())
-        executor = agent.actions.executor
-        rotate = {"kind": "rotate", "run": "other"}
-        executor.own(
-            "other", "disk guard", rotate, [], lambda key: executor.event(key, "other", "done")
-        )
-        (key,) = agent.book.ledger.actions
+        key, rotate = ulid(), {"kind": "rotate", "run": "other"}
+        agent.actions.executor.accept(Submission(key, rotate, "disk guard"), "other")
         with pytest.raises(KeyReused):
             agent.actions.submit({"key": key, "kind": "note", "run": RUN, "text": "x"}, "bob")
     finally:

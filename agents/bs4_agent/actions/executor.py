@@ -8,7 +8,7 @@ import functools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bs4_agent.actions.kind import Kind, P, Plan, PlannedKind, S
@@ -21,7 +21,7 @@ from bs4_common.clock import boot_id
 from bs4_common.errors import (
     AgentError,
     Busy,
-    Cancelled,
+    Interrupted,
     PlanChanged,
     PlanExpired,
     Refused,
@@ -81,10 +81,10 @@ class ActionExecutor:
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
-    def end(self, key: str, event: str, **fields: Any) -> None:
-        """Write into the journal that the action `key` ends with `event`, for example "done", and
-        return once the record is on the disk. Do nothing if the action has ended already. Call this
-        only between the begin and the end of a step (see SafePoints).
+    def insist(self, key: str, event: str, **fields: Any) -> None:
+        """Write an event of the action `key` into the journal, for example "done", with which it
+        ends, and return once the record is on the disk. Do nothing if the action has ended already.
+        Call this only between the begin and the end of a step (see SafePoints).
 
         If the journal cannot be written, try again every second until it can. Otherwise the next
         agent would find no end of the action, and carry it out once more.
@@ -130,10 +130,17 @@ class ActionExecutor:
         """
         if (direct := kind.direct(asked)) is None:
             return False
-        run, plan = direct
+        self.take(kind, asked, *direct)
+        return True
+
+    def take(self, kind: Kind[P], asked: Submission, run: str, plan: P) -> None:
+        """Accept the action `asked`, which does `plan` to `run`, and carry it out on a thread of
+        its own. No person has confirmed the plan. Raises Busy if another action holds what this one
+        needs (for a stop: if that is a stop too), SpoolFull if the journal has no room, and the
+        errors of `kind.keep`.
+        """
         with self.locks.holding(kind.hold(run), asked.key, first=kind.goes_first):
             self._start(kind, asked, run, plan)
-        return True
 
     def confirm(self, kind: PlannedKind[S], asked: Submission) -> None:
         """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
@@ -190,7 +197,7 @@ class ActionExecutor:
             self.event(key, run, "interrupted", detail=detail)
             return
         if not self.go_on(
-            action, kind.hold(run), lambda: self._carry_out(kind, key, run, plan, action)
+            action, kind.left_hold(action), lambda: self._carry_out(kind, key, run, plan, action)
         ):
             kind.forget(key)
 
@@ -204,7 +211,7 @@ class ActionExecutor:
             if not kind.await_turn(key, run):
                 return
             turn = self.locks.turn(key)
-            if StepRunner(self.book, self.end, kind, key, run, plan, turn).run(before):
+            if StepRunner(self.book, self.insist, kind, key, run, plan, turn).run(before):
                 kind.reached(plan)
         finally:
             kind.forget(key)
@@ -357,11 +364,12 @@ class ActionExecutor:
     def go_on(self, action: ActionView, hold: str, work: Callable[[], object]) -> bool:
         """Do the `work` that is left of `action`, which was under way when the agent was restarted,
         on a thread of its own, and return True. No other action can work on `hold`, the name of its
-        run, meanwhile. If another action works on it already, write into the journal that `action`
-        is interrupted, and return False.
+        run, meanwhile; `hold` is "" if the work needs none. If another action works on it already,
+        write into the journal that `action` is interrupted, and return False.
         """
         try:
-            self.locks.hold(hold, action.key)
+            if hold:
+                self.locks.hold(hold, action.key)
         except Busy:
             detail = "a later action was accepted, so this one had ended; how is not known"
             self.event(action.key, action.run, "interrupted", detail=detail)
@@ -375,7 +383,10 @@ class ActionExecutor:
         started on the pod, write into the journal that the action failed, and return False.
         """
         thread = threading.Thread(
-            target=self._guarded, args=(run, key, work, self.end), name=f"action {key}", daemon=True
+            target=self._guarded,
+            args=(run, key, work, self.insist),
+            name=f"action {key}",
+            daemon=True,
         )
         try:
             thread.start()
@@ -388,32 +399,6 @@ class ActionExecutor:
             return False
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         return True
-
-    def own(
-        self,
-        run: str,
-        who: str,
-        body: Mapping[str, Any],
-        steps: Sequence[Mapping[str, str]],
-        work: Callable[[str], None],
-    ) -> str:
-        """Carry out an action that the agent itself has begun: write into the journal that it is
-        accepted, and call `work(key)` on the caller's thread. Until that ends, no other action
-        works on `run`. `body` is the action in the form in which a console would submit it. `who`
-        is the name that the journal has in place of a person's. `steps` has a `title` and a
-        `command`, both for people, for each step of the action.
-
-        Return the action's key, or "" if the action failed, which the journal then shows. Raises
-        Busy if another action works on the run, or SpoolFull if the journal cannot be written; the
-        caller may try again later.
-        """
-        key = ulid()
-        with self.lock, self.locks.holding(run, key):
-            self.accept(Submission(key, body, who), run, steps=list(steps))
-        self._guarded(run, key, lambda: work(key), self.book.append_unless_ended)
-        if self.ledger.actions[key].ended:
-            return ""
-        return key
 
     def join(self, timeout: float) -> None:
         """Wait until the threads of all actions have ended, for at most `timeout` seconds each."""
@@ -429,7 +414,7 @@ class ActionExecutor:
                 try:
                     work()
                 except AgentError as error:
-                    event = "interrupted" if isinstance(error, Cancelled) else "failed"
+                    event = "interrupted" if isinstance(error, Interrupted) else "failed"
                     end(key, event=event, detail=error.message, result={"error": error.type})
                 except Exception as error:  # noqa: BLE001
                     # A defect of ours must end the action visibly. Otherwise it would seem to run

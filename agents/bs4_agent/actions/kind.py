@@ -129,6 +129,12 @@ class Kind(ABC, Generic[P]):
         """
         return True
 
+    def left_hold(self, action: ActionView) -> str:
+        """Return the name that `action`, which was under way when the agent was restarted, reserves
+        while it is continued, or "" if what is left of it needs no reservation.
+        """
+        return self.hold(action.run)
+
     @abstractmethod
     def context(self, action: Underway[P]) -> Any:
         """Return the object that is passed as `context` to the steps (the objects in `steps`) while
@@ -148,9 +154,10 @@ class Kind(ABC, Generic[P]):
         """
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
-        """Store the secrets that a person submitted together with the action `key`, until `forget`
-        is called. `payload` has them as bytes. Raises BadRequest if they are not the secrets that
-        `plan` needs.
+        """Store what the action `key` needs besides its `plan` and its run, until `forget` is
+        called: for a set-up, the secrets that a person submitted with it, which `payload` has as
+        bytes. Raises BadRequest if they are not the secrets that `plan` needs, and Busy if somebody
+        else uses what is needed.
         """
 
     def forget(self, key: str) -> None:

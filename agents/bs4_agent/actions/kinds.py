@@ -15,6 +15,7 @@ from bs4_common.streams.logs import LogStream
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring
+    from bs4_agent.checkpoints.rotation import Rotation
     from bs4_agent.jobs import Jobs
 
 
@@ -47,6 +48,15 @@ class Kinds:
         from bs4_agent.checkpoints.restoring.restore import Restoring
 
         return Restoring(self._pod.runs.home, self._pod.runs, self.jobs)
+
+    @functools.cached_property
+    def rotation(self) -> Rotation:
+        """Return the kind of rotations. It has no plan that a person confirms: the agent itself
+        begins them.
+        """
+        from bs4_agent.checkpoints.rotation import Rotation
+
+        return Rotation(self._pod.runs.home)
 
     def get(self, name: str) -> PlannedKind[Any]:
         """Return the object for the kind of action with this name, which must be one of the

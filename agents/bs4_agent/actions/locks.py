@@ -11,10 +11,8 @@ from bs4_agent.actions.safe_points import SafePoints, Turn
 from bs4_common.errors import Busy
 from bs4_common.ledger import ActionView, Ledger
 
-#: Seconds that an action waits until a rotation lets go of its run.
-ROTATION_S = 5.0
-#: Seconds that an action waits until one whose end is in the journal lets go of its run.
-ENDING_S = 5.0
+#: Seconds that an action waits for one that is about to let go of its run.
+LETTING_GO_S = 5.0
 
 
 class RunLocks:
@@ -36,13 +34,12 @@ class RunLocks:
 
     def hold(self, run: str, key: str) -> None:
         """Reserve `run` for the action `key`: no other action works on the run until `let_go` is
-        called. If the agent itself is just removing old checkpoints of the run, wait up to 5
-        seconds for that to end. Raises Busy, which names the other action, if the run is reserved
-        for another action or an action that stops the run waits for it.
+        called. Wait up to 5 seconds for an action that is about to let go of the run. Raises Busy,
+        which names the other action, if the run is reserved for another action or an action that
+        stops the run waits for it.
         """
-        self._let_rotation_pass(run)
         with self._released:
-            self._let_end(run, key)
+            self._await_letting_go(run, key)
             holder = self._heirs.get(run) or self._holding.get(run)
             if holder is not None and holder != key:
                 raise Busy(_busy(run, self._ledger.actions[holder]))
@@ -50,11 +47,12 @@ class RunLocks:
 
     def succeed(self, run: str, key: str) -> None:
         """Reserve `run` for the action `key`, which stops the run: at once if no other action has
-        it reserved, or else as soon as that action lets go. Return without waiting in both cases.
-        Raises Busy if another action that stops the run has it reserved or waits for it.
+        it reserved, or else as soon as that action lets go. Return without waiting for that, except
+        up to 5 seconds for an action that is about to let go. Raises Busy if another action that
+        stops the run has it reserved or waits for it.
         """
         with self._released:
-            self._let_end(run, key)
+            self._await_letting_go(run, key)
             present = self._heirs.get(run) or self._holding.get(run)
             if present is None:
                 self._take(run, key)
@@ -64,19 +62,20 @@ class RunLocks:
                 raise Busy(_busy(run, action))
             self._heirs[run] = key
 
-    def _let_end(self, run: str, key: str) -> None:
-        """Wait up to 5 seconds until an action whose end is in the journal has let go of `run`. It
-        does nothing more, and whoever has read of its end may submit the next action at once.
+    def _await_letting_go(self, run: str, key: str) -> None:
+        """Wait up to 5 seconds for another action to let go of `run`, if it is about to. It is if
+        its end is in the journal: whoever has read of that may submit the next action at once. So
+        is a rotation, which holds the run for some milliseconds.
         """
 
-        def free() -> bool:
-            holder = self._holding.get(run)
-            if holder is None or holder == key:
-                return True
+        def settled() -> bool:
+            holder = self._holding.get(run, key)
             action = self._ledger.actions.get(holder)
-            return action is None or not action.ended
+            if holder == key or action is None:
+                return True
+            return not action.ended and action.kind != "rotate"
 
-        self._released.wait_for(free, ENDING_S)
+        self._released.wait_for(settled, LETTING_GO_S)
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
         """Wait up to `seconds` until `run` is reserved for the action `key`. Return True as soon as
@@ -94,9 +93,9 @@ class RunLocks:
 
     def turn(self, key: str) -> Turn:
         """Return the Turn of the action `key`, with which the action marks its safe points and
-        learns that it is to end. Raises KeyError if the action has reserved no run.
+        learns that it is to end. If the action has reserved no run, nothing ends it.
         """
-        return self._turns[key]
+        return self._turns.get(key) or Turn(self._safe_points)
 
     def cancel(self, key: str, who: str) -> None:
         """Tell the action `key` to end at its next safe point, because the person `who` has stopped
@@ -124,7 +123,7 @@ class RunLocks:
     def _take(self, run: str, key: str) -> None:
         """Let the action hold the run and give it a turn."""
         self._holding[run] = key
-        self._turns[key] = Turn(self._safe_points)
+        self._turns[key] = Turn(self._safe_points, lambda: self.let_go(run, key))
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str, *, first: bool = False) -> Iterator[None]:
@@ -147,17 +146,6 @@ class RunLocks:
     def held(self, run: str) -> bool:
         """Return True if `run` is reserved for an action."""
         return run in self._holding
-
-    def _let_rotation_pass(self, run: str) -> None:
-        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
-        that no action is refused because of it.
-        """
-        deadline = time.monotonic() + ROTATION_S
-        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
-            action = self._ledger.actions.get(holder)
-            if action is None or action.kind != "rotate":
-                return
-            time.sleep(0.01)
 
 
 def _busy(held: str, action: ActionView) -> str:

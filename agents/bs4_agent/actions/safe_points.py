@@ -5,7 +5,7 @@ waits for training to move), and at which a stop ends the action early.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bs4_common.errors import Cancelled
@@ -79,11 +79,15 @@ class SafePoints:
 class Turn:
     """The time during which a run is reserved for one action. With this object the action marks its
     safe points, at which a newer agent may take over, and learns that it is to end. `cancel` may be
-    called from any thread, every other method only from the action's own thread.
+    called from any thread, every other method only from the action's own thread. `release` ends the
+    reservation.
     """
 
-    def __init__(self, safe_points: SafePoints) -> None:
-        self._boundaries = safe_points
+    def __init__(
+        self, safe_points: SafePoints, release: Callable[[], object] = lambda: None
+    ) -> None:
+        self._boundaries, self._release = safe_points, release
+        self._holds = True
         self._cancelled = threading.Event()
         self._by = ""
 
@@ -95,9 +99,18 @@ class Turn:
         self._by = who
         self._cancelled.set()
 
+    def let_go(self) -> None:
+        """End the reservation before the end of the action. From then on, the other methods mark
+        safe points as before, but nothing ends the action.
+        """
+        self._holds = False
+        self._release()
+
     def check(self) -> None:
-        """Raise Cancelled if `cancel` has been called on this object. Do nothing otherwise."""
-        if self._cancelled.is_set():
+        """Raise Cancelled if `cancel` has been called on this object and the run is still reserved.
+        Do nothing otherwise.
+        """
+        if self._holds and self._cancelled.is_set():
             raise Cancelled(self._by)
 
     @contextmanager

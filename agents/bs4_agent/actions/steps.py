@@ -7,12 +7,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol
 
 from bs4_agent.actions.kind import Kind, P, Underway
 from bs4_agent.actions.safe_points import Turn
-from bs4_agent.playbooks.pod_actions import Planned, Waiting
-from bs4_common.errors import AgentError, Cancelled, PlanChanged, SpoolFull, StepFailed
+from bs4_agent.playbooks.pod_actions import Planned, Unheld, Waiting
+from bs4_common.errors import AgentError, Interrupted, PlanChanged, SpoolFull, StepFailed
 from bs4_common.ledger import ActionView
 
 
@@ -29,7 +30,7 @@ class Recorder(Protocol):
 class StepRunner(Generic[P]):
     """Carries out the plan of an action, one step after the other. `kind` is the kind of the
     action, `key` its key, and `run` the name of its run. Each event of a step is written into the
-    journal by the function `record`, and the end of the action by `end(key, event, **fields)`.
+    journal by the function `record`, and what must come into it by `insist(key, event, **fields)`.
 
     For each step, its method `done` is called first, so that nothing is done twice when a plan is
     carried out again after a kill -9 of the agent. Between two steps, at a safe point of `turn`, a
@@ -39,14 +40,14 @@ class StepRunner(Generic[P]):
     def __init__(
         self,
         record: Recorder,
-        end: Callable[..., object],
+        insist: Callable[..., object],
         kind: Kind[P],
         key: str,
         run: str,
         plan: P,
         turn: Turn,
     ) -> None:
-        self._end = functools.partial(end, key)
+        self._insist = functools.partial(insist, key)
         self._record, self._kind, self._key, self._run = record, kind, key, run
         self._action = Underway(key, plan, turn, self._verifying)
         self._context = kind.context(self._action)
@@ -57,29 +58,31 @@ class StepRunner(Generic[P]):
         action as an earlier agent left it, whose finished steps are not repeated, or None for a new
         action.
 
-        Raises Cancelled if a stop of the run ends the action early; the caller then writes that
-        into the journal.
+        Raises Cancelled if a stop of the run ends the action early, or another Interrupted if it
+        cannot go on; the caller then writes that into the journal.
         """
         earlier = before.steps if before else ()
         try:
             for index, planned in enumerate(self._action.plan.steps):
                 if index < len(earlier) and earlier[index].state in ("done", "skipped"):
                     continue
+                if isinstance(self._kind.steps[planned.kind], Unheld):
+                    self._action.turn.let_go()
                 with self._action.turn.rest():
                     pass  # another agent may take over between two steps
                 self._step(index, planned)
-        except Cancelled:
+        except Interrupted:
             raise
         except PlanChanged as error:
-            self._end("plan-changed", detail=error.message, result={"recovered": False})
+            self._insist("plan-changed", detail=error.message, result={"recovered": False})
             return False
         except AgentError as error:
             result = {"recovered": False, "error": error.type}
-            self._end("failed", detail=error.message, result=result)
+            self._insist("failed", detail=error.message, result=result)
             return False
         outcome = self._kind.verify(self._action, self._context)
         event = "done" if outcome.reached else "failed"
-        self._end(event, detail=outcome.detail, result=outcome.result)
+        self._insist(event, detail=outcome.detail, result=outcome.result)
         return outcome.reached
 
     def _step(self, index: int, planned: Planned) -> None:
@@ -103,16 +106,22 @@ class StepRunner(Generic[P]):
             self._wait(index, planned, step)
             return
         targets = step.check(self._context, planned)
-        self._event(
+        intend: Callable[..., object] = functools.partial(self._event, sync=True)
+        inside: AbstractContextManager[None] = contextlib.nullcontext()
+        if isinstance(step, Unheld):
+            intend, inside = self._insist, self._action.turn.rest()
+        intend(
             "intent",
-            sync=True,
             step=index,
             title=planned.title,
             command=planned.command,
             targets=[dict(t) for t in targets],
         )
         try:
-            detail = step.act(self._context, planned, targets, lambda text: self._say(index, text))
+            with inside:
+                detail = step.act(
+                    self._context, planned, targets, lambda text: self._say(index, text)
+                )
         except AgentError as error:
             self._event("step-failed", step=index, title=planned.title, detail=error.message)
             raise

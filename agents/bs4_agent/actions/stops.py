@@ -4,14 +4,14 @@ action early and goes first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.actions.submission import Submission
-from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target
+from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target
 from bs4_agent.pod import Pod
 from bs4_common.errors import Busy, Cancelled, PlanChanged
 from bs4_common.ledger import ActionView, Ledger
@@ -48,11 +48,7 @@ class EndRun(Stepping):
         return False
 
     def act(
-        self,
-        context: StopContext,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
+        self, context: StopContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Stop the run and return a sentence about how it ended. Raises StepFailed if a process or
         its GPU memory remains.

@@ -73,7 +73,7 @@ class Actions:
         }
         self._resumes: Mapping[str, Callable[[ActionView], None]] = {
             "stop": lambda action: executor.resume(self.stops, action),
-            "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
+            "rotate": lambda action: executor.resume(self.kinds.rotation, action),
             **dict.fromkeys(NAMES, self._resume),
         }
 

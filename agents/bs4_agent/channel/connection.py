@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from bs4_agent.streams.registry import WAIT_LIMIT_S, Streams
 from bs4_agent.workers import Workers
@@ -37,31 +37,10 @@ Submit = Callable[..., dict[str, Any]]
 
 
 if TYPE_CHECKING:
-    # Only for the type checker: at run time, each would take 10 KiB of the agent.
-
-    class Greeting(TypedDict, total=False):
-        """The agent's answer to a console that greets."""
-
-        protocol: int
-        agent: str
-        """The agent's version, as `python` is Python's."""
-        bundle: str
-        build: int
-        home: str
-        """The id of the agent's home."""
-        python: str
-        pid: int
-        boot_id: str
-        host: str
-        t: float
-        """Wall seconds since 1970."""
-        m: float
-        """Seconds of the monotonic clock of this boot."""
-        look: bool
-        """True if the console's key may only look."""
+    from bs4_common.greeting import AgentGreeting  # only for the type checker
 
 
-Hello = Callable[[], "Greeting"]
+Hello = Callable[[], "AgentGreeting"]
 Admit = Callable[["Connection"], None]
 """Called when a console greets that may only look: sets `looks_only` of its connection. Raises
 TooManyConsoles if there is no place.
@@ -215,7 +194,7 @@ class Connection:
                 f"{str(offered)[:60]}; update the older of the two."
             )
         self._who = str(hello.get("who", ""))[:WHO_LIMIT]
-        answer: Greeting = {**self._hello(), "protocol": common[0]}
+        answer: AgentGreeting = {**self._hello(), "protocol": common[0]}
         if hello.get("look"):
             self._admit(self)
             answer["look"] = True

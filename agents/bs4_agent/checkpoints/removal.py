@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from bs4_agent.containers import processes as containers
 from bs4_agent.paths import storage
+from bs4_agent.playbooks.pod_actions import Target
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path
 from bs4_agent.tree.changes import refuse_foreign_tree, remove, rename
@@ -25,13 +25,6 @@ from bs4_common.runs.model import Run
 
 #: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
-
-
-class RemovedRow(TypedDict):
-    """A directory that is removed, as the journal has it."""
-
-    path: str
-    bytes: int
 
 
 @dataclass(frozen=True)
@@ -156,7 +149,7 @@ def free(trashes: Sequence[Path], key: str) -> int:
     return freed
 
 
-def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[RemovedRow]:
+def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[Target]:
     """Return one row for each directory in `wanted`, as the journal (the agent's log of actions and
     incidents) records it before the directories are moved. `sets` are the checkpoints to which the
     directories belong.

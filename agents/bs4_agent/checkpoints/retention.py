@@ -11,19 +11,18 @@ import contextlib
 import itertools
 import os
 import re
-import shlex
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from bs4_agent.actions.submission import Submission
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.checkpoints import removal
-from bs4_agent.checkpoints.holds import alone, holder
+from bs4_agent.checkpoints.holds import holder
 from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
+from bs4_agent.checkpoints.rotation import in_words, plan_of
 from bs4_agent.pod import Pod
 from bs4_agent.runs.places import refuse_beside
 from bs4_common.checkpoints import best
@@ -32,9 +31,10 @@ from bs4_common.checkpoints.inventory import texts
 from bs4_common.checkpoints.orders import Order
 from bs4_common.checkpoints.report import shape
 from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
-from bs4_common.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
+from bs4_common.errors import AgentError, Busy, Refused, SpoolFull
 from bs4_common.failures.detectors.reporting import size
 from bs4_common.files import disk_usage
+from bs4_common.ids import ulid
 from bs4_common.runs.model import Run
 
 #: Seconds between two scans of a run that trains, and of a run that does not.
@@ -87,7 +87,8 @@ class Retention:
         self._woken = threading.Event()
         self._prints: dict[tuple[str, int], tuple[_Print, float, int]] = {}
         self._rounds = 0
-        self._not_before: dict[str, float] = {}
+        self._begun: dict[str, tuple[str, float]] = {}
+        """By run: the key of its newest rotation, and when it began."""
 
     def wake(self) -> None:
         """Make the thread that is in `run` start its next scan of the runs now, without the pause
@@ -103,22 +104,6 @@ class Retention:
             self._woken.wait(self.round())
             self._woken.clear()
 
-    def finish(self) -> None:
-        """Finish removals that an earlier agent began and did not end, or that stopped because the
-        journal (the agent's log of actions and incidents) could not be written.
-        """
-        for action in self._book.ledger.unfinished("rotate"):
-            trashes = [Path(place) for place in action.body.get("trash", ())]
-            if _moved(trashes, action.key):
-                self._free(action.key, action.run, trashes)
-            else:
-                self._event(
-                    action.key,
-                    action.run,
-                    "interrupted",
-                    detail="it ended before anything was moved",
-                )
-
     def round(self) -> float | None:
         """Check each run that has a retention order (a user's rule about which checkpoints stay on
         the pod's disk), and remove the checkpoints that the order does not keep. Return the number
@@ -126,8 +111,6 @@ class Retention:
         """
         pauses = []
         self._rounds += 1
-        with contextlib.suppress(SpoolFull):
-            self.finish()
         for run, record in list(self._book.ledger.orders.items()):
             order = Order.of(record)
             if order is None:
@@ -152,6 +135,8 @@ class Retention:
     def _look_after(self, name: str, order: Order) -> float:
         """Scan one run, free what may go, and return the seconds until its next scan."""
         run = self._pod.runs.get(name)
+        if any(action.run == name for action in self._book.ledger.unfinished("rotate")):
+            return LOOK_S
         look = self._look(run, order)
         pause = self._pause(look)
         self._observe(look)
@@ -171,15 +156,24 @@ class Retention:
             self._say(
                 name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints."
             )
-        trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
-        freed = trying and self._rotate(look, decision)
+        trying = bool(decision.free) and not self._failed_lately(name)
+        if trying:
+            self._rotate(look, decision)
         coming = _NOT_QUIET in decision.spared.values()
         # It is no emergency if this scan or the next one frees something.
-        if not decision.refused and not coming and freed == trying:
-            self._tell(self._look(run, order) if freed else look, decision)
+        if not decision.refused and not coming and not trying:
+            self._tell(look, decision)
         if coming:
             return min(pause, LOOK_S)
         return pause
+
+    def _failed_lately(self, run: str) -> bool:
+        """Return True if the newest rotation of the run has failed and began less than a minute
+        ago.
+        """
+        key, begun = self._begun.get(run, ("", 0.0))
+        action = self._book.ledger.actions.get(key)
+        return action is not None and action.state != "done" and time.monotonic() < begun + RETRY_S
 
     def _tell(self, look: _Look, decision: Decision) -> None:
         """Journal that the next checkpoint does not fit, or that it fits again."""
@@ -322,76 +316,42 @@ class Retention:
             return 0.0
         return now - known[1]
 
-    def _rotate(self, look: _Look, decision: Decision) -> bool:
-        """Move the chosen steps aside and free them. Return True if they were freed."""
-        run, home = look.run, self._pod.runs.home
+    def _rotate(self, look: _Look, decision: Decision) -> None:
+        """Begin to remove the chosen steps. When they are gone, the run is looked at again."""
+        run, key = look.run, ulid()
         free, places = list(decision.free[:_MOST]), {}
         for one in free:
             places[one.step] = [path.resolve() for path in one.directories]
         used = removal.readers(
             list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0)
         )
-        chosen = []
-        with ExitStack() as locks:
-            for one in free:
-                quiet = used.keys().isdisjoint(places[one.step])
-                if quiet and not locks.enter_context(alone(home, run.name, one.step)):
-                    chosen.append(one)
-            wanted = removal.moves(self._pod.runs, run, chosen)
-            if not wanted:
-                return False
-            trashes = removal.trashes(wanted)
-            body = {
-                "kind": "rotate",
-                "run": run.name,
-                "order": {"last": look.order.last, "at_least": look.order.at_least},
-                "emergency": look.emergency,
-                "steps": numbers(chosen),
-                "kept": list(decision.kept),
-                "trash": texts(trashes),
-            }
-            titles = [
-                {
-                    "title": f"Move {_steps(chosen)} aside",
-                    "command": f"mv {shlex.join(str(one.source) for one in wanted)} {trashes[0]}/",
-                },
-                {"title": "Free what was moved aside for good", "command": ""},
-            ]
-            who = f"keep-last {look.order.last} by {look.order.who}"
-            try:
-                key = self._actions.executor.own(
-                    run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen)
-                )
-            except Busy:
-                return False  # a person or a playbook works on this run and comes first
-        for one in chosen:
-            self._prints.pop((run.name, one.step), None)
-        if not key or not self._free(key, run.name, trashes):
-            self._not_before[run.name] = time.monotonic() + RETRY_S
-            return False
-        return True
-
-    def _move(
-        self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]
-    ) -> None:
-        """Move the steps aside, as the first step of the action `key`."""
-        run = look.run.name
-        self._refuse_changed(look, chosen)
-        self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
-        try:
-            removal.move(wanted, key)
-        except (StepFailed, Refused) as error:
-            trashes = removal.trashes(wanted)
-            if not _moved(trashes, key):
-                raise
-            # Nobody scans the trash of an action that has ended, so what was moved already would
-            # stay there.
-            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
-            freed = removal.free(trashes, key)
-            raise StepFailed(
-                f"{error.message} What was aside already was freed ({size(freed)})."
-            ) from error
-        self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
+        chosen = [one for one in free if used.keys().isdisjoint(places[one.step])]
+        wanted = removal.moves(self._pod.runs, run, chosen)
+        if not wanted:
+            return
+        plan = plan_of(
+            run.name,
+            key,
+            chosen,
+            wanted,
+            again=lambda: self._refuse_changed(look, chosen),
+            freed=self.wake,
+        )
+        body = {
+            "kind": "rotate",
+            "run": run.name,
+            "order": {"last": look.order.last, "at_least": look.order.at_least},
+            "emergency": look.emergency,
+            "steps": plan.numbers,
+            "kept": list(decision.kept),
+            "trash": texts(plan.trashes),
+        }
+        who = f"keep-last {look.order.last} by {look.order.who}"
+        executor = self._actions.executor
+        self._begun[run.name] = key, time.monotonic()
+        # Whoever works on this run or reads one of these steps comes first.
+        with executor.lock, contextlib.suppress(Busy):
+            executor.take(self._actions.kinds.rotation, Submission(key, body, who), run.name, plan)
 
     def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
         """Decide again while the run is held, and raise Refused if one of the chosen steps may not
@@ -421,40 +381,9 @@ class Retention:
                 changed.pop(one.step, None)
         if changed:
             raise Refused(
-                f"Something has changed about {_steps(changed.values())} of {name} since the look; "
-                "nothing was moved."
+                f"Something has changed about {in_words(changed.values())} of {name} since the "
+                "look; nothing was moved."
             )
-
-    def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
-        """Delete what the action has moved aside, and return True if that worked. The run is not
-        held meanwhile, because files in the trash are in nobody's way and deleting 50 GB may take a
-        minute.
-        """
-        try:
-            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
-            freed = removal.free(trashes, key)
-            self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
-            steps = self._book.ledger.actions[key].body.get("steps", [])
-            left = disk_usage(trashes[0])["free"] if trashes else None
-            said = (
-                f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} "
-                f"{', '.join(map(str, steps))}"
-            )
-            self._event(
-                key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left}
-            )
-        except SpoolFull:
-            return False  # the next agent, or the next removal, finishes it
-        except AgentError as error:
-            self._event(key, run, "failed", detail=error.message, result={"error": error.type})
-            return False
-        return True
-
-    def _event(
-        self, key: str, run: str, event: str, *, sync: bool = False, **fields: object
-    ) -> None:
-        """Append an `action` record to the journal."""
-        self._book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def _say(self, run: str, event: str, detail: str) -> None:
         """Journal a `guard` record if the event or its text has changed. A text in which only
@@ -475,11 +404,6 @@ def _begun(sets: list[StepSet]) -> int:
     if newest is None:
         return 0
     return sum(one.bytes for one in sets if one.step > newest.step and one.checkpoint)
-
-
-def _moved(trashes: list[Path], key: str) -> bool:
-    """Return True if the action `key` has moved something aside."""
-    return any((place / key).exists() for place in trashes)
 
 
 def _print(one: StepSet) -> _Print:
@@ -524,20 +448,6 @@ def _plight(look: _Look, decision: Decision) -> str:
         text + " A larger disk or fewer parts kept would help; the run will fail at its next save "
         "otherwise."
     )
-
-
-def _freeing(trashes: list[Path], key: str) -> str:
-    """Return the command that frees what the action has moved aside."""
-    return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
-
-
-def _steps(sets: Iterable[StepSet]) -> str:
-    """Return the steps in words, at most six numbers."""
-    shown = [str(one.step) for one in sets]
-    word = "step" if len(shown) == 1 else "steps"
-    if len(shown) > 6:
-        shown[5:] = [f"{len(shown) - 5} more"]
-    return f"{word} {', '.join(shown)}"
 
 
 def _words(text: str) -> str:

@@ -12,7 +12,7 @@ from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.launch import validation
 from bs4_agent.launch.plan import AWAITED, FIRST_STEP, NAME, LaunchPlan, direct
-from bs4_agent.playbooks.pod_actions import Planned, Stepping, Target, Waiting, targets_at
+from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target, Waiting, targets_at
 from bs4_agent.pod import Pod
 from bs4_common.errors import BadRequest, LaunchFailed, Refused
 from bs4_common.ledger import ActionView, Ledger, PlanView
@@ -50,7 +50,7 @@ class LaunchContext:
             )
         return number
 
-    def await_first_step(self, say: Callable[[str], None]) -> None:
+    def await_first_step(self, say: Say) -> None:
         """Wait until the run is seen to work, if that was not done yet. `say` is called with
         each phase of its start. Raises LaunchFailed if it ends before, or does not work in time.
         """
@@ -75,11 +75,7 @@ class MoveAside(Stepping):
         return targets_at(context.plan.moves)
 
     def act(
-        self,
-        context: LaunchContext,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
+        self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Move the paths to the run's trash, and return a sentence about the result. What an
         earlier life of the agent has moved for this action stays there.
@@ -98,11 +94,7 @@ class Start(Stepping):
         return context.pod.launched(context.run, context.key) is not None
 
     def act(
-        self,
-        context: LaunchContext,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
+        self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Start the attempt and return a phrase with its number. Raises RunExists, BadConfig,
         BadRequest or LaunchFailed if it cannot be started.
@@ -115,7 +107,7 @@ class FirstStep(Waiting):
     its server answers, or its evaluation has a result.
     """
 
-    def wait(self, context: LaunchContext, say: Callable[[str], None]) -> str:
+    def wait(self, context: LaunchContext, say: Say) -> str:
         """Wait, and return a phrase about what was seen. Raises LaunchFailed if the run ends
         before, or nothing is seen in time.
         """

@@ -18,6 +18,8 @@ from bs4_common.runs.model import Member
 from bs4_common.trainers.base import LaunchSpec
 
 V = TypeVar("V")
+#: A function that is called with a sentence about the progress of a step.
+Say = Callable[[str], None]
 
 
 class PodActions(Protocol):
@@ -36,7 +38,7 @@ class PodActions(Protocol):
         of failures read it.
         """
 
-    def stop(self, run: str, say: Callable[[str], None]) -> str:
+    def stop(self, run: str, say: Say) -> str:
         """End every process of the run, in the way that its version of the trainer needs, and
         return a sentence about the result. `say` is called with progress messages. Raises
         StepFailed if a process remains, or GPU memory that it held.
@@ -50,7 +52,7 @@ class PodActions(Protocol):
         alive. Return an empty sequence if there are none.
         """
 
-    def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
+    def end(self, targets: Sequence[Identity], say: Say) -> str:
         """End the processes `targets` with SIGTERM, and those that live ten seconds later with
         SIGKILL. Each is identified by pid and start time, so that no other process is hit. `say` is
         called with progress messages. Return a sentence about the result. Raises StepFailed if a
@@ -141,9 +143,7 @@ class PodActions(Protocol):
         its files).
         """
 
-    def restore(
-        self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
-    ) -> str:
+    def restore(self, run: str, parameters: Mapping[str, Any], key: str, say: Say) -> str:
         """Fetch the missing files of a checkpoint from the object store, put them where the trainer
         looks for them, and return a sentence about the result. `parameters` are those of the plan's
         step `restore_set`; in them, `asked` and `identity` say which checkpoint it is, as
@@ -306,13 +306,7 @@ class Step(Protocol):
         any more.
         """
 
-    def act(
-        self,
-        context: Context,
-        planned: Planned,
-        targets: Sequence[Target],
-        say: Callable[[str], None],
-    ) -> str:
+    def act(self, context: Context, planned: Planned, targets: Sequence[Target], say: Say) -> str:
         """Carry out the step `planned` and return a sentence about the result. `targets` are what
         `check` has returned, and `say` is called with progress messages. Raises StepFailed if the
         step does not reach its goal, and Refused if a safety rule forbids it.
@@ -341,11 +335,19 @@ class Waiting(Stepping, ABC):
         return False
 
     @abstractmethod
-    def wait(self, context: Any, say: Callable[[str], None]) -> str:
+    def wait(self, context: Any, say: Say) -> str:
         """Wait, and return a sentence about what has come about. `say` is called with progress
         messages. Raises an AgentError if it will not come about, and Cancelled if the action is to
         end.
         """
+
+
+class Unheld(Stepping):
+    """Base class of steps that change only what the run has no part in any more, such as its trash.
+    The run is let go before such a step: other actions may work on it, and no stop ends this one. A
+    newer agent may take over in the middle of the step and begins it again, so that must do no
+    harm. The step waits until the journal has room for its intent.
+    """
 
 
 def living(facts: RunFacts) -> list[Member]:

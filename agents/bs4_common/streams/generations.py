@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any
 
 from bs4_common.clock import boot_id
 from bs4_common.digest import sha256
@@ -85,31 +85,6 @@ class Trail:
         return found
 
 
-if TYPE_CHECKING:
-    # Only for the type checker: at run time, each would take 10 KiB of the agent.
-
-    class GenerationFields(TypedDict):
-        """A `Generation` as the log's state file has it."""
-
-        number: int
-        path: str
-        attempt: int
-        device: int
-        inode: int
-        boot: str
-        first_seen: float
-        """Wall seconds since 1970."""
-        fingerprint: str
-        fingerprinted: int
-        """Bytes, as `seen` and `end`."""
-        seen: int
-        end: int | None
-        lost: str
-        link: str
-        trail: list[list[float]]
-        """Pairs of wall seconds since 1970 and the size in bytes."""
-
-
 @dataclass(kw_only=True)
 class Generation:
     """What is known about one file of a log. A log gets a new file, a new generation, when it is
@@ -140,17 +115,16 @@ class Generation:
     trail: Trail = field(default_factory=Trail)
 
     @classmethod
-    def from_dict(cls, data: GenerationFields) -> Generation:
+    def from_dict(cls, data: Any) -> Generation:
         """Return the generation that `data` describes, a dictionary that `as_dict` has made."""
-        fields: dict[str, Any] = {**data, "trail": Trail(data["trail"])}
-        return cls(**fields)
+        return cls(**{**data, "trail": Trail(data["trail"])})
 
-    def as_dict(self) -> GenerationFields:
+    def as_dict(self) -> dict[str, Any]:
         """Return all fields of the generation as a dictionary of JSON values, as it is saved in the
         log's state file.
         """
         trail = self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED)
-        return cast("GenerationFields", {**self.__dict__, "trail": trail})
+        return {**self.__dict__, "trail": trail}
 
     @property
     def live(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_common.errors import ProtocolError
+from bs4_common.greeting import AgentGreeting
 from bs4_common.streams.cursor import Chunk
 from bs4_common.wire import PROTOCOLS, Decoder, Frame
 from bs4_console import ceilings
@@ -64,7 +65,7 @@ class Channel:
     def __init__(self, duplex: Duplex, pod: str) -> None:
         """Prepare a channel that has not greeted the agent. Use `Channel.open` in its place."""
         self._pod = pod
-        self.hello: records.Hello = {}
+        self.hello: AgentGreeting = {}
         """The agent's greeting."""
         self._duplex = duplex
         self._decoder = Decoder()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bs4_common.failures.evidence import Evidence, evidence_of
+from bs4_common.greeting import AgentGreeting
 from bs4_common.ledger import (
     ActionView,
     AttemptView,
@@ -21,7 +22,6 @@ from bs4_common.ledger import (
 from bs4_common.trainers.steps import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
-from bs4_console.pods.gate.records import Hello
 from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
@@ -219,7 +219,7 @@ class PodState:
     looks_only: bool = False
     """True if the pod's agent has said that the key of this login may only look."""
     link: Link = field(default_factory=Link)
-    hello: Hello = field(default_factory=Hello)
+    hello: AgentGreeting = field(default_factory=AgentGreeting)
     """The greeting of the agent. It is {} until an agent has answered."""
     ledger: Ledger = field(default_factory=Ledger)
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))

@@ -37,7 +37,7 @@ class Guarded:
         # Quiet for five seconds and looked at every five in a real pod; the order of things is the
         # same in a fiftieth of that.
         patch.setattr(module, "LOOK_S", 0.02)
-        self.spec, self.out = spec, spec.output_dir
+        self.root, self.spec, self.out = root, spec, spec.output_dir
         self.home = Home(root / "home")
         self.home.create()
         self.processes: dict[int, Any] = {}
@@ -91,10 +91,16 @@ class Guarded:
     def order(self, **body: Any) -> None:
         self.actions.submit({"key": ulid(), "kind": "keep", "run": "demo", **body}, "alice")
 
+    def round(self) -> float | None:
+        """One scan, and the rotation that it begins. Return what the scan has returned."""
+        pause = self.guard.round()
+        self.actions.executor.join(60)
+        return pause
+
     def look(self) -> None:
         """As often as it takes for what is quiet to be known to be quiet."""
         for _ in range(3):
-            self.guard.round()
+            self.round()
             time.sleep(0.03)
 
     def until(self, condition: Callable[[], object]) -> None:

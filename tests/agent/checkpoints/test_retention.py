@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints import removal
+from bs4_agent.checkpoints import removal, rotation
 from bs4_agent.checkpoints import retention as guard_module
 from bs4_agent.checkpoints.holds import hold
+from bs4_agent.checkpoints.rotation import MoveAside
 from bs4_common import ledger
 from bs4_common.checkpoints.sets import step_sets
 from bs4_common.errors import BadRequest, Refused, StepFailed
@@ -74,7 +75,7 @@ def left_in_trash(demo: Guarded) -> list[Path]:
 def test_without_an_order_nothing_is_looked_at_and_nothing_goes(demo: Guarded) -> None:
     """Checkpoints that nobody had uploaded were deleted because a default said keep 1."""
     old(demo.spec, 5, 10, 15, 20)
-    assert demo.guard.round() is None
+    assert demo.round() is None
     assert trees(demo) == everywhere(5, 10, 15, 20)
     assert [r for r in demo.told() if r["type"] in ("action", "guard")] == []
 
@@ -256,7 +257,7 @@ def test_a_step_that_changes_is_left_alone(demo: Guarded) -> None:
     for number in range(4):
         put(extra, number + 1)
         os.utime(extra, (1_700_000_000, 1_700_000_000 + number))
-        demo.guard.round()
+        demo.round()
         assert trees(demo) == everywhere(5, 10, 15)
     demo.until(lambda: trees(demo) == everywhere(10, 15))
 
@@ -397,7 +398,7 @@ def test_orders_live_through_a_restart_and_can_be_taken_back(demo: Guarded) -> N
     assert trees(demo) == everywhere(5, 10, 15)
     demo.order(last=2)
     demo.order(off=True)
-    assert demo.guard.round() is None
+    assert demo.round() is None
     assert trees(demo) == everywhere(5, 10, 15)
     with pytest.raises(BadRequest, match="at least 2"):
         demo.order(last=1)
@@ -415,6 +416,8 @@ def test_a_killed_rotation_is_finished_by_the_next_life(
     class Killed(BaseException):
         pass
 
+    # It ends the thread of the action without a word, as the death of the agent does.
+    monkeypatch.setattr(threading, "excepthook", lambda of: None)
     real_move, real_free = removal.move, removal.free
 
     def move(wanted: Sequence[removal.Move], key: str) -> None:
@@ -434,14 +437,13 @@ def test_a_killed_rotation_is_finished_by_the_next_life(
     monkeypatch.setattr(removal, "move", move)
     monkeypatch.setattr(removal, "free", free)
     demo.order(last=2)
-    with pytest.raises(Killed):
-        demo.until(lambda: False)
+    demo.until(lambda: demo.book.ledger.unfinished("rotate"))
     monkeypatch.setattr(removal, "move", real_move)
     monkeypatch.setattr(removal, "free", real_free)
     demo.restart()
     assert len(demo.book.ledger.unfinished("rotate")) == 1
     demo.actions.resume()
-    demo.guard.finish()
+    demo.actions.executor.join(60)
     [key] = [r["action"] for r in demo.told("action") if r.get("kind") == "rotate"]
     end = [r for r in demo.told("action") if r["action"] == key][-1]
     assert end["event"] == ("interrupted" if done == "nothing" else "done")
@@ -465,24 +467,28 @@ def test_while_somebody_acts_on_the_run_the_guard_waits(demo: Guarded) -> None:
     assert trees(demo) == everywhere(10, 15)
 
 
-def test_nobody_is_refused_because_the_guard_renames_something(demo: Guarded) -> None:
+def test_nobody_is_refused_because_the_guard_renames_something(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(demo.spec, 5, 10, 15)
     demo.pod.stop_command, demo.pod.stop = lambda run: "kill", lambda run, say: "stopped"
     moving, go = threading.Event(), threading.Event()
+    real = removal.move
 
-    def move(key: str) -> None:
+    def move(wanted: Sequence[removal.Move], key: str) -> None:
         moving.set()
         go.wait(60)
+        real(wanted, key)
 
-    rotation = threading.Thread(
-        target=demo.actions.executor.own,
-        args=("demo", "keep-last 2 by alice", {"kind": "rotate"}, [], move),
-    )
-    rotation.start()
+    monkeypatch.setattr(removal, "move", move)
+    demo.order(last=2)
+    looks = threading.Thread(target=demo.until, args=(demo.rotations,))
+    looks.start()
     assert moving.wait(60)
     threading.Timer(0.1, go.set).start()
     key = ulid()
     demo.actions.submit({"key": key, "kind": "stop", "run": "demo"}, "bob")
-    rotation.join(60)
+    looks.join(60)
     demo.actions.executor.join(60)
     assert demo.book.ledger.actions[key].state == "done"
 
@@ -558,14 +564,13 @@ def test_what_happens_between_the_look_and_the_rename(
     demo: Guarded, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Guarded], None]
 ) -> None:
     old(demo.spec, 5, 10, 15)
-    executor = demo.actions.executor
-    own = executor.own
+    check = MoveAside.check
 
-    def later(*arguments: Any) -> str:
+    def later(*arguments: Any) -> Any:
         happens(demo)
-        return own(*arguments)
+        return check(*arguments)
 
-    monkeypatch.setattr(executor, "own", later)
+    monkeypatch.setattr(MoveAside, "check", later)
     demo.order(last=2)
     demo.until(demo.rotations)
     assert [end["event"] for end in demo.rotations()] == ["failed"]
@@ -606,11 +611,11 @@ class Space:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = 10**6
-        monkeypatch.setattr(
-            guard_module,
-            "disk_usage",
-            lambda path: {"path": str(path), "free": self.free, "used": 1, "total": 10**7},
-        )
+        for module in (guard_module, rotation):
+            monkeypatch.setattr(module, "disk_usage", self.usage)
+
+    def usage(self, path: Path) -> dict[str, Any]:
+        return {"path": str(path), "free": self.free, "used": 1, "total": 10**7}
 
 
 def test_an_emergency_says_what_is_in_the_way_and_goes_as_far_as_it_was_told(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -18,6 +18,7 @@ from bs4_agent.actions.kind import PlannedKind
 from bs4_agent.launch import plan, validation
 from bs4_agent.launch.action import Launch
 from bs4_common.ids import ulid
+from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
 from tests.agent.actions.toy import ToyAgent, life_of
 
@@ -189,7 +190,14 @@ def agent_in(root: Path) -> AbstractContextManager[LaunchAgent]:
     return life_of(LaunchAgent, root)
 
 
-def snapshots(agent: LaunchAgent, into: Path, patch: pytest.MonkeyPatch) -> None:
+class OnDisk(Protocol):
+    """A pod whose files are all in `root`, and the journal of its agent."""
+
+    root: Path
+    stream: SegmentStream
+
+
+def snapshots(agent: OnDisk, into: Path, patch: pytest.MonkeyPatch) -> None:
     """Copy the pod before and after each record of the journal, as a kill -9 would leave it."""
     written, root = agent.stream.append_line, agent.root
 

@@ -9,8 +9,9 @@ newer agent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
 
+from bs4_common.greeting import AgentGreeting
 from bs4_common.ledger import JournalRecord
 from bs4_common.telemetry import StepRecord, Telemetry
 from bs4_console.pods.gate.rules import (
@@ -103,32 +104,6 @@ _HELLO = Shape(
         "coverage": phrases,
     },
 )
-
-
-class Hello(TypedDict, total=False):
-    """The greeting of an agent. An older agent leaves fields out."""
-
-    protocol: int
-    """The version of the protocol that the agent has chosen."""
-    agent: str
-    """The agent's version."""
-    bundle: str
-    """The hash of the bundle that runs."""
-    build: int
-    home: str
-    """The id of the agent's home directory."""
-    python: str
-    pid: int
-    boot_id: str
-    host: str
-    look: bool
-    """True if the key of this login may only look."""
-    t: object
-    """The pod's time in wall seconds since 1970. It is not checked here, because a pod whose clock
-    is wrong can still be watched.
-    """
-    coverage: Mapping[str, str]
-    """What can be seen on this pod, by source."""
 
 
 _RUN = Shape(
@@ -400,10 +375,10 @@ def journal(record: Any) -> JournalRecord:
     return checked
 
 
-def hello(greeting: Any) -> Hello:
+def hello(greeting: Any) -> AgentGreeting:
     """Check the greeting of an agent, and return it. Raises RecordRefused if no agent sends it."""
     _HELLO.check(greeting)
-    checked: Hello = greeting
+    checked: AgentGreeting = greeting
     return checked
 
 
