@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bs4_console.checks.verdict import DISK_WARNING, devices, measured_disks
+from bs4_console.checks.verdict import DISK_WARNING, measured_disks
 from bs4_console.failures import health
-from bs4_console.pods.state import PodState, RunState, disk_percent
+from bs4_console.pods.state import PodState, RunState, devices, disk_percent
 
 #: Steps whose mean is compared: one step alone is mostly noise.
 WINDOW = 10

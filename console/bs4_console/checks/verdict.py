@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypedDict
 from bs4_console.checks.milestones import due
 from bs4_console.checks.outside import Outside, SightRow, beside_the_pod
 from bs4_console.pods.observer import IncidentRow, without_the_pod
-from bs4_console.pods.samples import Device, DiskUsage
-from bs4_console.pods.state import STALE_S, PodState, RunState, disk_percent
+from bs4_console.pods.samples import DiskUsage
+from bs4_console.pods.state import STALE_S, PodState, RunState, devices, disk_percent
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
@@ -347,11 +347,6 @@ def _disks(pod: PodState) -> list[Reason]:
     if disks and not found:
         found.append(Reason(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
     return found
-
-
-def devices(pod: PodState) -> Sequence[Device]:
-    """Return the GPUs in the pod's newest telemetry record, or an empty list if it has none."""
-    return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
 def measured_disks(pod: PodState) -> list[DiskUsage]:

@@ -26,7 +26,7 @@ from bs4_console.pods.gate.rules import RecordRefused
 from bs4_console.pods.gate.weight import JournalWeight, thin, weight_of
 from bs4_console.pods.links import Links
 from bs4_console.pods.observer import Observation, without_the_pod
-from bs4_console.pods.samples import DiskUsage, Process, Samples, StepRecord, Telemetry
+from bs4_console.pods.samples import Device, DiskUsage, Process, Samples, StepRecord, Telemetry
 
 if TYPE_CHECKING:
     from bs4_console.pods.liveness import Verdict
@@ -101,6 +101,11 @@ class Link:
         if self.state == "up" or state == "up":
             self.last_up = time.monotonic()
         self.state, self.detail, self.next_step = state, detail, next_step
+
+
+def devices(pod: PodState) -> Sequence[Device]:
+    """Return the GPUs in the pod's newest telemetry record, or an empty list if it has none."""
+    return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
 def disk_percent(disk: DiskUsage) -> float | None:

@@ -178,7 +178,7 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
     10^9; None means that it is read from the model's name. Raises UsageError if the size is not
     known or `gpu_gib` is not above 0.
     """
-    parameters = _parameters(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
+    parameters = parameters_of(first_model(view, "Qwen/Qwen3-0.6B"), gpu_gib, size)
     trainers, servers, shared = _gpus(view)
     training = _trainer(view, parameters, max(trainers, 1))
     serving = _inference(view, parameters)
@@ -205,7 +205,7 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
     return Estimate(parameters, sides, notes)
 
 
-def _parameters(name: str, gpu_gib: float, size: float | None) -> float:
+def parameters_of(name: str, gpu_gib: float, size: float | None) -> float:
     """Return `size`, or the number of parameters in 10^9 that the model's name says. Raises
     UsageError if neither is known, or if `gpu_gib` is not above 0.
     """
@@ -230,7 +230,7 @@ def _verl(job: Job, gpu_gib: float, given: float | None) -> Estimate:
             "Memory of verl is estimated for RL with FSDP, and not for an SFT or Megatron.",
             "Lint the config.",
         )
-    size = _parameters(str(job.get("actor_rollout_ref.model.path")), gpu_gib, given)
+    size = parameters_of(str(job.get("actor_rollout_ref.model.path")), gpu_gib, given)
     counts = ("trainer.n_gpus_per_node", "trainer.nnodes")
     if any(job.get(key) is not None and not job.number(key) for key in counts):
         raise UsageError("On how many GPUs this runs is not known.", f"Give {counts[0]} a number.")

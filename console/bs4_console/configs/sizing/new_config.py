@@ -10,11 +10,11 @@ from pathlib import Path as File
 import tomlkit
 
 from bs4_console.configs.document import Document
-from bs4_console.configs.families import PARSERS, billions, family, rendered
+from bs4_console.configs.families import PARSERS, family, rendered
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.lint import lint_document
 from bs4_console.configs.schema import Checker
-from bs4_console.configs.sizing.memory import CONTEXT, GIB, estimate_view
+from bs4_console.configs.sizing.memory import CONTEXT, GIB, estimate_view, parameters_of
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.configs.view import USUAL_PROMPT, View
 from bs4_console.errors import NotApplicableError, UsageError
@@ -66,11 +66,7 @@ def new(wish: Wish) -> Made:
     Raises NotApplicableError if no config fits, or if a single GPU is wanted for the current
     prime-rl, which needs more. Raises UsageError if the size of the model is not known.
     """
-    size = wish.billions if wish.billions is not None else billions(wish.model)
-    if size is None:
-        raise UsageError(
-            f"The name {wish.model} does not say how large the model is.", "Give --billions."
-        )
+    size = parameters_of(wish.model, wish.gpu_gib, wish.billions)
     if wish.gpus == 1 and wish.trainer == "prime-rl":
         raise NotApplicableError(
             "The current prime-rl gives inference and trainer GPUs of their own.",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from bs4_console.pods.state import disk_percent
+from bs4_console.pods.state import devices, disk_percent
 from bs4_console.tui import formatting, status
 from bs4_console.tui.styled_text import Line, joined, text_of, width_of
 
@@ -282,7 +282,7 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         "trainer": None,
         "age": math.inf if seen is None else seen,
         "link": pod.link.rtt if pod.link.up else math.inf,
-        "gpu": mean(_devices(pod), "util"),
+        "gpu": mean(devices(pod), "util"),
         "disk": _fullest(pod),
     }
     if run is not None:
@@ -369,7 +369,7 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
     are, the mean of their utilisation and the mean of their used memory in GiB. If the GPU data is
     absent, stale or an error, the line says that instead. `role` is the style of the two means.
     """
-    gpus, devices = pod.latest.get("gpus") or {}, _devices(pod)
+    gpus, cards = pod.latest.get("gpus") or {}, devices(pod)
     state = gpus.get("state")
     if state == "absent":
         return [("no GPU", "dim")]
@@ -377,11 +377,11 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
         return [(f"stale {formatting.age(gpus.get('age_s'))}", "warn")]
     if state == "error":
         return [("error", "warn")]
-    if not devices:
+    if not cards:
         return [(formatting.NONE, "dim")]
-    busy, memory = mean(devices, "util"), mean(devices, "mem_used")
+    busy, memory = mean(cards, "util"), mean(cards, "mem_used")
     used = formatting.NONE if memory is None else f"{formatting.gib(memory)}G"
-    return [(f"{len(devices)}×", "dim"), (f"{formatting.whole_percent(busy):>5}{used:>5}", role)]
+    return [(f"{len(cards)}×", "dim"), (f"{formatting.whole_percent(busy):>5}{used:>5}", role)]
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
@@ -402,10 +402,6 @@ def _fullest(pod: PodState) -> float | None:
         if share is not None and (found is None or share > found):
             found = share
     return found
-
-
-def _devices(pod: PodState) -> Sequence[Device]:
-    return (pod.latest.get("gpus") or {}).get("devices") or []
 
 
 def known(devices: Iterable[Device], key: Reading) -> list[float]:
