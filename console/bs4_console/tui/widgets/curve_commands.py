@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from textual.widgets.input import Selection
+
 from bs4_console.errors import ConsoleError
 from bs4_console.failures import health
 from bs4_console.tui.widgets.curve_data import MOST, TITLES, Band, Other, curves, overtaken_attempts
@@ -15,7 +17,7 @@ from bs4_console.tui.widgets.curves import span
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.app import ConsoleApp
-    from bs4_console.tui.widgets.prompt import Completer
+    from bs4_console.tui.widgets.prompt import Completer, Prompt
 
 #: Commands that the key bar shows only while the curves are large.
 OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left", "pan-right"})
@@ -54,6 +56,10 @@ class CurveCommands:
 
         def redraw(self) -> None:
             """Bring the whole screen up to date now."""
+
+        @property
+        def prompt(self) -> Prompt:
+            """Return the prompt at the bottom of the screen."""
 
         def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
             """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
@@ -125,6 +131,9 @@ class CurveCommands:
             elif overtaken:
                 usual = str(overtaken[0])
             self.ask(":", f"compare {usual}", self.console_app.complete)
+            # A letter replaces what is offered, and an arrow keeps it.
+            field = self.prompt.field
+            field.selection = Selection(len("compare "), len(field.value))
             return
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)
