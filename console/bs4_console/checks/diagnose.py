@@ -30,7 +30,7 @@ from bs4_console.logs.sources import SOURCES, by_content, by_name
 from bs4_console.pods import reports
 from bs4_console.trainers import registry as trainers
 
-__all__ = ["SOURCES", "UnclearSource", "assuming", "diagnose"]
+__all__ = ["SOURCES", "UNCLEAR", "UnclearSource", "assuming", "diagnose"]
 
 #: The most logs that are read in a directory that belongs to no run. A directory with more is a
 #: data set and not an incident.
@@ -40,6 +40,8 @@ _FILES = 200
 _SURE_SUFFIXES = {".log", ".stdout", ".stderr", ".out", ".err"}
 _SUFFIXES = _SURE_SUFFIXES | {".txt", ""}
 _TRIED = 10
+UNCLEAR = "what wrote it is not clear"
+"""A phrase of the coverage about a log, after its name."""
 #: The suffixes of packed files, which follow the log's own.
 _PACKED = {".gz", ".bz2", ".xz", ".zst"}
 _SAMPLE = 256 * 1024
@@ -131,7 +133,7 @@ def assuming(
                     name, found = _assumed(path, trainer, piped)
                 except UnclearSource as error:
                     unclear = unclear or error
-                    whole["coverage"].append(f"{path} (what wrote it is not clear)")
+                    whole["coverage"].append(f"{path} ({UNCLEAR})")
                     continue
                 whole["assumed"].update({str(path): name} if name else {})
             if source and _is_log(path) and not found["findings"]:
@@ -180,7 +182,7 @@ def _assumed(path: Path, trainer: str | None, piped: BinaryIO) -> tuple[str, Dia
             f"{path} does not look like a log: it begins with bytes that are no text.",
             "Give the log itself, or a run's directory.",
         )
-    return "", {"findings": [], "coverage": [f"{path} (what wrote it is not clear)"]}
+    return "", {"findings": [], "coverage": [f"{path} ({UNCLEAR})"]}
 
 
 def _head(path: Path, piped: BinaryIO) -> bytes:
@@ -496,9 +498,9 @@ def _loose(
             assumed = _assumed_source(path, trainer)
         if assumed:
             logs.append(Loose(assumed, name, path))
-            unread.append(f"{name} (read as a log of {assumed}; what wrote it is not clear)")
+            unread.append(f"{name} (read as a log of {assumed}; {UNCLEAR})")
         else:
-            unread.append(f"{name} (what wrote it is not clear)")
+            unread.append(f"{name} ({UNCLEAR})")
     return logs, unread, generation
 
 

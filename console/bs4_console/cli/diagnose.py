@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from bs4_console.checks.diagnose import SOURCES, FindingRow, assuming
+from bs4_console.checks.diagnose import SOURCES, UNCLEAR, FindingRow, assuming
 from bs4_console.cli.output import emit, evidence_place, finding_code
 from bs4_console.failures.playbook_file import PlaybookFile
 from bs4_console.failures.playbooks import shipped
@@ -17,6 +17,7 @@ from bs4_console.trainers.registry import TRAINERS
 
 #: Pieces of evidence that are shown of a finding, and characters of each.
 SHOWN, MOST = 2, 200
+_NOT_SURE = "No known failure is seen, but what wrote a log is not clear: say it with --source."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         for line in _told(finding, texts.get(finding["id"], {})):
             print(line)
     if not report["findings"]:
-        print("Nothing known is wrong here.")
+        unclear = any(UNCLEAR in phrase for phrase in report["coverage"])
+        print(_NOT_SURE if unclear else "Nothing known is wrong here.")
     for path, source in report["assumed"].items():
         print(f"assumed: {path} was written by the {source}; say it with --source if not")
     if report["coverage"]:

@@ -67,7 +67,7 @@ class Pod:
             if value is not None and not _WORD.fullmatch(value):
                 raise UsageError(
                     f"Pod {self.name}: {value!r} is not a valid {what}.",
-                    f"Correct {what} in the inventory.",
+                    f"Give a {what} of one word without blanks.",
                 )
         if self.port is not None and not 1 <= self.port <= 65535:
             raise UsageError(

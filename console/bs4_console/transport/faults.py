@@ -5,6 +5,7 @@ thing to do.
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Sequence
 
@@ -97,12 +98,12 @@ def connecting(
             )
         case OSError() if error.errno in _NO_ROUTE:
             return Unreachable(
-                f"There is no way to {where}: {error.strerror}.",
+                f"There is no way to {where}: {_why(error)}.",
                 "Check this machine's network or VPN, and the pod's address.",
             )
         case OSError():
             return Unreachable(
-                f"{where} cannot be reached: {error.strerror or error}.",
+                f"{where} cannot be reached: {_why(error)}.",
                 "Check that the pod runs, and its address.",
             )
         case _:
@@ -110,6 +111,11 @@ def connecting(
                 f"{where} cannot be used: {said}.",
                 "Try `ssh -v` to the same address; if that works, report this.",
             )
+
+
+def _why(error: OSError) -> str:
+    """Return the system's words for an error. asyncio has its own, "Connect call failed (…)"."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:

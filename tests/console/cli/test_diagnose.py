@@ -105,6 +105,7 @@ def test_what_cannot_be_read(console: Console, tmp_path: Path) -> None:
     answer = console("diagnose", str(tmp_path / "plain.txt"))
     assert answer.code == 0
     assert "plain.txt (what wrote it is not clear)" in answer.out
+    assert "Nothing known is wrong" not in answer.out
     assert console("diagnose", str(tmp_path / "odd.txt"), "--source", "trainer").code == 0
     assert console("diagnose", str(tmp_path / "empty"), "--trainer", "prime-rl").code == 0
 

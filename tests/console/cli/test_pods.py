@@ -161,7 +161,7 @@ def test_import_from_ssh_config(console: Console, tmp_path: Path) -> None:
         (("-x", "host"), "See `bs4-console"),
         (("a b", "host"), "cannot name a pod"),
         (("x", "-oProxyCommand=evil"), "See `bs4-console"),
-        (("x", "ho st"), "is not a valid host"),
+        (("x", "ho st"), "is not a valid host. Give a host of one word"),
     ],
 )
 def test_what_cannot_be_a_pod_is_not_added(

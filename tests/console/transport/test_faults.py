@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import asyncssh
 import pytest
 
@@ -55,3 +57,9 @@ def test_without_one_it_is_the_port_that_gave_no_greeting() -> None:
         BrokenPipeError(32, "Broken pipe"), hop(None), greeted=False, tried=(), via=None
     )
     assert "gave no SSH greeting" in str(told)
+
+
+def test_what_the_system_says_is_told_and_not_what_asyncio_makes_of_it() -> None:
+    error = OSError(errno.ENETUNREACH, "Connect call failed ('192.0.2.1', 22)")
+    told = faults.connecting(error, hop(None), greeted=False, tried=(), via=None)
+    assert str(told).startswith("There is no way to pod p (192.0.2.1 port 22): Network is unreach")

@@ -237,7 +237,7 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
         assert session.submitted == [("stop", named)]
         await until(
             pilot,
-            lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left",
+            lambda: app.messages[-1].text == "math-7b has ended and nothing of it is left",
         )
         await drive(pilot, [session], ("J",))
         assert "stop" in app.screen.table.rows[0].text  # type: ignore[attr-defined]

@@ -176,6 +176,17 @@ async def test_the_settings_that_differ(tmp_path: Path, monkeypatch: pytest.Monk
         assert "settings" not in panel(app, "#alarm")
 
 
+async def test_a_letter_takes_the_place_of_the_attempt_that_is_offered() -> None:
+    session = fixtures.desync()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("enter", "V"))
+        assert app.screen.prompt.field.value == "compare 1"
+        assert panel(app, "#offers").startswith(" [RUN|ATTEMPT|none]")
+        await pilot.press("m")
+        assert app.screen.prompt.field.value == "compare m"
+
+
 async def test_what_cannot_be_compared_is_said() -> None:
     sessions = fixtures.everything()
     app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)

@@ -125,7 +125,7 @@ def test_compact_is_one_row_a_pod_and_hides_no_complaint() -> None:
 def test_the_sum_counts_only_what_is_of_now() -> None:
     sessions = fixtures.everything()
     line = text_of(gpu_table.summary([gpu_table.now(s.state, fixtures.CLOCK) for s in sessions]))
-    assert line.startswith(" gpus 30 on 5 pods   held by runs 18   busy 33%")
+    assert line.startswith(" gpus 30 on 5 pods   18 held by runs   busy 33%")
 
 
 async def test_from_a_gpu_to_its_run_or_its_pod() -> None:

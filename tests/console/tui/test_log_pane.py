@@ -379,6 +379,36 @@ async def test_a_match_beyond_the_edge_is_brought_into_sight_and_one_before_it_b
         assert row.startswith("▸12:00:00 INFO begin")
 
 
+async def test_a_match_beyond_the_edge_moves_its_own_line_only() -> None:
+    log = "12:00:00 INFO short\n" + f"12:00:01 INFO {'x' * 200} needle\n12:00:02 INFO end\n"
+    async with opened(":find needle", size=(80, 24), log=log) as (pilot, pane):
+        view = pane.view
+        await until(pilot, lambda: view.spot is not None)
+        rows = [view.render_line(y).text.rstrip() for y in range(3)]
+        assert rows[0] == " 12:00:00 INFO short"
+        assert rows[1].startswith("▸‹xxx")
+        assert rows[1].endswith(" needle")
+        await pilot.press("left")
+        assert view.render_line(0).text.startswith(" ‹")
+
+
+async def test_beside_a_find_the_amount_of_lines_is_left_out_where_both_have_no_room() -> None:
+    async with opened(":find line 77 of", size=(80, 24)) as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        pane.pulse()
+        title = text_of(pane._title())
+        assert "find line 77 of 1 line" in title
+        assert "loaded" not in title
+
+
+async def test_what_is_counted_for_a_log_that_was_closed_is_no_fault() -> None:
+    async with opened(":find ERROR") as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None)
+        await drive(pilot, [], ("escape", "escape"))
+        await until(pilot, lambda: not pane.is_attached)
+        pane.pulse()
+
+
 async def test_a_new_text_to_find_takes_the_place_of_the_last_and_an_arrow_goes_on_with_it() -> (
     None
 ):

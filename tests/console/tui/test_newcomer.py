@@ -21,7 +21,7 @@ from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.styled_text import text_of
-from bs4_console.tui.views import fleet, incident, journal, plan
+from bs4_console.tui.views import checkpoints, fleet, incident, journal, plan
 from bs4_console.tui.views import run as run_view
 from bs4_console.tui.widgets import curves, log_lines
 from bs4_console.tui.widgets.bars import KeyBar, NewsLine
@@ -502,6 +502,55 @@ async def test_enter_on_a_checkpoint_says_what_can_be_done_with_it() -> None:
         assert f"Step {step} is shown below with its parts; :restore {step}" in text(app, NewsLine)
         await drive(pilot, [session], ("end", "enter"))
         assert "is only in the store: :restore" in text(app, NewsLine)
+
+
+async def test_the_copy_of_a_checkpoint_is_offered_only_where_there_is_one() -> None:
+    session = fixtures.saved()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("D",))
+        await until(pilot, lambda: bool(app.screen.table.rows))
+        await drive(pilot, [session], ("down", "down", "enter"))
+        assert app.screen.table.selected.key[1] == "170"
+        assert "Step 170 is shown below with its parts." in text(app, NewsLine)
+
+
+def test_a_newest_checkpoint_without_a_file_is_being_written() -> None:
+    found: Any = {"resumable": 20, "live": True}
+    begun: Any = {"step": 25, "complete": False, "age_s": None}
+    assert checkpoints._state(begun, found, True)[0] == "◌ being written"
+    assert checkpoints._state(begun, found, False)[0] == "✖ incomplete"
+
+
+async def test_what_may_follow_a_command_is_said_where_it_is_typed() -> None:
+    session = fixtures.saved()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("D", "F"))
+        hint = text_of(app.screen.query_one("#offers", Panel).lines[0])
+        assert hint.startswith(" [N [M]|off]  Order the pod to keep the N newest")
+
+
+async def test_a_message_has_its_sign_once() -> None:
+    session = fixtures.desync()
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.say("✖ critical h100-a/math-7b: gone", severity="error")
+        await drive(pilot, [session], ("m",))
+        assert page(app).count("✖ critical h100-a") == 1
+        assert "✖ ✖" not in page(app)
+
+
+async def test_a_key_that_comes_before_the_plan_says_that_it_is_being_made() -> None:
+    session = fixtures.desync()
+    session.on_submit = lambda *_, **__: None
+    app = console(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session], ("i", "r"))
+        assert "There is no plan yet; p makes one." in text(app, NewsLine)
+        await drive(pilot, [session], ("p", "r"))
+        assert "was still making the plan; press r again." in text(app, NewsLine)
 
 
 async def test_the_cursor_goes_to_the_run_that_practice_has_broken() -> None:

@@ -29,7 +29,7 @@ NEEDS: Mapping[str, str] = {
     "pod": "Select a pod first.",
     "run": "Select a run first; this row has none.",
     "incident": "There is no open incident here.",
-    "plan": "There is no plan yet; make one first.",
+    "plan": "There is no plan yet; {plan} makes one.",
     "write": (
         "This console only looks: start it without --read-only, remove read_only from the pod, or "
         "name a key that may act."

@@ -143,7 +143,7 @@ class ConsoleScreen(Screen[None]):
         """
         if need == "incident":
             return self._elsewhere() or commands.NEEDS[need]
-        return commands.NEEDS[need]
+        return commands.NEEDS[need].format(**self.console_app.keys)
 
     def _elsewhere(self) -> str:
         """Return where the worst incident of all pods is, in a sentence, or "" if there is none."""
@@ -531,7 +531,8 @@ class ConsoleScreen(Screen[None]):
         key = await session.submit("stop", run=run, **subject)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
-            app.say_end(action, f"{run}: {action.detail or action.state}")
+            said = action.detail or action.state
+            app.say_end(action, said if run in said else f"{run}: {said}")
 
 
 def _merges(run: RunState) -> bool:

@@ -150,12 +150,17 @@ class CheckpointsScreen(TableScreen):
         """
         row, one, keys = self.row(), self._one(), self.console_app.keys
         if row is None:
-            self.console_app.say("There is no checkpoint to open.", severity="warning")
+            said = "There is no checkpoint to open."
+            if self._report.report() is None:
+                said = f"{self.pod.name} was still looking at its disk; try again."
+            self.console_app.say(said, severity="warning")
             return
         step = row.key[1]
         said = f"Step {step} is only in the store: :restore {step} brings it to the pod."
         if one is not None:
-            said = f"Step {step} is shown below with its parts; :restore {step} fetches its copy"
+            said = f"Step {step} is shown below with its parts"
+            if int(step) in view.copies(self.pod, self.run_name):
+                said += f"; :restore {step} fetches its copy"
             if one["complete"] and self._timely(commands.BY_ID["merge"]):
                 said += f", {keys['merge']} merges it"
             said += "."

@@ -154,10 +154,14 @@ class IncidentScreen(MomentCommands, PageScreen):
     def without(self, need: str) -> str:
         """Return the sentence to show if a command lacks something that it needs. `need` says what,
         for example "plan". For "plan", while the playbook, which repairs the incident, is being
-        carried out already, the sentence says by whom and since when.
+        carried out already, the sentence says by whom and since when. While the plan is being
+        made, it says that.
         """
         if need == "plan" and (going := self._runs()):
             return going
+        if need == "plan" and self.plan is None and self._asked_key is not None:
+            again = self.console_app.keys["apply"]
+            return f"{self.pod.name} was still making the plan; press {again} again."
         return super().without(need)
 
     def _runs(self) -> str:

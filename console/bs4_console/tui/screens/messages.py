@@ -46,7 +46,7 @@ class MessagesScreen(PageScreen):
         lines: list[Line] = []
         for said in reversed(self.console_app.messages):
             sign, role = _SIGNS.get(said.severity, ("·", ""))
-            folded = fold(said.text, width, role)
+            folded = fold(said.text.removeprefix(f"{sign} "), width, role)
             if said.more:
                 folded += fold(said.more, width, "dim")
             at = formatting.of_day(said.t, seconds=True)

@@ -74,7 +74,7 @@ class StopScreen(Confirmation):
         for i, step in enumerate(steps, 1):
             limit = f"at most {step.seconds:.0f} s"
             if commands:
-                then = ", then for who still lives" if i < len(steps) else ""
+                then = ", then for what is still alive" if i < len(steps) else ""
                 lines += [*command_lines(step.command, width, 0), [(f"    {limit}{then}", "dim")]]
             else:
                 _, signal, *pids = step.command.split(" ")

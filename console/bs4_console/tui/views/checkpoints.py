@@ -104,7 +104,8 @@ def _state(one: CheckpointRow, found: CheckpointReport, newest: bool) -> tuple[s
         return "▸ resumes here", "good bold"
     if one["complete"]:
         return "✔ complete", "good"
-    young = one["age_s"] is not None and one["age_s"] < WRITTEN_S
+    # Without an age there is no file yet.
+    young = one["age_s"] is None or one["age_s"] < WRITTEN_S
     if newest and young and found["live"]:
         return "◌ being written", "accent"
     return "✖ incomplete", "warn bold"

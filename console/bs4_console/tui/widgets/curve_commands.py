@@ -7,6 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from textual.widgets.input import Selection
+
 from bs4_console.errors import ConsoleError
 from bs4_console.failures import health
 from bs4_console.run_log.comparison import Row
@@ -19,7 +21,7 @@ from bs4_console.tui.widgets.curves import span
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.app import ConsoleApp
-    from bs4_console.tui.widgets.prompt import Completer
+    from bs4_console.tui.widgets.prompt import Completer, Prompt
 
 #: Commands that the key bar shows only while the curves are large.
 OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left", "pan-right"})
@@ -60,6 +62,10 @@ class CurveCommands:
 
         def redraw(self) -> None:
             """Bring the whole screen up to date now."""
+
+        @property
+        def prompt(self) -> Prompt:
+            """Return the prompt at the bottom of the screen."""
 
         def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
             """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
@@ -131,6 +137,9 @@ class CurveCommands:
             elif overtaken:
                 usual = str(overtaken[0])
             self.ask(":", f"compare {usual}", self.console_app.complete)
+            # A letter replaces what is offered, and an arrow keeps it.
+            field = self.prompt.field
+            field.selection = Selection(len("compare "), len(field.value))
             return
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)

@@ -197,7 +197,8 @@ def _beyond(value: float, band: Band | None, width: int) -> Line:
     if value > band[1]:
         side, short, word = "↑", "high", "above"
     if width < 24:
-        return [(f" {side}", "accent")]
+        # An arrow alone would be read as a trend.
+        return [(f" {short[:2]}", "accent")]
     if width < _LABELLED:
         return [(f" {side} {short}", "accent")]
     return [(f" {side} {word} usual", "accent")]

@@ -65,6 +65,10 @@ class LogCanvas(Widget):
         self._anchor = 0
         self._top = 0
         self._side = 0
+        self._lean = (-1, 0)
+        """The number of a line, and the column from which it alone is shown while it is the one
+        pointed at: a match beyond the edge is to be seen, and the other lines keep their clocks.
+        """
         self._shown: list[tuple[int, bytes | None, int, int | None]] = []
         self._cache: LRUCache[tuple[int, int | None], Strip] = LRUCache(512)
         self._cache_key: object = None
@@ -213,8 +217,14 @@ class LogCanvas(Widget):
             strip = self._cache[number, owner] = self._draw(number, width).apply_style(base)
         return strip
 
+    def _side_of(self, number: int | None) -> int:
+        """Return the column from which a line is shown."""
+        if number is not None and self._lean[0] == number == self.spot:
+            return self._lean[1]
+        return self._side
+
     def _draw(self, number: int, width: int) -> Strip:
-        line = self._line(number)
+        line, side = self._line(number), self._side_of(number)
         text = text_of(line)
         narrow = text[GUTTER:].isascii()  # what may stand in the gutter takes one cell too
         cells = len(text) if narrow else cell_len(text)
@@ -224,17 +234,17 @@ class LogCanvas(Widget):
                 *((part, f"cursor {role}") for part, role in line),
                 (" " * max(0, width - cells), "cursor"),
             ]
-        more = self._more(number) if cells - self._side > width else ""
+        more = self._more(number) if cells - side > width else ""
         head = self._fixed_width()
-        left, right = head + self._side, self._side + width - len(more)
+        less: Line = [("‹", "dim")] if side and cells > head else []
+        left, right = head + side + len(less), side + width - len(more)
         end = self._ink.strip([(more, "dim")], len(more))
         if narrow:
-            line = log_lines.clip(line, 0, head) + log_lines.clip(line, left, right)
+            line = log_lines.clip(line, 0, head) + less + log_lines.clip(line, left, right)
             return Strip.join([self._ink.strip(line, width - len(more)), end])
         strip = self._ink.strip(line, max(width, cells))
-        return Strip.join([strip.crop(0, head), strip.crop(left, right), end]).adjust_cell_length(
-            width
-        )
+        begin = [strip.crop(0, head), self._ink.strip(less, len(less))]
+        return Strip.join([*begin, strip.crop(left, right), end]).adjust_cell_length(width)
 
     def _more(self, number: int) -> str:
         """Return the sign at the end of a line that goes on beyond the edge. For a very long line
@@ -269,7 +279,7 @@ class LogCanvas(Widget):
         if reach is None:
             # One screen more than is shown tells if there is more. A very long line is never
             # decoded completely.
-            reach = self._side + 2 * self.size.width
+            reach = self._side_of(number) + 2 * self.size.width
         # What is copied keeps its own form.
         columns = reach > 0 and len(self.names()) > 1
         return head + log_lines.body(source, raw, self._marks, folded, reach, columns=columns)

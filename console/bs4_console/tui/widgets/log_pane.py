@@ -20,7 +20,6 @@ from bs4_console.tui.styled_text import Line, cut, spread, width_of
 from bs4_console.tui.views.run import short
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding
-from bs4_console.tui.widgets.panel import Panel
 
 #: Most bytes of a line that the dialog shows in full. Parts of a longer line are read from the pod.
 LONG_BYTES = 32 * 1024
@@ -42,7 +41,7 @@ class LogPane(LogFinding):
         repaint, several times a second.
         """
         super().pulse()
-        self.query_one(Panel).show([self._title()])
+        self._head.show([self._title()])
 
     def _title(self) -> Line:
         """Return the title line: what is shown of the log, how, and what it waits for."""
@@ -53,6 +52,7 @@ class LogPane(LogFinding):
         if not self._broken:
             left += [(" · ", "dim"), *view.state(feed.unread if feed else 0)]
         left += self._found()
+        first = width_of(left)
         if self._moment is not None:
             left += [
                 (" · ", "dim"),
@@ -71,6 +71,8 @@ class LogPane(LogFinding):
         held = "lines loaded" if feed and not feed.at_start else "lines"
         right: Line = [(f"{len(store):,} {held} ", "dim")]
         width = self.size.width
+        if first + width_of(right) + 3 > width:
+            right = []  # what is found is told before how much is loaded
         return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
 
     def _found(self) -> Line:

@@ -17,7 +17,7 @@ from bs4_console.logs.filter import Fold, Lens, LogFilter, compile_pattern, find
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import present
 from bs4_console.tui.formatting import count
-from bs4_console.tui.styled_text import Line
+from bs4_console.tui.styled_text import Line, text_of
 from bs4_console.tui.widgets import log_lines
 from bs4_console.tui.widgets.log_canvas import LogCanvas
 
@@ -260,10 +260,14 @@ class LogView(LogCanvas, can_focus=True):
         found = find.search(text)
         if found is None:
             return False
-        begin, end = cell_len(text[: found.start()]), cell_len(text[: found.end()])
-        width = self.size.width - self._fixed_width() - 1
-        if not self._side <= begin <= end <= self._side + width:
-            self._to_column(0 if end <= width else begin - width // 3)
+        # Beside other sources a line is drawn in columns, without its own prefixes.
+        drawn = text_of(self._line(spot, found.end() + 1))[self._fixed_width() :]
+        found = find.search(drawn) or found
+        begin, end = cell_len(drawn[: found.start()]), cell_len(drawn[: found.end()])
+        width, side = self.size.width - self._fixed_width() - 2, self._side_of(spot)
+        if end > side + width or (side and begin <= side):
+            self._lean = (spot, 0 if end <= width else begin - width // 3)
+            self._forget_and_tell()
         return True
 
     def seen(self, number: int) -> bool:
@@ -388,14 +392,15 @@ class LogView(LogCanvas, can_focus=True):
         """Scroll sideways by SIDE_STEP (16) columns, to the right if `direction` is 1 and to the
         left if it is -1.
         """
-        self._to_column(self._side + direction * SIDE_STEP)
+        self._to_column(self._side_of(self.spot) + direction * SIDE_STEP)
 
     def action_side_page(self, direction: int) -> None:
         """Scroll sideways by about the width of the screen, to the right if `direction` is 1 and to
         the left if it is -1.
         """
         self._to_column(
-            self._side + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8)
+            self._side_of(self.spot)
+            + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8)
         )
 
     def action_side_start(self) -> None:
@@ -449,7 +454,7 @@ class LogView(LogCanvas, can_focus=True):
             (len(self.store.line(number)[1]) for number in self.on_screen if self.held(number)),
             default=0,
         )
-        self._side = min(max(0, column), max(0, longest - SIDE_STEP))
+        self._side, self._lean = min(max(0, column), max(0, longest - SIDE_STEP)), (-1, 0)
         self._forget_and_tell()
 
     def _pointer(self) -> int:

@@ -54,6 +54,11 @@ class LogWindow(Vertical):
         super().__init__()
         self.pod, self.run, self.source, self._at = pod, run, source, at
         self._store = LogStore()
+        # They are kept here, because a closing screen gives up its children before background work
+        # of the log ends.
+        self._head = Panel()
+        self.view = LogView(self._store, self._names)
+        """The widget with the log's lines."""
         self._feed: LogFeed | None = None
         self._worker: Worker[None] | None = None
         self._resting = self._broken = False
@@ -64,13 +69,8 @@ class LogWindow(Vertical):
 
     def compose(self) -> ComposeResult:
         """Yield the title line and the widget with the lines."""
-        yield Panel()
-        yield LogView(self._store, self._names)
-
-    @property
-    def view(self) -> LogView:
-        """Return the widget with the log's lines."""
-        return self.query_one(LogView)
+        yield self._head
+        yield self.view
 
     @property
     def _app(self) -> ConsoleApp:

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
+from bs4_console.tui import commands
 from bs4_console.tui.styled_text import Line, cut
 from bs4_console.tui.widgets.panel import Panel
 
@@ -252,8 +253,16 @@ class Prompt(Vertical):
         for offer in offers[:OFFERED]:
             line.append((f"{_last(offer, self.field.value)}  ", "accent"))
         if not offers:
-            line += [(HINTS[self.kind], "dim")]
+            line += self._hint()
         self.query_one("#offers", Panel).show([cut(line, self._width)])
+
+    def _hint(self) -> Line:
+        """Return what may be typed now. After a command's name that is what may follow it."""
+        if self.kind == ":" and " " in self.field.value:
+            command, _ = commands.parse(self.field.value)
+            if command is not None and command.args:
+                return [(f"{command.args}  ", "accent"), (command.help, "dim")]
+        return [(HINTS[self.kind], "dim")]
 
 
 def _last(offer: str, typed: str) -> str:
