@@ -45,8 +45,12 @@ def install(directory: Path, wanted: tuple[str, ...]) -> None:
     _quietly(sys.executable, "-m", "venv", str(directory))
     _quietly(python, "-m", "pip", "install", "uv")
     command = [python, "-m", "uv", "pip", "install", "--python", python, *wanted]
-    # For verl the CPU's torch; nothing of verifiers has one.
-    _quietly(*command, "--torch-backend", "cpu")
+    try:
+        # For verl the CPU's torch; nothing of verifiers has one.
+        _quietly(*command, "--torch-backend", "cpu")
+    except subprocess.CalledProcessError:
+        # one that lies in the index or beside it
+        _quietly(*command)
     (directory / READY).touch()
 
 
