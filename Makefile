@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test collect test-long test-seeds test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test collect test-long test-seeds test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm test-pypi-trainers score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -14,10 +14,10 @@ demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
 test: system $(STAMP) $(WHEELS) check
-	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm" -n 3 --dist worksteal
+	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm and not pypi" -n 3 --dist worksteal
 
 test-long: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
+	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm and not pypi" --timeout 900
 	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3 --dist worksteal
 
 # Fails if a test file cannot be imported. It leaves the test files compiled, which takes half a minute once.
@@ -71,6 +71,11 @@ test-gpu: $(STAMP) $(WHEELS)
 test-vllm: $(STAMP) $(WHEELS)
 	$(BIN)/python tests/vllm/install.py build/vllm
 	$(BIN)/python -m pytest -m vllm tests/vllm
+
+# SFT by verl and an evaluation by verifiers, both from PyPI in environments of their own (2 GB), on the CPU.
+test-pypi-trainers: $(STAMP) $(WHEELS)
+	$(BIN)/python tests/pypi/install.py build
+	$(BIN)/python -m pytest -m pypi tests/pypi
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

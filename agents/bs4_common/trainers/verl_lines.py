@@ -48,6 +48,9 @@ _SAID: tuple[tuple[str, EventKind, dict[str, Any]], ...] = (
         "save",
         {"part": "actor"},
     ),
+    # Under SFT.
+    ("Found latest checkpoint: <_folder:t> (step <step:i>)", "resume", {}),
+    ("Saving checkpoint to: <_folder:t>global_step_<step:i>", "save", {"part": "model"}),
     ("Error executing job with overrides: [<_rest:t>", "fatal", {}),
 )
 RULES = (

@@ -71,6 +71,10 @@ _WANDB_CLIENT = re.compile(
     r"\[\w{1,60}\.py:\w{1,60}\(\):\d{1,6}\] "
 )
 _WANDB_LOGS = frozenset({"debug-internal.log", "debug-core.log"})
+#: What verifiers 0.4 says of each rollout, in vf-eval's `eval.log` and in an environment's server.
+_VERIFIERS = re.compile(
+    r"\d\d:\d\d:\d\d {1,4}INFO rollout (?:start|done): id=[0-9a-f]{32} task=\S{1,40} "
+)
 _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 
@@ -127,6 +131,8 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
     if "launcher" in programs:
         programs = {"launcher": programs["launcher"]}
     found = certain | set(programs)
+    if not found and any(_VERIFIERS.match(text) is not None for text in texts):
+        return Wrote("env")  # an orchestrator prints such lines among its own
     if len(found) != 1:
         return Wrote("")
     source = found.pop()

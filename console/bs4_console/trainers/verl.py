@@ -33,6 +33,7 @@ _OPTIONS = "how a run is launched, and what it resumes from"
 _MAIN = "verl/trainer/main_ppo.py"
 _PPO = "verl/trainer/ppo/ray_trainer.py"
 _SFT = "verl/trainer/fsdp_sft_trainer.py"
+_HANDLER = "verl/utils/checkpoint/checkpoint_handler.py"
 _METRIC = "verl/trainer/ppo/metric_utils.py"
 _FSDP = "verl/utils/checkpoint/fsdp_checkpoint_manager.py"
 _WORKERS = "verl/workers/fsdp_workers.py"
@@ -114,6 +115,20 @@ _LINES = (
         "Final validation metrics: <metrics:t>",
         _ENDS,
         "Final validation metrics: ",
+    ),
+    _said(
+        "sft-resume",
+        Place(_HANDLER, "CheckpointHandler._find_latest_checkpoint"),
+        "Found latest checkpoint: <folder:t> (step <step:i>)",
+        _RESUME,
+        "Found latest checkpoint: <_folder:t> (step <step:i>)",
+    ),
+    _said(
+        "sft-save",
+        Place(_HANDLER, "CheckpointHandler.save_checkpoint"),
+        "Saving checkpoint to: <folder:t>",
+        _SAVES,
+        "Saving checkpoint to: <_folder:t>global_step_<step:i>",
     ),
     belief(
         "step-line",
@@ -335,6 +350,7 @@ BELIEVED = Believed(
         Known(commit="d62da4950", version="0.6.1", date="2025-11-14", read=False),
         Known(commit="f9c855f7c", version="0.7.0", date="2026-01-05", read=True),
         Known(commit="b178a3cd5", version="after 0.7.0", date="2026-01-29", read=False),
+        Known(commit="PyPI", version="0.9.1", date="2026-09-11", read=False),
     ),
     beliefs=(*_LINES, *_METRICS_KEYS, *_LAYOUT, *_PROCESSES),
 )

@@ -230,6 +230,8 @@ OTHERS: list[tuple[str, str, int | None, dict[str, Any]]] = [
         4,
         {"part": "actor"},
     ),
+    ("Found latest checkpoint: /o/checkpoints/global_step_17 (step 17)", "resume", 17, {}),
+    ("Saving checkpoint to: /o/checkpoints/global_step_3", "save", 3, {"part": "model"}),
     (f"{RAY} Final validation metrics: {{'val-core/x/acc/mean@1': 0.5}}", "finished", None, {}),
     (f"{RAY} 'Final validation metrics: None'", "finished", None, {}),
     (

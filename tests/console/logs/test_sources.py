@@ -24,6 +24,8 @@ LOGS = {
     "inference": b"(APIServer pid=1) INFO 11-20 21:05:28 [api_utils.py:347] version 0.32.0\n",
     "ssh": b"ssh: connect to host 10.0.0.1 port 22: Connection refused\n",
     "wandb": b"wandb: setting up run lgfx65ng\nwandb: ERROR Timed out while retrying\n",
+    "env": b"16:57:54    INFO running 6x2 rollouts on tiny\n16:57:54    INFO rollout start: "
+    b"id=01fc5565d2f84fc79c6d120d14f07a98 task=0 harness=null runtime=subprocess\n",
     "": b"Traceback (most recent call last):\n  File x\nValueError: no idea who wrote this\n",
 }
 
@@ -31,6 +33,12 @@ LOGS = {
 @pytest.mark.parametrize("source", LOGS)
 def test_content(source):
     assert by_content(LOGS[source]).source == source
+
+
+def test_rollouts_in_an_orchestrators_log_leave_it_the_orchestrators() -> None:
+    own = b"12:00:00    INFO Starting orchestrator loop (max_steps=5)\n"
+    assert by_content(own).source == "orchestrator"
+    assert by_content(own + LOGS["env"]).source == "orchestrator"
 
 
 def test_the_generation_is_named_where_it_is_certain():
