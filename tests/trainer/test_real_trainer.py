@@ -132,7 +132,7 @@ async def test_a_start_is_watched_to_its_good_end(shared: Path, tmp_path: Path) 
             "router",
             "orchestrator",
             "env-server",
-            "torchrun",
+            "trainer",
             "rank",
         } <= seen, seen
         for key in ("loss", "grad_norm", "lr", "throughput", "reward", "off_policy"):
