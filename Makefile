@@ -1,12 +1,12 @@
 # Every target sets itself up: a fresh machine needs Python 3.11+, pip and make, nothing else.
-# Which one: default python3, or the newest there is when that is too old.
+# Which one: default python3, or the newest there is when that is too old. With CHECKOUT, PYTHON is the trainer's interpreter.
 PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test collect test-long test-seeds test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm test-pypi-trainers score check format setup system lock wheel bench clean
+.PHONY: demo test collect test-long test-seeds test-rounds chaos chaos-proof soak fuzz fuzz-proof test-gpu test-vllm test-pypi-trainers test-trainer score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -14,10 +14,10 @@ demo: $(STAMP) $(WHEELS)
 	$(BIN)/bs4-console demo
 
 test: system $(STAMP) $(WHEELS) check
-	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm and not pypi" -n 3 --dist worksteal
+	$(BIN)/python -m pytest -m "not long and not rounds and not gpu and not vllm and not pypi and not trainer" -n 3 --dist worksteal
 
 test-long: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm and not pypi" --timeout 900
+	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm and not pypi and not trainer" --timeout 900
 	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3 --dist worksteal
 
 # Fails if a test file cannot be imported. It leaves the test files compiled, which takes half a minute once.
@@ -77,6 +77,12 @@ test-pypi-trainers: $(STAMP) $(WHEELS)
 	$(BIN)/python tests/pypi/install.py build
 	$(BIN)/python -m pytest -m pypi tests/pypi
 
+# Launches and breaks a real prime-rl of the checkout CHECKOUT on the CPUs of this machine; docs/trainers.md says what PYTHON must have.
+CHECKOUT ?=
+test-trainer: system $(STAMP) $(WHEELS)
+	@test -n "$(CHECKOUT)" -a -n "$(PYTHON)" || { echo "make test-trainer CHECKOUT=DIR PYTHON=INTERPRETER"; exit 2; }
+	BS4_TRAINER_CHECKOUT="$(abspath $(CHECKOUT))" BS4_TRAINER_PYTHON="$(abspath $(PYTHON))" $(BIN)/python -m tests.trainer
+
 check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -97,7 +103,7 @@ format: $(STAMP)
 setup: $(STAMP) $(WHEELS)
 
 $(STAMP): pyproject.toml requirements.lock tools/environment.sh
-	@sh tools/environment.sh $(VENV) $(PYTHON)
+	@sh tools/environment.sh $(VENV) $(if $(CHECKOUT),,$(PYTHON))
 	@touch $(STAMP)
 
 # The wheels that travel to pods, pinned by hash in agents/bundle.lock.

@@ -9,7 +9,7 @@ from typing import Any
 from bs4_common.failures.environment import ConsoleFacts, ProcessFacts
 from bs4_common.failures.facts import Facts, GpuFacts, Side
 from bs4_common.runs.model import Member
-from tests.agent.facts import event, identity
+from tests.agent.facts import event, identity, member
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import (
     CONFIG,
@@ -327,6 +327,15 @@ def steps_under_two_prefixes() -> Facts:
 @negative("path-drift")
 def logs_come_within_a_minute() -> Facts:
     return look(run(started_m=NOW - 60, environment=around(logs_found=False)))
+
+
+@negative("path-drift")
+def its_launcher_still_downloads_the_model() -> Facts:
+    """Real prime-rl fetches the model and imports its trainer before it starts anything that writes
+    a log.
+    """
+    alone = [member(10, "launcher"), member(11, "uv")]
+    return look(run(NEW, started_m=NOW - 400, members=alone, environment=around(logs_found=False)))
 
 
 @negative("path-drift")

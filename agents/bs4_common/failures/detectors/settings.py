@@ -205,9 +205,10 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a list with one finding (the reported failure, with its evidence) if the run writes
     somewhere else than this pod's records say. Else return an empty list. There are two such cases.
-    Either the run has been running for `parameters["after_s"]` seconds (default 180), and none of
-    its logs is where it should be. Or checkpoints of the run lie under two prefixes in the object
-    store, as the list `remote` of `facts.console` (what only the console can see) shows.
+    Either the run has been running for `parameters["after_s"]` seconds (default 180), its launcher
+    is not alone (it may download a model for longer than that before it starts what writes logs),
+    and none of its logs is where it should be. Or checkpoints of the run lie under two prefixes in
+    the object store, as the list `remote` of `facts.console` (what only the console can see) shows.
     """
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
@@ -225,6 +226,7 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
         or quiet(run)
         or run.spec.component != "rl"
         or facts.now_m - run.started_m < float(parameters.get("after_s", 180))
+        or {one.component for one in run.living} <= {"launcher", "uv"}
     ):
         return []
     evidence = [file_evidence(run.layout.output_dir, "none of the run's logs is here")]
