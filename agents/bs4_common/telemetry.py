@@ -10,6 +10,10 @@ from typing import TypedDict
 
 from bs4_common.states import GpuState
 
+#: The side of a record with a point of a validation, `val`, is this and a name (verl: the metric;
+#: prime-rl: the environment).
+EVAL = "eval:"
+
 
 class Pcie(TypedDict, total=False):
     """The state of a GPU's PCIe link in a telemetry record: generation, lanes, and KB/s."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 
@@ -10,6 +9,8 @@ def nearest(word: str, known: Sequence[str], most: int = 1, alike: float = 0.6) 
     """Return up to `most` of the names in `known` that are spelled like `word`, the most similar
     first. `alike` is the least similarity that a name must have, from 0 (any name) to 1 (equal).
     """
+    import difflib  # only a mistake needs it
+
     return difflib.get_close_matches(word, known, n=most, cutoff=alike)
 
 

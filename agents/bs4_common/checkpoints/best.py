@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bs4_common.streams.segments import parse
-from bs4_common.trainers.steps import EVAL
+from bs4_common.telemetry import EVAL
 
 #: The reward of one step says little, so a checkpoint counts with the mean of its last steps.
 WINDOW = 10

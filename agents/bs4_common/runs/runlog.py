@@ -15,9 +15,8 @@ from bs4_common.failures.evidence import Evidence
 from bs4_common.failures.facts import LogEvent, Side
 from bs4_common.runs.history import History
 from bs4_common.states import EventKind
-from bs4_common.telemetry import StepRecord
+from bs4_common.telemetry import EVAL, StepRecord
 from bs4_common.trainers.base import Event
-from bs4_common.trainers.steps import EVAL
 
 #: Events kept of each kind and side. Heartbeats come every 10 s and must not displace the one
 #: barrier or the resume line of the start.

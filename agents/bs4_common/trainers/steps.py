@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from bs4_common.foreign_json import wall_second
-from bs4_common.telemetry import StepPlace, StepRecord
+from bs4_common.telemetry import EVAL, StepPlace, StepRecord
 from bs4_common.trainers.base import Event, Trainer
 from bs4_common.trainers.lines import Clock
 
@@ -56,10 +56,6 @@ ROLLOUTS = frozenset(
         "async_level",
     }
 )
-
-#: The side of a record with a point of a validation, `val`, is this and a name (verl: the metric;
-#: prime-rl: the environment).
-EVAL = "eval:"
 
 #: Steps remembered for each side, for numbers that come late: the metrics file is read apart from
 #: the logs.

@@ -243,12 +243,18 @@ class PodReader:
 
     def _refuse(self, stream: str, reason: str) -> None:
         """Count a record that was left out, and note in the state how many there are and what was
-        wrong with the first.
+        wrong with the first. From a hundred on the note has two digits of the count: a sentence
+        that changes with each record of a flood would have all rows of its pod painted again.
         """
         count, first = self._refused.get(stream, (0, reason[:_REASON_LENGTH]))
-        self._refused[stream] = count + 1, first
+        count += 1
+        self._refused[stream] = count, first
+        told = str(count)
+        if count >= 100:
+            unit = 10 ** (len(told) - 2)
+            told = f"at least {count // unit * unit:,}"
         self.state.notes[stream] = (
-            f"{count + 1} records of {stream} were refused, the first because {first}; "
+            f"{told} records of {stream} were refused, the first because {first}; "
             "the pod's agent is newer than this console, or not one."
         )
 

@@ -19,7 +19,7 @@ from bs4_common.ledger import (
     RunView,
     StepView,
 )
-from bs4_common.trainers.steps import EVAL
+from bs4_common.telemetry import EVAL
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
 from bs4_console.pods.gate.rules import RecordRefused

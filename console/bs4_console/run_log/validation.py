@@ -10,8 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from bs4_common.foreign_json import finite
-from bs4_common.telemetry import StepRecord
-from bs4_common.trainers.steps import EVAL
+from bs4_common.telemetry import EVAL, StepRecord
 
 if TYPE_CHECKING:
     from bs4_common.checkpoints.report import CheckpointReport

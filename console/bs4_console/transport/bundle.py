@@ -6,16 +6,12 @@ from __future__ import annotations
 
 import ast
 import functools
-import gzip
 import hashlib
 import io
 import json
 import os
 import re
 import subprocess
-import tarfile
-import tomllib
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,6 +253,9 @@ def pack(members: Mapping[str, bytes]) -> bytes:
     """Return `members`, files as {path: bytes}, as the bytes of a tar.gz archive. The same files
     always give the same bytes, because they are sorted and have no times or owners.
     """
+    import gzip  # only a checkout packs, and each start of a command imports this module
+    import tarfile
+
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path, data in sorted(members.items()):
@@ -325,6 +324,8 @@ def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
     lib-<machine>/ otherwise. Licences are included. pip's metadata and psutil's files for other
     systems are left out.
     """
+    import zipfile
+
     directory = "lib"
     for machine in MACHINES:
         if wheel.name.endswith(f"_{machine}.whl"):
@@ -336,6 +337,8 @@ def _unpack(wheel: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _version(root: Path) -> str:
+    import tomllib
+
     return str(tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"])
 
 

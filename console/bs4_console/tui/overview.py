@@ -3,7 +3,8 @@ every repaint.
 
 1,024 rows (256 pods with four runs each) take 38 ms to make, and with so many pods something
 changes in every tenth of a second. Above MANY pods each pod is therefore made again at most once a
-second, and not all in the same tick.
+second, and not all in the same tick. So is a pod with more than MANY_RUNS runs, because a pod that
+sends much would otherwise have a screen full of rows made and painted at each tick.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 #: With up to this many pods every change is shown at the next tick.
 MANY = 32
-
+#: The same for the runs of one pod.
+MANY_RUNS = 16
 
 R = TypeVar("R")
 
@@ -57,7 +59,8 @@ class Overview:
 
     def changed(self, pod: PodState) -> None:
         """Note that something about the pod has changed, so that `rows` makes the pod's rows again:
-        at its next call, or within a second if there are more than MANY (32) pods.
+        at its next call, or within a second if there are more than MANY (32) pods or the pod has
+        more than MANY_RUNS (16) runs.
         """
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
@@ -66,13 +69,15 @@ class Overview:
     ) -> list[tuple[PodState, tuple[int, int]]]:
         """Return (pod, token) for each of `pods`. A token is a value by which a cache sees whether
         the pod's rows have to be made again: that is so if it differs from the last one. It changes
-        with each change of the pod and once a second, or, with more than MANY (32) pods, only once
-        a second.
+        with each change of the pod and once a second, or, with more than MANY (32) pods and for a
+        pod of more than MANY_RUNS (16) runs, only once a second.
         """
-        now = clock.mono()
-        if len(pods) <= MANY:
-            return [(pod, (self._versions.get(pod.name, 0), int(now))) for pod in pods]
-        return [(pod, (0, int(now + i / len(pods)))) for i, pod in enumerate(pods)]
+        now, many = clock.mono(), len(pods) > MANY
+        found = []
+        for i, pod in enumerate(pods):
+            version = 0 if many or len(pod.runs) > MANY_RUNS else self._versions.get(pod.name, 0)
+            found.append((pod, (version, int(now + i / len(pods) * many))))
+        return found
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
         """Return the rows of `pods` and their runs, in the order of the pods. A row whose content

@@ -74,3 +74,19 @@ def test_only_the_module_of_the_command_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_check_imports_nothing_that_only_other_commands_need() -> None:
+    """Imports are half of the time of a check of one pod. These were a seventh of them: how logs of
+    trainers are read, how a checkout packs the agent, and who guesses what was meant.
+    """
+    import subprocess
+    import sys
+
+    others = ["bs4_common.trainers", "tarfile", "zipfile", "gzip", "tomllib", "difflib"]
+    code = (
+        "import sys; from bs4_console.cli.main import build; build(['check']); "
+        f"import bs4_console.transport.ssh; print([m for m in {others!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

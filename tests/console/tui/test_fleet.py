@@ -14,7 +14,7 @@ from bs4_console.tui import alerts
 from bs4_console.tui.alerts import Alerts
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.overview import Overview
+from bs4_console.tui.overview import MANY_RUNS, Overview
 from bs4_console.tui.styled_text import Line, text_of
 from bs4_console.tui.views import fleet as view
 from bs4_console.tui.views.fleet import Row
@@ -308,6 +308,54 @@ def test_rows_that_are_as_they_were_are_the_same_objects() -> None:
     fixtures.steps(pods[0], "math-1", 21, 21, 14.2, last_ago=1)
     after = overview.rows(pods, fixtures.CLOCK)
     assert [a is b for a, b in zip(before, after, strict=True)] == [True, False, True, True]
+
+
+def test_a_pod_of_many_runs_is_made_again_once_a_second() -> None:
+    now = [0.0]
+    clock = Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0])
+    overview, pods = Overview(), [many(1, runs)[0].state for runs in (MANY_RUNS, MANY_RUNS + 1)]
+    for number, pod in enumerate(pods):
+        pod.name = f"pod-{number}"
+    overview.rows(pods, clock)
+    for _ in range(10):
+        for pod in pods:
+            overview.changed(pod)
+        overview.rows(pods, clock)
+    assert overview.made == 2 + 10, "those of the first at each change"
+    now[0] = 1.0
+    overview.rows(pods, clock)
+    assert overview.made == 2 + 10 + 2
+
+
+async def test_only_a_line_that_looks_other_than_before_is_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A flood changes what a row says of it ten times a second, behind the edge of the screen. A
+    filter and a prompt show other rows or the same rows elsewhere.
+    """
+    session = many(1, 12)[0]
+    pod = session.state
+    pod.notes["journal"] = "x" * 300
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ())
+        table, drawn, painted = app.screen.table, [], []
+        draw, repaint = table._cells, table.refresh_lines
+        monkeypatch.setattr(table, "refresh_lines", lambda y: (painted.append(y), repaint(y)))
+        lines = [table.render_line(y) for y in range(13)]
+        for note in ("x" * 299 + "y", "z" * 300):
+            pod.notes["journal"] = note
+            pod.changed()
+            app.tick()
+            await settle(pilot)
+            assert [table.render_line(y) is lines[y] for y in (1, 12)] == [note[0] == "x"] * 2
+        assert painted == list(range(1, 13)), "each once, when the visible part was another"
+        table.cursor = ("pod-000", "math-1")
+        lines = [table.render_line(y).text for y in range(13)]
+        monkeypatch.setattr(table, "_cells", lambda *a, **k: (drawn.append(a), draw(*a, **k))[1])
+        app.screen.do_filter("math-1")
+        assert [table.render_line(y).text for y in range(1, 4)] == lines[2:5]
+        assert drawn == [], "rows that are the same as before are not drawn"
 
 
 # -- alerts

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from operator import is_
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.cache import FIFOCache
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
@@ -27,6 +29,8 @@ NEEDY = 2
 _SECOND = ("  └ ", "dim")
 #: Cells that the column with the rest of a line keeps.
 REST_LEAST = 16
+#: Drawn lines that are kept: those of a few screens.
+LINES_KEPT = 512
 
 
 class RowTable(ScrollView, can_focus=True):
@@ -73,6 +77,17 @@ class RowTable(ScrollView, can_focus=True):
         """
         self._moved: set[int] = set()
         """The positions of the rows that have a second line."""
+        self._drawn: FIFOCache[tuple[object, ...], tuple[Row, object, Line, Strip]] = FIFOCache(
+            LINES_KEPT
+        )
+        """Lines that were drawn, each with its row and the widths of the columns. A prompt that
+        opens, a filter and the cursor show hundreds of rows again that are the same as before.
+        (Textual's LRUCache would keep the first line of a place, and not take another.)
+        """
+        self._drawn_for: object = None
+        """The colours and the width for which all of `_drawn` were drawn."""
+        self._base: Style | None = None
+        """The base style of all lines, or None if it has to be computed again."""
         self.mark = ""
         """The column that the rows are sorted by, with `-` in front if reversed, or "" for the
         default order.
@@ -123,7 +138,7 @@ class RowTable(ScrollView, can_focus=True):
             self.refresh()
         else:
             for i, (old, new) in enumerate(zip(before, self.rows, strict=True)):
-                if old is not new and old != new:
+                if old is not new and old != new and not self._looks_the_same(i):
                     self.refresh_lines(i + 1)
         if index != self.index:
             self.refresh()
@@ -136,6 +151,13 @@ class RowTable(ScrollView, can_focus=True):
         self.refresh()
         self._reveal()
         self.post_message(self.Moved())
+
+    def notify_style_update(self) -> None:
+        """Forget the style that was computed for all lines, because the theme has changed. Textual
+        calls this.
+        """
+        super().notify_style_update()
+        self._base = None
 
     def on_resize(self) -> None:
         """Choose the columns and their widths again for the new width of the table."""
@@ -214,17 +236,43 @@ class RowTable(ScrollView, can_focus=True):
         """
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
+        base = self._base = self._base or self.rich_style
         if y == 0:
             titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
-            return ink.strip(_join(titles), width).apply_style(self.rich_style)
+            return ink.strip(_join(titles), width).apply_style(base)
         index, second = self._row_at(y - 1 + round(self.scroll_y))
         if index >= len(self.rows):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, base)
+        drawn_for = (ink, base, width)
+        if drawn_for != self._drawn_for:
+            self._drawn.clear()
+            self._drawn_for = drawn_for
+        row, place = self.rows[index], self._place(index, first=second is None)
+        kept = self._drawn.get(place)
+        if kept is not None and kept[0] is row and kept[1] == self._widths:
+            return kept[3]
+        line = second or self._line(index)
+        if kept is None or kept[2] != line:
+            strip = ink.strip(line, width, "cursor" if index == self.index else "")
+            kept = (row, self._widths, line, strip.apply_style(base))
+        self._drawn[place] = row, self._widths, line, kept[3]
+        return kept[3]
+
+    def _place(self, index: int, *, first: bool) -> tuple[object, ...]:
+        """Return under which name a line of the row at `index` is kept when it was drawn."""
+        return self.rows[index].key, first, index in self._moved, index == self.index
+
+    def _line(self, index: int) -> Line:
+        """Return the first line of the row at `index`."""
         row = self.rows[index]
-        line = second or row.banner or _join(self._cells(row, moved=(index in self._moved)))
-        return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(
-            self.rich_style
-        )
+        return row.banner or _join(self._cells(row, moved=index in self._moved))
+
+    def _looks_the_same(self, index: int) -> bool:
+        """Return True if the row at `index` was drawn with the same first line that it has now. A
+        change in what its last column cuts off is not seen.
+        """
+        kept = self._drawn.get(self._place(index, first=True))
+        return kept is not None and kept[2] == self._line(index)
 
     def _cells(self, row: Row, *, moved: bool) -> list[Line]:
         found = []

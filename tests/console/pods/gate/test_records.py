@@ -246,6 +246,13 @@ def test_a_pod_with_too_many_runs_or_incidents_shows_the_first_ones(tmp_path: Pa
     assert reader.state.notes["journal"].startswith(
         "10 records of journal were refused, the first because the pod has 1,000 runs already;"
     )
+    said = set()
+    for number in range(2_330):
+        record = journal(type="run", event="registered", run=f"more{number}")
+        reader._apply("journal", reader.state.apply_journal, record)
+        said.add(reader.state.notes["journal"])
+    assert reader.state.notes["journal"].startswith("at least 2,300 records of journal were")
+    assert len(said) < 90 + 90 + 15, "the sentence of a flood changes ever more rarely"
 
 
 @pytest.mark.parametrize(
