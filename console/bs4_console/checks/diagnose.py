@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, TypedDict, cast
 
 from bs4_common.failures import offline, opening
-from bs4_common.failures.compiled import Library
+from bs4_common.failures.compiled import Library, Playbook
 from bs4_common.failures.engine import Engine, Transition, transition_fields
 from bs4_common.failures.facts import RunFacts
 from bs4_common.failures.matcher import Rules
@@ -255,8 +255,7 @@ def diagnose(
     `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0
     means that the whole file or directory is the evidence.
     """
-    library = list(Library(compile_all()))
-    rules = Rules(library)
+    library, rules = _prepared(compile_all())
     findings: list[FindingRow] = []
     coverage: list[str] = []
     subjects: list[_Subject] = []
@@ -276,6 +275,15 @@ def diagnose(
         coverage += [*facts.coverage, *subject.unread]
     findings.sort(key=lambda f: f["role"] != "root")
     return {"findings": findings, "coverage": list(dict.fromkeys(coverage))}
+
+
+@functools.lru_cache(maxsize=1)
+def _prepared(compiled: bytes) -> tuple[list[Playbook], Rules]:
+    """Return compiled playbooks and their log signatures, which a log of an unknown program needs
+    once for each program that is tried.
+    """
+    library = list(Library(compiled))
+    return library, Rules(library)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,17 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bs4_common.failures.compiled import Playbook
+from bs4_common.failures.matcher import Rules
 from bs4_console.checkpoints.listing import of_directory
-from bs4_console.checks.diagnose import diagnose
+from bs4_console.checks import diagnose as checked
+from bs4_console.checks.diagnose import assuming, diagnose
 from bs4_console.logs.sources import Wrote, by_content
 
 ESC = "\x1b[36m(TaskRunner pid=22370)\x1b[0m"
@@ -171,3 +175,20 @@ def test_a_log_beside_the_run_is_its_own(tmp_path: Path) -> None:
 )
 def test_what_is_in_it_tells_that_it_is_verls(text: str, wrote: Wrote) -> None:
     assert by_content(text.encode()) == wrote
+
+
+def test_a_log_of_any_program_needs_the_playbooks_prepared_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def counted(playbooks: Sequence[Playbook]) -> Rules:
+        made.append(len(playbooks))
+        return Rules(playbooks)
+
+    checked._prepared.cache_clear()
+    monkeypatch.setattr(checked, "Rules", counted)
+    path = tmp_path / "notes"
+    path.write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    assert assuming([path])["assumed"] == {str(path): "trainer"}
+    assert len(made) == 1
