@@ -361,7 +361,7 @@ def _compile_directory(directory: Path | None) -> bytes:
     """Return the compiled playbooks of a directory. Raises UsageError if one is invalid."""
     good, problems = lint(directory)
     if problems:
-        raise UsageError(str(problems[0]), "`bs4-console playbook lint` shows all of them.")
+        raise UsageError(f"{problems[0]}.", "`bs4-console playbook lint` shows all of them.")
     return canonical(
         {"schema": "bs4.playbooks/1", "playbooks": [_compile(entry) for entry in good]}
     )
