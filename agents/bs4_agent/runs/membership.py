@@ -173,13 +173,23 @@ class AttemptMembers:
         # A process that blanks its title keeps the component that was known, because setproctitle
         # begins with an empty command line.
         component = self._component(cmdline, proc.comm) or (
-            before.component if before is not None else None
+            before.component if before is not None else self._spawned(proc)
         )
         exposed = exposures(proc.cmdline)
         if before is not None:
             exposed = list(dict.fromkeys([*before.exposed, *exposed]))
         self.alive[identity] = Known(identity, cmdline, proc.comm, component, proc.state, exposed)
         self._changed = True
+
+    def _spawned(self, proc: Proc) -> str | None:
+        """Return "env-server" for a worker of an environment server, else None. The worker gives
+        itself no title: its command line is that of Python's multiprocessing.
+        """
+        if "--multiprocessing-fork" in proc.cmdline:
+            for known in self.alive.values():
+                if known.identity.pid == proc.ppid and known.component == "env-server":
+                    return known.component
+        return None
 
     def _bury(self, identity: Identity) -> None:
         """Move a member from the living to the ended, and forget one of the ended if there are too

@@ -263,6 +263,16 @@ class RunFacts:
         return None
 
     @property
+    def winding_down(self) -> LogEvent | None:
+        """Return the trainer's final line if it has written one and neither it nor the orchestrator
+        lives any more, else None. The launcher that still lives then ends what it had started, the
+        inference server first, which takes up to a minute: what ends after that line is no failure.
+        """
+        if self.alive("trainer", "rank", "orchestrator"):
+            return None
+        return self.last_event("finished", "trainer")
+
+    @property
     def steps(self) -> list[int]:
         """Return the steps of all checkpoints on the disk, complete or not, oldest first."""
         return [c.step for c in self.checkpoints]

@@ -211,6 +211,32 @@ def test_inference_ended_and_the_launcher_went_on():
     assert "pid 11" in finding.evidence[0]["text"]
 
 
+def wound_down(run, *more):
+    """`run` in the launcher's clean-up: the trainer has finished, and only the launcher lives."""
+    members = [dataclasses.replace(m, alive=m.component == "launcher") for m in run.members]
+    events = [event("finished", "trainer", "RL trainer finished!", m=NOW - 30), *more]
+    return dataclasses.replace(run, members=members, events=events)
+
+
+def test_the_launcher_ends_the_server_once_the_work_is_done():
+    trouble = event("inference-lost", "inference", "EngineCore died", m=NOW - 10)
+    assert found("inference-silent", wound_down(healthy(), trouble)) == []
+
+
+def test_a_server_that_died_before_the_good_end_is_named():
+    died = event("inference-lost", "inference", "EngineCore died", m=NOW - 40)
+    (finding,) = found("inference-silent", wound_down(healthy(), died))
+    assert finding.failure == "vllm-silent-death"
+
+
+@pytest.mark.parametrize("living", ["trainer", "rank", "orchestrator"])
+def test_a_server_that_is_still_needed_is_missed_after_the_trainers_last_line(living):
+    done = wound_down(healthy())
+    run = dataclasses.replace(done, members=[*done.members, member(15, living)])
+    (finding,) = found("inference-silent", run)
+    assert finding.failure == "vllm-silent-death"
+
+
 def test_inference_that_failed_loudly_is_another_failure():
     run = without(
         "inference",

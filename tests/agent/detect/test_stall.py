@@ -269,6 +269,14 @@ def test_only_a_run_that_should_live_can_stall(changes: dict[str, Any]) -> None:
     assert not found(dataclasses.replace(paced(60.0, 5000.0), **changes))
 
 
+def test_a_launcher_that_cleans_up_after_the_work_has_not_stalled() -> None:
+    """An orchestrator that gave its shutdown up has no final line."""
+    run = paced(60.0, 5000.0, said("finished", "trainer", 4000.0))
+    assert found(run)
+    gone = [dataclasses.replace(m, alive=m.component == "launcher") for m in run.members]
+    assert not found(dataclasses.replace(run, members=gone))
+
+
 def test_numbers_on_a_dashboard_are_no_life() -> None:
     """Only the run's own lines count: a metrics file (or W&B) that is still written says
     nothing.

@@ -17,6 +17,7 @@ from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import Proc, ProcessTable, Snapshot
 from bs4_common.identity import Identity, stat_fields
+from bs4_common.trainers.launcher import component
 from tests.agent.runs.practice import Pod, components, identity, kill, read, until
 
 DAEMON = (
@@ -169,6 +170,34 @@ def test_an_ended_engine_is_remembered_whatever_ended_after_it(tmp_path: Path) -
     members.save(at_once=True)
     recalled = AttemptMembers(tmp_path, 1, root, _engine_only, adopted=False)
     assert [one.component for one in recalled.members()].count("engine") == 1
+
+
+def test_what_an_environment_server_spawns_is_part_of_it(tmp_path: Path) -> None:
+    """The worker of the real one has no title; a resource tracker is no part of the trainer."""
+    root = Identity.of(os.getpid())
+    assert root is not None
+    spawn = ("python3", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd")
+    tracker = ("python3", "-c", "from multiprocessing.resource_tracker import main;main(17)")
+    processes = [
+        (1, root.pid, ("PRIME-RL::EnvServer",)),
+        (2, 10_000_001, (*spawn, "--multiprocessing-fork")),
+        (3, 10_000_001, tracker),
+        (4, root.pid, ("PRIME-RL::Trainer",)),
+        (5, 10_000_004, (*spawn, "--multiprocessing-fork")),
+    ]
+    snapshot = Snapshot({root.pid: Proc(root, 1, "S", "root", ("root",), 0, 0, None, 0.0)})
+    for number, parent, words in processes:
+        child = replace(root, pid=10_000_000 + number)
+        snapshot[child.pid] = Proc(child, parent, "S", words[0][:15], words, 0, 0, None, 0.0)
+    members = AttemptMembers(tmp_path, 1, root, component, adopted=False)
+    members.observe(snapshot)
+    assert {one.identity.pid % 10: one.component for one in members.members()} == {
+        1: "env-server",
+        2: "env-server",
+        3: None,
+        4: "rank",
+        5: None,
+    }
 
 
 def _engine_only(cmdline: Sequence[str], comm: str) -> str | None:

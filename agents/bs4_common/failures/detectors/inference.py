@@ -35,7 +35,7 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
     inference server has ended or hangs while the run continues, or, for a run that is over, if the
     server had ended after an error before the run did. Else return an empty list. A server hangs if
     `parameters["probes"]` requests for one token in a row (default 2) got no answer although its
-    health check answers.
+    health check answers. A server that the launcher ends once the work is done is no failure.
     """
     if run.state in _OVER:
         return _ended_silently(run)
@@ -46,7 +46,7 @@ def inference_silent(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
         or run.last_event("ready") is not None
         or run.orchestrator_side.steps > 0
     )
-    if not was_ready or not run.alive("trainer", "rank", "launcher"):
+    if not was_ready or not run.alive("trainer", "rank", "launcher") or _outlived_the_work(run):
         return []
     return _exited(run) or _hung(run, int(parameters.get("probes", 2))) or _gone(run)
 
@@ -179,6 +179,17 @@ def _unnoticed(run: RunFacts) -> bool:
         run.alive("inference")
         or run.last_event("child-failed", "launcher")
         or run.last_event("terminating", "launcher")
+    )
+
+
+def _outlived_the_work(run: RunFacts) -> bool:
+    """Return True if the run's work is done and the server wrote nothing of an end before that."""
+    done = run.winding_down
+    return done is not None and not any(
+        event.event.side == "inference"
+        and event.event.kind in ("inference-lost", "terminating")
+        and event.m < done.m
+        for event in run.events
     )
 
 

@@ -70,6 +70,7 @@ def run_stalled(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence
     if (
         run.state not in ("starting", "running")
         or run.good_end
+        or run.winding_down
         or run.stop_requested
         or run.spec.component != "rl"
     ):
