@@ -19,7 +19,7 @@ from bs4_common.failures.detectors import DETECTORS
 from bs4_common.failures.evidence import Evidence, Place
 from bs4_common.failures.facts import Facts, Finding, RunFacts
 from bs4_common.failures.matcher import Matcher, Rules
-from bs4_common.failures.reasons import EndReasons
+from bs4_common.failures.reasons import EXITS, EndReasons, Raised
 from bs4_common.failures.tracks import Track
 from bs4_common.states import Transit
 from bs4_common.trainers.base import LogLine
@@ -133,6 +133,9 @@ class Engine:
             )
             for item in self._adopted.pop(key, ()):
                 made.restore(item.failure, item.evidence[0])
+                for known in item.evidence:
+                    if item.failure in EXITS and item.summary.startswith(f"{known['text']} ("):
+                        made.raised = Raised(known, item.summary)
         return self._matchers[key]
 
     def feed(
@@ -153,6 +156,7 @@ class Engine:
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
         matcher.feed(line, place)
+        matcher.raised.feed(line, place)
         return matcher.news
 
     def due(self) -> float | None:
@@ -186,10 +190,25 @@ class Engine:
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
-            found.setdefault(incident_id(cause.finding), cause)
+            found.setdefault(incident_id(cause.finding), self._explained(cause))
         found.update(self._reasons_of_ends(found, facts))
         found.update(self._seen_once(found, facts))
         return self._transitions(causes(found, facts), facts, complete)
+
+    def _explained(self, cause: Cause) -> Cause:
+        """Return `cause` with the exception that its logs show as its summary, if it says only
+        that a process has ended.
+        """
+        item = cause.finding
+        for source in EXITS.get(item.failure, ()):
+            matcher = self._matchers.get((item.run, item.attempt, source))
+            if matcher is not None and (raised := matcher.raised.latest) is not None:
+                evidence = list(item.evidence)
+                if raised["text"] not in [one["text"] for one in evidence]:
+                    evidence[_EVIDENCE - 1 :] = [raised.copy()]
+                item = replace(item, summary=matcher.raised.headline, evidence=evidence)
+                return replace(cause, finding=item)
+        return cause
 
     def _reasons_of_ends(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
         """Return the open incidents that stay as the reason why their attempt ended, until a later

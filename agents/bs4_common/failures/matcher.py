@@ -18,6 +18,7 @@ from bs4_common.failures.quoted_output import (
     sample_over,
     samples,
 )
+from bs4_common.failures.reasons import Raised
 from bs4_common.failures.signatures import Signature
 from bs4_common.failures.tracks import Back, Moment, Sighting, Track
 from bs4_common.trainers.base import LogLine
@@ -232,6 +233,8 @@ class Matcher:
         """The number of the last line that is not blank."""
         self.news = False
         """A signature has fired since this was last set to False."""
+        self.raised = Raised()
+        """The exception that has ended the log's process, from all lines of the log's end."""
 
     def wants(self, line: LogLine) -> bool:
         """Return True if a line by itself matches a regular expression of any signature."""

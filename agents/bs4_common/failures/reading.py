@@ -415,9 +415,10 @@ class Reader:
             for index, (_, raw) in enumerate(block.lines.all()):
                 line = self._trainer.parse_line(self._log.source, raw)
                 clock.date(line)
+                place = self._place(block.place(index), block.line + index + 1)
+                self._matcher.raised.feed(line, place)
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
-                    place = self._place(block.place(index), block.line + index + 1)
                     events.append(_event(event, clock.time(), line, place))
         return sorted(events, key=lambda event: event.line)[-_EVENTS_KEPT:]
 

@@ -3,14 +3,42 @@ reason of the end.
 
 Many detectors judge running runs only, so their findings vanish with the run. That the run is over
 does not mean that its failure is.
+
+The exception that ended a process is read from the traceback in its log, with the innermost frame
+of the program's own code. A traceback may stand in lines of its own, behind a rank's prefix, as
+loguru draws it, or in a JSON record.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from bs4_common.failures.compiled import Playbook
+from bs4_common.failures.evidence import Evidence, Place
 from bs4_common.failures.facts import Facts, Finding
+from bs4_common.failures.quoted_output import CALM
+from bs4_common.trainers.base import LogLine
+
+#: The failures that say only that a process has ended, with the logs that may tell why, best first.
+EXITS: Mapping[str, tuple[str, ...]] = {
+    "trainer-exited": ("trainer", "launcher"),
+    "orchestrator-fatal": ("orchestrator", "launcher"),
+}
+#: Lines of work after which an exception did not end its process. A program that cleans up writes a
+#: few. Below a warning, an exception was handled as soon as work goes on.
+_LIVES_ON, _HANDLED = 20, 1
+#: Characters of the exception's own line that are shown.
+_MESSAGE = 200
+_HEAD = re.compile(r"[ |+]*(?:Exception Group )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r'(?:> |[ |]+)File "([^"\n]{1,500})", line (\d{1,7})(?:, in (\S{1,120}))?')
+_RAISED = re.compile(r"([A-Za-z_][\w.]{0,150})(?:\([\w.]{1,80}\))?(?::(?: |$)|$)")
+#: What ends a process because something else did, or because somebody asked.
+_FOLLOWS = frozenset({"ChildFailedError", "SignalException", "SystemExit", "KeyboardInterrupt"})
+_FOREIGN = re.compile(r"(?:site|dist)-packages/|/lib/python\d|^<")
+_OWN = re.compile(r"(?:^|/)(?:prime_rl|verl|verifiers)/")
+_ROOT = re.compile(r".*/(?:src|(?:site|dist)-packages)/")
 
 
 class EndReasons:
@@ -57,3 +85,84 @@ class EndReasons:
             self._ended[run.name] = run.attempt
         self._seen = frozenset(found)
         return [key for key in self._kept if key not in found]
+
+
+@dataclass
+class _Traceback:
+    """A traceback that is being read: its innermost frame, and its innermost own frame."""
+
+    frame: str = ""
+    own: str = ""
+
+    def add(self, path: str, line: str, function: str) -> None:
+        """Note a frame further inside. `line` and `function` are as the traceback shows them."""
+        short = _ROOT.sub("", path)
+        if short == path:
+            short = "/".join(path.split("/")[-3:])
+        self.frame = f"{short}:{line}"
+        if function:
+            self.frame += f" in {function}"
+        if _FOREIGN.search(path) is None or _OWN.search(path) is not None:
+            self.own = self.frame
+
+
+class Raised:
+    """Remembers the exception that ended the process of one log. Call `feed` for its lines in
+    order. `latest` is the line that names the exception, as evidence, or None if the process lives
+    on or has raised none. `headline` is the same with the frame in brackets.
+    """
+
+    def __init__(self, latest: Evidence | None = None, headline: str = "") -> None:
+        self.latest, self.headline = latest, headline
+        self._rank: int | None = None
+        self._works = 0
+        """Lines of work since the exception."""
+        self._most = _LIVES_ON
+        self._level = ""
+        """The level of the last header."""
+        self._open: dict[int | None, _Traceback] = {}
+
+    def feed(self, line: LogLine, place: Place) -> None:
+        """Take one line of the log. `place` is where it stands."""
+        head, *rest = line.text.split("\n")
+        if line.level:
+            self._open.pop(line.rank, None)
+            self._level = line.level
+            self._works += line.level in CALM
+            if self._works >= self._most:
+                self.latest = None
+        else:
+            self._part(head, line.rank, place)
+        if line.level not in CALM and line.level != "WARNING":
+            for part in rest:
+                self._part(part, line.rank, place)
+
+    def _part(self, text: str, rank: int | None, place: Place) -> None:
+        """Take one line without a header, which may belong to a traceback."""
+        if _HEAD.match(text) is not None:
+            self._open[rank] = _Traceback()
+        elif (frame := _FRAME.match(text)) is not None:
+            self._open.setdefault(rank, _Traceback()).add(frame[1], frame[2], frame[3] or "")
+        elif rank in self._open and (raised := _RAISED.match(text)) is not None:
+            name = raised[1].rpartition(".")[2]
+            trace = self._open.pop(rank)
+            if name not in _FOLLOWS and not self._elsewhere(rank):
+                self._take(text, trace, rank, place)
+
+    def _elsewhere(self, rank: int | None) -> bool:
+        """Return True if another rank has raised before and nothing has worked since."""
+        return (
+            self.latest is not None
+            and not self._works
+            and None not in (rank, self._rank)
+            and rank != self._rank
+        )
+
+    def _take(self, text: str, trace: _Traceback, rank: int | None, place: Place) -> None:
+        """Remember an exception."""
+        said = text[:_MESSAGE].rstrip()
+        self.latest, self.headline = {**place, "text": said}, said
+        if frame := trace.own or trace.frame:
+            self.headline += f" ({frame})"
+        self._rank, self._works = rank, 0
+        self._most = _HANDLED if self._level == "WARNING" else _LIVES_ON
