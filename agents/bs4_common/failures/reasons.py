@@ -40,6 +40,9 @@ _FOREIGN = re.compile(r"(?:site|dist)-packages/|/lib/python\d|^<")
 _OWN = re.compile(r"(?:^|/)(?:prime_rl|verl|verifiers)/")
 _ROOT = re.compile(r".*/(?:src|(?:site|dist)-packages)/")
 
+#: What the launcher says before it ends its children.
+_ENDING = ("child-failed", "terminating")
+
 
 class EndReasons:
     """Remembers which incidents explain why their attempt ended, so that they stay open although
@@ -58,7 +61,8 @@ class EndReasons:
 
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
         """Return the ids of those incidents in `opened` that are to stay open although this scan
-        did not find them: root causes that were open when their attempt ended by itself.
+        did not find them: root causes that were open when their attempt ended by itself, or when
+        its launcher began to end it.
 
         `opened` has the findings of all open incidents by incident id, `found` the ids of the
         incidents that this scan found, and `facts` what the scan saw of the runs. An incident that
@@ -67,7 +71,9 @@ class EndReasons:
         """
         self._kept &= opened.keys()
         for run in facts.runs:
-            if not run.over:
+            # The launcher takes up to a minute to end the others, and no scan finds much in it.
+            ending = any(run.last_event(kind, "launcher") for kind in _ENDING)
+            if not (run.over or ending):
                 continue
             own, fatal = set(), set()
             for key, item in opened.items():
@@ -82,7 +88,8 @@ class EndReasons:
             else:
                 self._kept |= fatal.intersection(found)
                 self._kept -= (own & self._seen).difference(found)
-            self._ended[run.name] = run.attempt
+            if run.over:
+                self._ended[run.name] = run.attempt
         self._seen = frozenset(found)
         return [key for key in self._kept if key not in found]
 

@@ -124,6 +124,28 @@ def test_an_hour_after_the_collapse_its_cause_is_the_only_incident(trainer: str)
         assert watch.open == {(DEAD, 1)}
 
 
+def test_the_cause_stays_while_the_launcher_cleans_up(trainer: str) -> None:
+    """The real launcher names the child that failed, and needs a minute to end the others."""
+    watch = Watch(trainer)
+    dead = watch.dead()
+    watch.read_collapse()
+    said = [event("child-failed", "launcher"), event("terminating", "launcher")]
+    ending = dataclasses.replace(dead, events=[*dead.events, *said])
+    watch.look(ending, 60)
+    assert watch.open == {(DEAD, 1)}
+    watch.look(ended(ending), HOUR_S, 60)
+    assert watch.open == {(DEAD, 1)}
+
+
+def test_what_a_good_end_has_kept_open_closes_with_it(trainer: str) -> None:
+    watch = Watch(trainer)
+    dead = watch.dead()
+    ending = dataclasses.replace(dead, events=[event("terminating", "launcher")])
+    watch.look(ending, 60)
+    watch.look(ended(ending, good_end=True), 60)
+    assert watch.open == set()
+
+
 def test_a_checkpoint_that_the_end_has_torn_is_a_consequence(trainer: str) -> None:
     """The orchestrator often saves its half just before the end. The fix moves it away."""
     watch = Watch(trainer)
