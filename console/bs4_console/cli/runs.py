@@ -674,7 +674,7 @@ def _report(options: argparse.Namespace) -> int:
     if options.output is not None:
         _may_write(options)
     record = _record(options.record)
-    run_curves.print_curves(record)
+    run_curves.add_checkpoints(record)
     return run_report.report(record, options)
 
 
