@@ -75,7 +75,7 @@ def summary(report: Mapping[str, Any]) -> str:
     before, now = report["steps_before"], report["steps_after"]
     steps = f"{_step(before)} when it broke, {_step(now)} at the end"
     if 0 <= now < before:
-        steps += " (it went on from an earlier step)"
+        steps += " (the steps between are done again)"
     return (
         f"{report['failure_id']} named after {report['detected_s']} s, {words}{after}; {steps}; "
         f"{report['data_lost']} files lost"

@@ -100,7 +100,7 @@ def test_a_report_says_who_mended_it() -> None:
         "broke, step 4 at the end; 0 files lost"
     )
     back = summary(report(steps_before=8, steps_after=1))
-    assert "step 8 when it broke, step 1 at the end (it went on from an earlier step)" in back
+    assert "step 8 when it broke, step 1 at the end (the steps between are done again)" in back
     assert "not recovered;" in summary(report(recovered=False, recovered_s=None))
 
 

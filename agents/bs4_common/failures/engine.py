@@ -327,7 +327,7 @@ class Engine:
             run=run,
             attempt=attempt,
             summary=str(first["text"])[:_SUMMARY],
-            evidence=(firsts + latests)[:_EVIDENCE],
+            evidence=_each_once(firsts + latests)[:_EVIDENCE],
             anchor=_anchor(first),
             severity=severity,
             role=role,
@@ -452,6 +452,11 @@ def _worth_telling(held: _Held, now_m: float) -> bool:
     if told is None or len(told.evidence) != len(held.finding.evidence):
         return True
     return told.summary != held.finding.summary and now_m - held.told_m >= UPDATE_S
+
+
+def _each_once(places: Sequence[Evidence]) -> list[Evidence]:
+    """Return `places` in their order, each once: two signatures may match the same line."""
+    return [place for at, place in enumerate(places) if place not in places[:at]]
 
 
 def _anchor(place: Evidence) -> str:

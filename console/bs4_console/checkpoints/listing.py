@@ -276,7 +276,8 @@ def remarks(found: CheckpointReport) -> list[str]:
     lines = []
     if found["loose"]["steps"]:
         lines.append(
-            f"besides: weights and broadcasts of {found['loose']['steps']} other steps, "
+            f"besides: weights and broadcasts of {found['loose']['steps']} other step"
+            f"{'' if found['loose']['steps'] == 1 else 's'}, "
             f"{size(found['loose']['bytes'])}"
         )
     if found.get("emptied"):

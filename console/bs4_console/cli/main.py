@@ -30,7 +30,7 @@ COMMANDS = {
         "look, plan, ask once, start a training run, and call it good when its first step is done"
     ),
     "phases": "a run of several configs: where it is, and the switch to the next one",
-    "stop": "end a run with all its processes and prove the GPUs free",
+    "stop": "stop (kill) a run with all its processes and prove the GPUs free",
     "logs": "print or follow the logs of a run",
     "runs": "list, show, compare, report, note, tag, import, export, cost, judge and adopt runs",
     "models": "what is known of models: list, show and verify",

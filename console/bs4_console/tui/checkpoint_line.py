@@ -28,6 +28,9 @@ SOON_S = 6 * 3600.0
 #: A checkpoint younger than this, in seconds, may still be written.
 WRITTEN_S = 900.0
 
+#: A checkpoint of which nothing was written for so many seconds is no longer said to be written.
+QUIET_S = 60.0
+
 
 class CheckpointLine:
     """Queries `pod` now and then for the checkpoint report of the run `run`, and makes a line of
@@ -156,10 +159,13 @@ def _told(text: str, order: str, found: CheckpointReport, now: float) -> Line:
     wrong = full is not None and full - now < SOON_S
     if sets and not any(one["complete"] for one in sets):
         # Every first checkpoint is incomplete while it is being written.
-        ages = [one["age_s"] for one in sets]
-        old = [age for age in ages if age is not None and age >= WRITTEN_S]
-        if None not in ages and not old:
+        ages = [one["age_s"] for one in sets if one["age_s"] is not None]
+        old = [age for age in ages if age >= WRITTEN_S]
+        if len(ages) == len(sets) and not old:
             text = "the first checkpoint is being written"
+            # Each file that is written makes it younger, so in a run that hangs nothing is written.
+            if (age := min(ages)) >= QUIET_S:
+                text = f"the first checkpoint is not whole, last written {formatting.age(age)} ago"
         wrong = wrong or bool(old)
     line: Line = [(" ckpts  ", "head")]
     line += [("▲ ", "warn bold"), (text, "warn bold")] if wrong else [(text, "")]

@@ -187,6 +187,18 @@ def test_the_answer_is_for_a_person(console: Console, tmp_path: Path) -> None:
     assert len(lines) == 4
 
 
+def test_a_line_that_shows_a_failure_twice_over_is_told_once(
+    console: Console, tmp_path: Path
+) -> None:
+    log = tmp_path / "kernel.log"
+    log.write_bytes(
+        b"[ 9.000001] Memory cgroup out of memory: Killed process 7 (python3) total-vm:76324kB, "
+        b"anon-rss:27800kB, file-rss:10760kB, shmem-rss:0kB, UID:0 pgtables:128kB oom_score_adj:0\n"
+    )
+    found = console("diagnose", str(log), "--source", "kernel", "--json").json["findings"]
+    assert [(one["id"], len(one["evidence"])) for one in found] == [("host-oom-kill", 1)]
+
+
 OOM = (
     b"Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory. Tried to "
     b"allocate 2.00 GiB. GPU 0 has a total\n"

@@ -143,6 +143,10 @@ def test_an_xid_is_the_failure_that_detection_would_name(
     assert hit.more == f"bs4-console playbook show {failure}"
 
 
+def test_who_wants_to_kill_a_run_finds_stop(index: Index) -> None:
+    assert best("kill run", index) == ("command", "stop")
+
+
 def test_a_number_that_is_both_shows_the_exit_code_first(index: Index) -> None:
     first, second, *_ = search("137", index).hits
     assert (first.entry.names[0], second.entry.names[0]) == ("exit code 137", "Xid 137")

@@ -90,6 +90,16 @@ async def test_a_first_checkpoint_under_way_is_no_alarm() -> None:
         assert "▲" not in host(app)[0]
 
 
+async def test_a_first_checkpoint_of_which_nothing_is_written_is_not_said_to_be_written() -> None:
+    session = fixtures.healthy()
+    session.checkpoints = report(complete=False, age=120.0)
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "is not whole, last written 2m ago" in _drawn(app))
+        assert "▲" not in host(app)[0]
+
+
 async def test_no_answer_is_no_line_and_no_complaint_and_it_is_not_asked_each_second() -> None:
     session = fixtures.healthy()
     asked = []

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from bs4_console.checkpoints import listing
 from bs4_console.errors import RemoteError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.views import checkpoints as view
+from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.widgets.bars import NewsLine
 from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.widgets.table import RowTable
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle, until
 
@@ -41,6 +44,26 @@ def test_rows_say_what_is_whole_where_it_lies_and_what_is_missing() -> None:
     ]
     assert text_of(rows[2].cells["missing"]) == "orchestrator: no such directory"
     assert text_of(rows[2].cells["parts"]) == "trainer"
+
+
+def test_the_parts_are_whole_where_there_is_room() -> None:
+    parts = "trainer orchestrator broadcast weights"
+    table = RowTable(view.COLUMNS)
+    table.rows = [Row(key=("pod", "40"), rank=0, cells={"parts": [(parts, "")]}, values={})]
+    cells = {
+        width: column[1]
+        for width in (119, 199)
+        for column in table._fit(width)
+        if column[0].id == "parts"
+    }
+    assert cells == {119: len(parts), 199: len(parts)}
+
+
+def test_one_other_step_is_singular() -> None:
+    session = fixtures.saved()
+    assert session.checkpoints is not None
+    loose = session.checkpoints | {"loose": {"steps": 1, "bytes": 2**30}}
+    assert listing.remarks(loose)[0] == "besides: weights and broadcasts of 1 other step, 1.0 GiB"
 
 
 def test_a_newest_set_that_is_young_is_being_written_and_no_ruin() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from bs4_console.pods.state import ActionView
+from bs4_console.run_log.comparison import Row
 from bs4_console.run_log.config_texts import ConfigTexts, digest_of
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.styled_text import text_of, width_of
+from bs4_console.tui.views import compared
 from bs4_console.tui.widgets import braille, curve_data, curves
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
@@ -174,6 +176,12 @@ async def test_the_settings_that_differ(tmp_path: Path, monkeypatch: pytest.Monk
         assert "an attempt that was not launched from a console's plan records no config" in said
         await drive(pilot, sessions, (":compare none",))
         assert "settings" not in panel(app, "#alarm")
+
+
+def test_a_command_line_without_arguments_is_a_dash() -> None:
+    arguments = Row("settings", "arguments", ("--max-steps 12", ""), True)
+    shown = text_of(compared.line("B", [arguments], 80)).rstrip()
+    assert shown == " settings   arguments  A --max-steps 12 B -"
 
 
 async def test_a_letter_takes_the_place_of_the_attempt_that_is_offered() -> None:

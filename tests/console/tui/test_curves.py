@@ -79,18 +79,27 @@ def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
     assert texts[1].startswith("  0.4000 ")
     assert texts[-2].startswith("  0.0000 ")
     assert [y for y, text in enumerate(texts[1:-1]) if text[9] == "┃"] == [6, 7, 8]
-    assert "↑ above usual" in texts[0]
+    assert "0.4000 above usual" in texts[0]
     assert "usual 0.05 … 0.15" in texts[-1]
     assert all(width_of(line) == 60 for line in shown)
 
 
-@pytest.mark.parametrize(("value", "mark"), [(0.01, " lo"), (0.1, ""), (0.3, " hi")])
-def test_a_small_curve_says_without_an_arrow_when_it_is_out_of_range(
-    value: float, mark: str
+@pytest.mark.parametrize(
+    ("width", "value", "mark"),
+    [
+        (18, 0.01, " lo"),
+        (18, 0.1, ""),
+        (18, 0.3, " hi"),
+        (30, 0.01, " low"),
+        (30, 0.3, " high"),
+        (60, 0.01, " below usual"),
+    ],
+)
+def test_a_curve_says_without_an_arrow_when_it_is_out_of_range(
+    width: int, value: float, mark: str
 ) -> None:
-    title = text_of(
-        curves.chart(curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15)), 18, 4, 0, 1)[0]
-    )
+    curve = curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15))
+    title = text_of(curves.chart(curve, width, 4, 0, 1)[0])
     assert title.rstrip() == f"entropy {value:.4f}{mark}"
 
 

@@ -87,7 +87,7 @@ async def test_a_letter_that_does_nothing_says_so() -> None:
         await drive(pilot, [session], ("q",))
         assert "q does nothing here: :q leaves, esc goes one level up." in text(app, NewsLine)
         await drive(pilot, [session], ("U", "W"))
-        assert "W (launch) works on these screens: checkpoints, fleet, pod, run." in text(
+        assert "W (launch) does nothing here, only on: checkpoints or fleet or pod or run." in text(
             app, NewsLine
         )
         await drive(pilot, [session], ("colon", "c", "h", "tab"))
@@ -251,6 +251,8 @@ async def test_the_help_is_dense_searched_and_shown_whole_on_demand() -> None:
         dense = app.screen.text.lines
         assert len(dense) < 66, "a page of 80x24 needs no more than two turns"
         assert page(app).index("✖ critical") < page(app).index("ON THIS SCREEN")
+        words = " ".join(app.screen.text.text.split())
+        assert "a value above or below that" in words, "a sign's meaning is not cut"
         await drive(pilot, [session], ("/terminate",))
         found = [text_of(line) for line in app.screen.text.lines if ":stop" in text_of(line)]
         assert len(found) == 1

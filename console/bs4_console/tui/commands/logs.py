@@ -161,7 +161,7 @@ COMMANDS = (
         names=("next-match",),
         keys=("n",),
         title="Next match",
-        help="The next match of find, downwards.",
+        help="The next match of find below.",
         where=on(RUN, LOG),
     ),
     Command(
@@ -169,7 +169,7 @@ COMMANDS = (
         names=("previous-match",),
         keys=("N",),
         title="Previous match",
-        help="The next match of find, upwards.",
+        help="The next match of find above.",
         where=on(RUN, LOG),
     ),
     Command(

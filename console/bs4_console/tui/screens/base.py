@@ -317,8 +317,8 @@ class ConsoleScreen(Screen[None]):
         shown = commands.key_text(key)
         for command in commands.COMMANDS:
             if app.keys.get(command.id) == shown:
-                where = ", ".join(sorted(command.where))
-                return f"{shown} ({command.title.lower()}) works on these screens: {where}."
+                where = " or ".join(sorted(command.where))
+                return f"{shown} ({command.title.lower()}) does nothing here, only on: {where}."
         return f"{letter} does nothing here; {app.keys['help']} shows the keys."
 
     def refocus(self) -> None:

@@ -26,21 +26,21 @@ _MOVES = (
     ),
 )
 _SIGNS: tuple[tuple[str, str, str], ...] = (
-    ("✖ critical", "bad bold", "training stands still or will; something must be done"),
+    ("✖ critical", "bad bold", "training stands still or will: act now"),
     (
         "? unreachable",
         "warn bold",
-        "the link is down; nothing is known of the run, and nothing is done because of it",
+        "the link is down: nothing is known of the run, and nothing is done",
     ),
     (
         "✖ reclaimed  ✖ pod gone",
         "bad bold",
-        "its provider says so in two looks and nothing answers there: go on elsewhere",
+        "lost, says its provider: go on elsewhere",
     ),
     (
         "? hung  ▲ link only  ▲ rebooted",
         "warn",
-        "what became of a pod by two signs; on the pod's page they stand with their times",
+        "a pod's fate by two signs: see its page",
     ),
     ("▲ warning", "warn", "training goes on, look when you can"),
     ("↻ fixing", "accent bold", "a plan is being carried out by the agent"),
@@ -50,17 +50,17 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
         "",
         "how the last attempt ended; finished means both final lines were seen",
     ),
-    ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: round trip up to 60, 150, 400 ms, above"),
+    ("▂▄▆█ ▂▄▆· ▂▄·· ▂···", "good", "link: at most 60, 150, 400 ms, or more"),
     (
         "ro",
         "warn",
-        "beside a pod: it is read-only, every action on it is refused before anything is sent",
+        "a read-only pod: every action is refused",
     ),
     ("×", "bad bold", "in a curve: NaN or infinite there"),
     (
-        "┃  ↑ ↓",
+        "┃  high  low",
         "good",
-        "left of a curve: where other runs usually are; beside a value: above or below that",
+        "where other runs usually are; a value above or below that",
     ),
 )
 
@@ -156,10 +156,7 @@ class HelpScreen(PageScreen):
         yield [("SIGNS", "head")]
         room = 34
         for sign, role, text in _SIGNS:
-            shown = fold(text, width - room)
-            if not self.whole:
-                shown = shown[:1] if len(shown) == 1 else [cut([(text, "")], width - room)]
-            yield from hanging(pad([(sign, role)], room), shown)
+            yield from hanging(pad([(sign, role)], room), fold(text, width - room))
 
     def _commands(self, found: Sequence[commands.Command], width: int) -> Iterator[Line]:
         """Yield the commands in whole texts, or in a few words each, in as many columns as fit."""
@@ -182,7 +179,7 @@ class HelpScreen(PageScreen):
             typed = f":{command.names[0]}"
         about = CLAUSE.split(command.help, maxsplit=1)[0].rstrip(".")
         key = self.console_app.keys.get(command.id, "")
-        return [*pad([(key, "key")], 4), *pad([(typed, "accent")], 17), (about, "")]
+        return [*pad([(key, "key")], 6), *pad([(typed, "accent")], 17), (about, "")]
 
     def _command(self, command: commands.Command, width: int) -> Iterator[Line]:
         typed = ""

@@ -20,7 +20,7 @@ COLUMNS = (
     Column("size", "SIZE", 9, 9, 90, "right"),
     Column("age", "AGE", 5, 7, 95, "right"),
     Column("store", "IN THE STORE", 14, 22, 97),
-    Column("parts", "PARTS", 12, 30, 80),
+    Column("parts", "PARTS", 12, 40, 80),
     Column("missing", "WHAT IS MISSING", 15, 0, 96),
 )
 #: Seconds. A newest checkpoint that is not complete and younger than this is still being written.

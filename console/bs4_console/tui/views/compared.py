@@ -47,7 +47,9 @@ def _hue(letter: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a setting as text. None is a key that the config does not have."""
-    if value is None:
+    """Return a setting as text. None is a key that the config does not have, and "" a command line
+    without further arguments.
+    """
+    if value is None or value == "":
         return "-"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -192,16 +192,14 @@ def _beyond(value: float, band: Band | None, width: int) -> Line:
     """Return on which side of the healthy range the value is, or [] if it is inside."""
     if band is None or band[0] <= value <= band[1]:
         return []
-    # The usual range of other runs is a hint and no warning, so it has a sign of its own.
-    side, short, word = "↓", "low", "below"
-    if value > band[1]:
-        side, short, word = "↑", "high", "above"
+    # The usual range of other runs is a hint and no warning, so it has a colour of its own. It has
+    # no arrow, which would be read as a trend.
+    short, word = ("high", "above") if value > band[1] else ("low", "below")
     if width < 24:
-        # An arrow alone would be read as a trend.
         return [(f" {short[:2]}", "accent")]
     if width < _LABELLED:
-        return [(f" {side} {short}", "accent")]
-    return [(f" {side} {word} usual", "accent")]
+        return [(f" {short}", "accent")]
+    return [(f" {word} usual", "accent")]
 
 
 def _healthy(band: Band | None, low: float, high: float) -> Line:
