@@ -29,6 +29,8 @@ EXITS: Mapping[str, tuple[str, ...]] = {
 #: Lines of work after which an exception did not end its process. A program that cleans up writes a
 #: few. Below a warning, an exception was handled as soon as work goes on.
 _LIVES_ON, _HANDLED = 20, 1
+#: Ranks whose tracebacks are read at the same time. A log that names more is not a trainer's.
+_RANKS = 1024
 #: Characters of the exception's own line that are shown.
 _MESSAGE = 200
 _HEAD = re.compile(r"[ |+]*(?:Exception Group )?Traceback \(most recent call last\):")
@@ -146,6 +148,8 @@ class Raised:
 
     def _part(self, text: str, rank: int | None, place: Place) -> None:
         """Take one line without a header, which may belong to a traceback."""
+        if len(self._open) >= _RANKS:
+            self._open.clear()
         if _HEAD.match(text) is not None:
             self._open[rank] = _Traceback()
         elif (frame := _FRAME.match(text)) is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 
 import pytest
 
 from bs4_common.failures import offline
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.engine import Engine, Transition
+from bs4_common.failures.reasons import Raised
 from bs4_common.trainers.lines import parse
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import NOW, facts, healthy
@@ -146,3 +148,15 @@ def test_the_orchestrators_own_exception_not_the_one_that_a_model_wrote() -> Non
     )
     text = quoted + "17:46:23   ERROR Fatal error in run_orchestrator\n" + TRACE
     assert offline_summary(text, "orchestrator") == WHY
+
+
+def test_a_log_that_names_ever_more_ranks_takes_no_more_memory() -> None:
+    raised = Raised()
+    tracemalloc.start()
+    try:
+        for rank in range(30_000):
+            line = parse("trainer", f"[rank{rank}]: Traceback (most recent call last):".encode())
+            raised.feed(line, {"source": "trainer", "offset": 0})
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
