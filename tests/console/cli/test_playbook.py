@@ -31,7 +31,7 @@ advice: [Do this.]
 prevent: Do not.
 sources: [here]
 cases:
-  positive: [{{name: one, source: trainer, log: it failed}}]
+  positive: [{{name: one, source: trainer, log: "12:00:00   ERROR it failed"}}]
   negative: [{{name: none, source: trainer, log: all is well}}]
 """
 
