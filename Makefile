@@ -44,15 +44,16 @@ fuzz: $(STAMP)
 fuzz-proof: $(STAMP)
 	$(BIN)/python tools/fuzz_proof.py
 
-# Rounds of at least 30 s in which several things go wrong at once; a line with the result goes to benchmarks/results/rounds.ndjson.
+# Rounds of at least 30 s in which several things go wrong at once, JOBS of them at a time; a line with the result goes to benchmarks/results/rounds.ndjson.
 ROUNDS ?= 5
+JOBS ?= 1
 SEED ?= $(shell date +%s)
 chaos: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED)
+	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --jobs $(JOBS)
 
 # Puts eight defects into a copy of the tree, one at a time, and fails if one survives its rounds.
 chaos-proof: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m tests.chaos.proof
+	$(BIN)/python -m tests.chaos.proof --jobs $(JOBS)
 
 # Three pods under load for HOURS: fails where memory, descriptors, threads or disk grow; see benchmarks/soak.py.
 HOURS ?= 1

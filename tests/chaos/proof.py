@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,8 +143,18 @@ def planted(defect: Defect, directory: Path) -> Path:
     return copy
 
 
-def survives(defect: Defect, rounds: int, seed: str) -> bool:
-    """Whether no round says that it has found the defect."""
+@dataclass(frozen=True)
+class Proof:
+    """What the rounds with a defect printed, and whether the defect has survived them."""
+
+    printed: str
+    survived: bool
+
+
+def proof(defect: Defect, rounds: int, seed: str) -> Proof:
+    """Play up to `rounds` rounds with `defect`, until one fails. Raises SystemExit if they could
+    not be played.
+    """
     with tempfile.TemporaryDirectory(prefix="bs4-chaos-proof-") as directory:
         copy = planted(defect, Path(directory))
         words = ["--rounds", str(rounds), "--seed", seed, "--always", defect.always]
@@ -156,10 +167,10 @@ def survives(defect: Defect, rounds: int, seed: str) -> bool:
             text=True,
             check=False,
         )
-    print(done.stdout, done.stderr, sep="", flush=True)
+    printed = f"== {defect.name}\n{done.stdout}{done.stderr}"
     if done.returncode not in (0, 1) or "good, " not in done.stdout:
-        raise SystemExit(f"chaos-proof: the rounds with {defect.name} did not run.")
-    return defect.seen not in done.stdout
+        raise SystemExit(f"{printed}\nchaos-proof: the rounds with {defect.name} did not run.")
+    return Proof(printed, defect.seen not in done.stdout)
 
 
 def main() -> int:
@@ -167,15 +178,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos-proof", description="Prove that rounds see.")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", default=str(round(time.time())))
+    parser.add_argument("--jobs", type=int, default=1, help="defects that are tried at a time")
     parser.add_argument("names", nargs="*", metavar="NAME")
     asked = parser.parse_args()
+    tried = [defect for defect in DEFECTS if not asked.names or defect.name in asked.names]
     alive = []
-    for defect in DEFECTS:
-        if asked.names and defect.name not in asked.names:
-            continue
-        print(f"== {defect.name}", flush=True)
-        if survives(defect, asked.rounds, asked.seed):
-            alive.append(defect.name)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        proofs = pool.map(lambda defect: proof(defect, asked.rounds, asked.seed), tried)
+        for defect, found in zip(tried, proofs, strict=True):
+            print(found.printed, flush=True)
+            if found.survived:
+                alive.append(defect.name)
     print(f"survived: {', '.join(alive) or 'none'}")
     return bool(alive)
 
