@@ -146,9 +146,10 @@ class SessionFailed(Unreachable):
 
 class SessionRefused(LinkError):
     """Raised when the pod's SSH server accepts the connection but opens no session on it, for
-    example because too many are open.
+    example because too many are open. The console tries again by itself, on a new connection.
     """
 
+    retry = True
     link_state = "no session"
 
 

@@ -17,8 +17,9 @@ from tests.chaos.round import options, play
 from tests.chaos.world import NotMet
 from tests.support.pods import Pods
 
-#: The first is the round of the long suite. A seed that fails is added here, and stays.
-SEEDS = ("a:0",)
+#: The first is the round of the long suite. A seed that fails is added here, and stays. At z:3 an
+#: upgrade was refused a session, because the program of the upload had not ended.
+SEEDS = ("a:0", "z:3")
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ CHUNK = 256 * 1024
 #: Seconds that closing waits for a connection and for a command. A cut link never closes properly,
 #: and a command that ignores the end of its input keeps its channel open.
 _CLOSE_S, _CLOSE_PIPE_S = 2.0, 0.5
+#: Seconds for which a refused session is asked for again, and between two tries. A server counts a
+#: session until its program has ended, which is after the channel was closed.
+_FREED_S, _ASK_AGAIN_S = 3.0, 0.1
 _STDERR_KEPT = 8192
 
 
@@ -125,26 +129,32 @@ class SshTransport:
 
     async def start(self, argv: Sequence[str]) -> SshPipe:
         """Start the command `argv` on the pod and return the pipe to it. Raises SessionRefused if
-        the server accepts no further session, and ChannelLost if the connection is lost.
+        the server still accepts no further session after 3 seconds, and ChannelLost if the
+        connection is lost.
         """
         connection = await self.connect()
-        try:
-            process = await connection.create_process(
-                command(argv),
-                encoding=None,
-                window=WINDOW,
-                max_pktsize=PACKET,
-                request_pty=False,
-                env=None,
-                send_env=None,
-            )
-        except asyncssh.ChannelOpenError as error:
-            if connection.is_closed():
+        deadline = time.monotonic() + _FREED_S
+        while True:
+            try:
+                process = await connection.create_process(
+                    command(argv),
+                    encoding=None,
+                    window=WINDOW,
+                    max_pktsize=PACKET,
+                    request_pty=False,
+                    env=None,
+                    send_env=None,
+                )
+            except asyncssh.ChannelOpenError as error:
+                if connection.is_closed():
+                    raise faults.lost(self.label, error) from error
+                if time.monotonic() > deadline:
+                    raise faults.no_session(self.label, error) from error
+                await asyncio.sleep(_ASK_AGAIN_S)
+            except (asyncssh.DisconnectError, OSError) as error:
                 raise faults.lost(self.label, error) from error
-            raise faults.no_session(self.label, error) from error
-        except (asyncssh.DisconnectError, OSError) as error:
-            raise faults.lost(self.label, error) from error
-        return SshPipe(process, connection, self.label)
+            else:
+                return SshPipe(process, connection, self.label)
 
     async def upload(self, path: str, data: bytes) -> None:
         """Write `data` to a new file `path` on the pod over SFTP, with mode 0600. If the server has

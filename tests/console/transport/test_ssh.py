@@ -520,10 +520,25 @@ async def test_too_many_sessions(pods: Pods, tmp_path: Path) -> None:
     connection = transport(pod, tmp_path)
     try:
         held = await connection.start(["cat"])
-        with pytest.raises(LinkError, match="refuses a further SSH session"):
+        with pytest.raises(LinkError, match="refuses a further SSH session") as caught:
             await connection.run(["true"])
+        assert caught.value.retry
         await held.close()
         assert (await connection.run(["echo", "again"])).stdout == b"again\n"
+    finally:
+        await connection.close()
+        pod.close()
+
+
+async def test_a_session_whose_program_ends_after_its_channel_is_waited_for(
+    pods: Pods, tmp_path: Path
+) -> None:
+    (pod,) = pods(1, max_sessions=1)
+    connection = transport(pod, tmp_path)
+    try:
+        lasting = await connection.start(["sleep", "1"])
+        await lasting.close()
+        assert (await connection.run(["echo", "next"])).stdout == b"next\n"
     finally:
         await connection.close()
         pod.close()
