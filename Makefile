@@ -47,9 +47,10 @@ fuzz-proof: $(STAMP)
 # Rounds of at least 30 s in which several things go wrong at once, JOBS of them at a time; a line with the result goes to benchmarks/results/rounds.ndjson.
 ROUNDS ?= 5
 JOBS ?= 1
+BEFORE ?=
 SEED ?= $(shell date +%s)
 chaos: system $(STAMP) $(WHEELS)
-	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --jobs $(JOBS)
+	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --jobs $(JOBS) --before "$(BEFORE)"
 
 # Puts eight defects into a copy of the tree, one at a time, and fails if one survives its rounds.
 chaos-proof: system $(STAMP) $(WHEELS)

@@ -19,7 +19,7 @@ LINE_BYTES = 1 << 20
 class Console:
     """One console of a pod; after a kill the next one goes on with the same directory."""
 
-    def __init__(self, order: dict[str, Any], errors: Path) -> None:
+    def __init__(self, order: dict[str, Any], errors: Path, tree: Path = ROOT) -> None:
         self._order, self._errors = order, errors
         self._process: Any = None
         self._listening: asyncio.Task[None] | None = None
@@ -32,6 +32,8 @@ class Console:
         """
         self.build = 0
         """The build number that the console's bundle is to have; 0: that of its sources."""
+        self.tree = tree
+        """The sources that the next console is started from."""
         self.synced: set[int] = set()
         self.kills = 0
 
@@ -47,13 +49,14 @@ class Console:
 
     def start(self) -> None:
         """Start a console. It dies with this process."""
-        environment = dict(os.environ)
+        paths = (self.tree / "console", self.tree / "agents", self.tree)
+        environment = {**os.environ, "PYTHONPATH": ":".join(map(str, paths))}
         if self.build:
             environment["SOURCE_DATE_EPOCH"] = str(self.build)
         with self._errors.open("ab") as errors:
             self._process = processes.spawn(
                 [sys.executable, "-m", "tests.chaos.reader", json.dumps(self._order)],
-                cwd=ROOT,
+                cwd=self.tree,
                 stdin=-1,
                 stdout=-1,
                 stderr=errors,

@@ -44,14 +44,19 @@ def shown(outcome: Outcome) -> str:
     return "\n".join([head, told, *(f"  - {problem}" for problem in outcome.problems)])
 
 
-def line(outcomes: list[Outcome], seed: str, started: float, seconds: float) -> dict[str, object]:
+def line(
+    outcomes: list[Outcome], seed: str, started: float, seconds: float, before: str = ""
+) -> dict[str, object]:
     """Return the line for the file of results."""
+    rounds = f"chaos ROUNDS={len(outcomes)} SEED={seed}"
+    if before:
+        rounds += f" BEFORE={before}"
     failed = [outcome.seed for outcome in outcomes if outcome.problems]
     return {
         "t": round(started),
         "commit": _git("rev-parse", "--short", "HEAD"),
         "changed": bool(_git("status", "--porcelain")),
-        "rounds": f"chaos ROUNDS={len(outcomes)} SEED={seed}",
+        "rounds": rounds,
         "passed": len(outcomes) - len(failed),
         "failed": len(failed),
         "skipped": 0,

@@ -14,7 +14,7 @@ from typing import Any
 
 from bs4_practice import tree
 from tests.chaos import account, faults, kinds, records
-from tests.chaos.console import Console
+from tests.chaos.console import ROOT, Console
 from tests.chaos.link import Link
 from tests.chaos.load import (
     HOME_SIZE,
@@ -63,15 +63,21 @@ def options(directory: Path) -> dict[str, Any]:
 
 
 async def play(
-    pod: NamespacedPod, seed: str, directory: Path, always: Sequence[str] = ()
+    pod: NamespacedPod,
+    seed: str,
+    directory: Path,
+    always: Sequence[str] = (),
+    sources: Path = ROOT,
 ) -> Outcome:
-    """Play the round of `seed` on a new pod, and return how it ended."""
+    """Play the round of `seed` on a new pod, and return how it ended. The first console, and so the
+    first agent, is that of `sources`, a tree of this repository.
+    """
     rng = random.Random(seed)
     drawn = kinds.draw(rng, tuple(always))
     outcome = Outcome(seed, [f"{d.kind.name} at {d.at:.1f} for {d.seconds:.1f} s" for d in drawn])
     load, link = Load(pod), Link(pod.address, pod.port)
     await asyncio.to_thread(load.furnish)
-    async with _console(load, link, directory) as console:
+    async with _console(load, link, directory, sources) as console:
         world = World(load, link, console, rng, outcome.met, directory)
         try:
             await _play(world, drawn, outcome, directory)
@@ -84,7 +90,7 @@ async def play(
 
 
 @asynccontextmanager
-async def _console(load: Load, link: Link, directory: Path) -> Any:
+async def _console(load: Load, link: Link, directory: Path, sources: Path) -> Any:
     await link.open()
     transports.trusting(directory, load.pod)
     order = {
@@ -98,7 +104,7 @@ async def _console(load: Load, link: Link, directory: Path) -> Any:
         "readings": str(directory / "readings"),
         "stream": STREAM,
     }
-    console = Console(order, directory / "console.err")
+    console = Console(order, directory / "console.err", sources)
     console.start()
     try:
         yield console
@@ -122,9 +128,11 @@ async def _play(world: World, drawn: list[kinds.Drawn], outcome: Outcome, direct
     running = [asyncio.create_task(_do(world, one, began)) for one in drawn]
     running.append(asyncio.create_task(_act(world, drawn, began)))
     results = await asyncio.gather(*running, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
+    failed = [result for result in results if isinstance(result, BaseException)]
+    if failed:
+        for further in failed[1:]:
+            failed[0].add_note(f"and {further!r}")
+        raise failed[0]
     await asyncio.sleep(max(0.0, world.load_since + LOAD_S - time.monotonic()))
     for one in drawn:
         outcome.problems += await one.kind.settle(world)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bs4_console.transport.hostkeys import fingerprint
 from bs4_practice import limits, tree
+from tests.chaos.console import ROOT
 from tests.chaos.faults import set_clock
 from tests.chaos.load import run_body
 from tests.chaos.world import PATIENCE_S, Failed, Kind, NotMet, World, until
@@ -158,11 +159,14 @@ async def _command(world: World, *words: str) -> int:
 
 
 async def _kill_in_upgrade(world: World, seconds: float) -> None:
-    """Let a newer console replace the agent, and kill an agent in the middle of it."""
+    """Let a newer console replace the agent, and kill an agent in the middle of it. If the console
+    was of an earlier commit, the next is of this one.
+    """
     load, console = world.load, world.console
     old = await world.inside(load.bundle)
     async with world.desk:
         await console.kill()
+        console.tree = ROOT
         console.build = round(time.time()) + 60
         console.start()
     uploaded, left, taken_over = (

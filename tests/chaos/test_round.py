@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bs4_practice import limits
-from tests.chaos import account, kinds, proof, records, report
+from tests.chaos import account, earlier, kinds, proof, records, report, staged
 from tests.chaos.round import options, play
 from tests.chaos.world import NotMet
 from tests.support.pods import Pods
@@ -34,6 +34,26 @@ async def test_a_round(seed: str, pods: Pods, tmp_path: Path) -> None:
     outcome = await play(pod, seed, tmp_path)  # type: ignore[arg-type]
     assert outcome.problems == []
     assert len(outcome.met) == len(outcome.drawn)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_a_round_that_upgrades_an_agent_of_before_the_split(
+    pods: Pods, tmp_path: Path
+) -> None:
+    if pods.kind != "namespaced":
+        pytest.skip(pods.describe())
+    try:
+        sources = earlier.sources(earlier.BEFORE_THE_SPLIT, tmp_path)
+    except earlier.NoSuchCommit as reason:
+        pytest.skip(f"no commit {earlier.BEFORE_THE_SPLIT} in this checkout: {reason}")
+    directory = pods.directory / "tools-upgrade"
+    directory.mkdir()
+    (pod,) = pods(1, **options(directory))
+    always = (staged.UPGRADE.name,)
+    outcome = await play(pod, "b:1", tmp_path, always, sources)  # type: ignore[arg-type]
+    assert outcome.problems == []
+    assert staged.UPGRADE.name in outcome.met
 
 
 def line(number: int) -> bytes:
