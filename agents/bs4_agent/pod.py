@@ -411,7 +411,8 @@ class Pod:
 
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
-        return a sentence about it.
+        return a sentence about it. Raises StepFailed if the disk reports an error, and Refused if a
+        place is in other people's hands.
         """
         return archive.archive_logs(self.runs, run).sentence
 
@@ -458,7 +459,10 @@ class Pod:
         return False
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        """Return the command line (argv) that a launch of `spec` would execute."""
+        """Return the command line (argv) that a launch of `spec` would execute. Raises LaunchFailed
+        if its container does not run or does not see the run's directories, and BadConfig if its
+        config cannot be used.
+        """
         if spec.container:
             return composed(self.runs, spec)[0]
         return spec.argv or self.runs.trainer(spec).command(spec)
@@ -471,7 +475,8 @@ class Pod:
 
     def companion(self, run: str) -> RunFacts | None:
         """Return the facts of the separately started inference server that this run uses, or None
-        if no run of this pod serves its port. The server is a run of its own.
+        if no run of this pod serves its port. The server is a run of its own. Raises UnknownRun if
+        there is no run `run`.
         """
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
@@ -602,7 +607,8 @@ class Pod:
         files are kept).
 
         Checkpoints may be among the paths, even the newest complete one: a person confirms such a
-        plan by typing the run's name.
+        plan by typing the run's name. Raises StepFailed if the disk reports an error, and Refused
+        if a path is not the run's own.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -731,7 +737,8 @@ class Pod:
         """Adopt runs that were started by hand, which takes them under the agent's watch. With
         `pid`, only the run with that launcher is adopted, under `name` if one is given.
 
-        Return one row for each such process that was found.
+        Return one row for each such process that was found. Raises RunExists or NotApplicable, as
+        `adopt.adopt` describes.
         """
         found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):

@@ -72,8 +72,9 @@ class Orders:
     def sync(self, asked: Submission) -> None:
         """Give the standing order that the checkpoints of the body's `run` are copied to the place
         `to` in an object store, or take the order back if `off` is true. The agent follows the
-        order from now on, also after a restart. Raises UnknownRun, or BadRequest if the body is
-        malformed; see `checkpoints.sync_order.order_fields` for its other fields.
+        order from now on, also after a restart. Raises UnknownRun, BadRequest if the body is
+        malformed, or Refused if the place has the mark that is shown instead of a secret; see
+        `checkpoints.sync_order.order_fields` for its other fields.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 

@@ -158,7 +158,9 @@ class Launch(PlannedKind[LaunchPlan]):
             )
 
     def read(self, data: Mapping[str, Any]) -> LaunchPlan:
-        """Return the plan in `data`, a dictionary that its `as_dict` has made."""
+        """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises KeyError,
+        TypeError or ValueError if it is none.
+        """
         return LaunchPlan.from_dict(data)
 
     def again(self, key: str, confirmed: LaunchPlan) -> LaunchPlan:
@@ -175,8 +177,9 @@ class Launch(PlannedKind[LaunchPlan]):
     def direct(self, asked: Submission) -> tuple[str, LaunchPlan] | None:
         """Return the run and what is started if the body has no `plan_hash`. Then it describes the
         launch itself, with the keys that `launch.validation.spec_of` reads; the run is started
-        exactly so, and nothing is moved aside. Raises BadRequest if the body is malformed, and
-        Refused if such a start is known to hang or to lose work.
+        exactly so, and nothing is moved aside. Return None if it has a `plan_hash`. Raises
+        BadRequest if the body is malformed, and Refused if such a start is known to hang or to lose
+        work.
         """
         body = asked.body
         if body.get("plan_hash") is not None:
@@ -186,7 +189,9 @@ class Launch(PlannedKind[LaunchPlan]):
         return spec.run, direct(spec, self._pod.command_line(spec), wait=body.get("wait", True))
 
     def left(self, action: ActionView) -> LaunchPlan:
-        """Return what `action` launches: its confirmed plan, or what its body describes."""
+        """Return what `action` launches: its confirmed plan, or what its body describes. Raises
+        BadRequest if the body describes no launch.
+        """
         body = action.body
         if "plan" in body:
             return self.read(body["plan"])

@@ -315,7 +315,7 @@ def _attempt(run: Run | None) -> int:
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
     """Return the launch spec in `plan`, the plan of a launch as a dictionary that
-    `LaunchPlan.as_dict` has made.
+    `LaunchPlan.as_dict` has made. Raises KeyError if it is none.
     """
     return spec_from_dict(plan["spec"])
 

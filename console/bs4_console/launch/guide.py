@@ -240,7 +240,8 @@ def sentence(check: Check) -> str:
 
 async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
     """Run the preflight checks for the launch request `asked` on the pod: of the pod itself, the
-    config and the model. Return their result. Nothing is started or planned.
+    config and the model. Return their result. Nothing is started or planned. Raises ChannelLost or
+    Unreachable if there is no connection.
     """
     wanted = Wanted(
         trainer=asked.trainer,
@@ -310,7 +311,8 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
     which it can be followed. `confirmed` is True if the person typed the run's name, which some
     plans need (those for which `must_type` returns True). The text of the config is saved on this
     machine; if that is not possible, a note of the pod's state says so, and the run is started all
-    the same.
+    the same. Raises RefusedError if the pod is read-only for this console, and Unreachable if there
+    is no connection.
     """
     await keep_planned(live, launched(view.plan))
     key = key_of(view.plan_hash, view.run)

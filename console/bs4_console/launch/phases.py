@@ -232,7 +232,7 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
     """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
     condition is met, from the pod's journal (the agent's log of actions and incidents), the records
     of training steps and the checkpoints. Raises UsageError if the run was launched with a phase
-    that the file does not have.
+    that the file does not have. Raises ChannelLost or Unreachable if there is no connection.
     """
     phase, _ = launched(live.state, wanted)
     if phase is None:
@@ -274,7 +274,8 @@ async def plan_of(
     return the plan. `price` is that of the pod in US dollars an hour, or None. `environment` is
     what `guide.Looked.environment` returns, or None. Raises RefusedError if the phase would train
     another adapter or model than the one before, or if there is no complete checkpoint to continue
-    from.
+    from. Raises RefusedError or NotApplicableError, with the agent's reason, if the agent makes no
+    plan, and UsageError if the run was launched with a phase that the file does not have.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(

@@ -117,7 +117,8 @@ class LogPages:
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
         """Find the place in the log `stream` where the last `lines` lines before `cursor` (None:
         before the end of the log) begin, and return it. If these lines have more than 2 MiB
-        (ROOM_BYTES), the returned place is closer to `cursor`.
+        (ROOM_BYTES), the returned place is closer to `cursor`. Raises RemoteError if the agent
+        refuses the query, and EndlessAnswer if it does not come to an end.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
@@ -174,7 +175,8 @@ class LogPages:
         from `cursor` back. Return what one answer of the pod has: the lines that pass, in the order
         of the log; the cursor up to which the pod has filtered; and True if that is the end (with
         `backwards`: the start) of the log. `source` is the number of the log, which is put into
-        each line.
+        each line. Raises RemoteError if the agent refuses the query, and EndlessAnswer if it does
+        not come to an end.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -228,7 +230,8 @@ class LogPages:
     async def place(self, stream: str, op: Seek, **parameters: Any) -> str:
         """Ask the agent for a place in the log `stream` and return its cursor. `op` says how the
         place is given: with "seek-line", the parameter `line` is a line number; with "seek-time",
-        the parameter `t` is Unix time in seconds.
+        the parameter `t` is Unix time in seconds. Raises RemoteError if the agent refuses the
+        query, and EndlessAnswer if it does not come to an end.
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 

@@ -183,7 +183,8 @@ class Book:
 
     def ended(self, machine: Machine) -> None:
         """Record in the journal that a machine no longer exists, whoever has ended it. If no
-        attempt in this journal has rented the machine, do nothing.
+        attempt in this journal has rented the machine, do nothing. Raises UsageError if the journal
+        is damaged.
         """
         for intent in self.intents():
             if (
@@ -223,19 +224,20 @@ class Book:
 
     def of_run(self, run: str) -> list[Intent]:
         """Return the attempts to rent a machine for one run, oldest first. The list is empty if
-        nothing was rented for it by this console.
+        nothing was rented for it by this console. Raises UsageError if the journal is damaged.
         """
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
         """Return the attempt to rent a machine with this label, or None if the journal of rented
-        machines has none.
+        machines has none. Raises UsageError if the journal is damaged.
         """
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
         """Return the attempt by which a machine was rented, found by the machine's exact label or
-        by its provider and id. Return None if this journal has no such attempt.
+        by its provider and id. Return None if this journal has no such attempt. Raises UsageError
+        if the journal is damaged.
         """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id
@@ -249,7 +251,7 @@ class Book:
         """Return the US dollars that the machines in this journal of rented machines have cost
         between `since_t` and `now_t`: those of `run`, or of all runs if `run` is None. A machine of
         which it is unclear whether it was made counts as if it was. Both times are Unix times in
-        seconds; None for `now_t` means now.
+        seconds; None for `now_t` means now. Raises UsageError if the journal is damaged.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

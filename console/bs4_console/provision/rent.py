@@ -502,7 +502,8 @@ class Provisioner:
     async def up(self, machine: Machine) -> Machine:
         """Wait until the machine runs and its SSH server answers, for at most `patience.boot_s`
         seconds, and return the machine as the provider describes it then. Raises NotUp if that does
-        not happen; the machine then still exists and may cost money, unless it has ended.
+        not happen; the machine then still exists and may cost money, unless it has ended. Raises
+        Unsettled if it runs and another machine has the same label.
         """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s

@@ -239,7 +239,7 @@ class Sync:
         """Send the files of the plan to the pod, move files to the trash on the pod (the directory
         for removed files) if the plan says so, compare again, and return how much was sent and
         moved. The function `progress` is called with short phrases for a person. Raises SyncFailed
-        if a file on the pod still differs from the source.
+        if a file on the pod still differs from the source. Raises the errors of `plan` too.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")

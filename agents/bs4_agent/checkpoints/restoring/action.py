@@ -302,7 +302,8 @@ class Restore(PlannedKind[RestorePlan]):
         """Make the plan `confirmed` again for the present state of the pod and the same checkpoint
         step, without a query to the object store, and return the new plan. Raises Refused if the
         run is running or the checkpoint does not fit on the disk, and PlanChanged if the agent's
-        notes about the checkpoint are gone.
+        notes about the checkpoint are gone. Raises NotApplicable if the step lacks a part that the
+        trainer needs.
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 
