@@ -30,7 +30,7 @@ async def fresh_start_with_leftovers(stage: Stage) -> None:
 async def resume_below_leftovers(stage: Stage) -> None:
     """Write a checkpoint of the orchestrator alone, for a step that is 20 above the newest complete
     checkpoint, and launch the run to resume from the newest complete checkpoint. Does not wait for
-    the run's first step.
+    the run's first step. Raises ValueError if the run has no complete checkpoint.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
@@ -42,7 +42,8 @@ async def resume_latest(stage: Stage) -> None:
     complete checkpoint, and start the run by hand with a bare `--resume`, which takes the newest
     checkpoint, complete or not. Returns when the agent has noticed the start. The start is repeated
     up to twice, because a run that fails at once may be gone before the agent looks; after that it
-    returns anyway. Raises TimeoutError if a start that nobody noticed goes on for a minute.
+    returns anyway. Raises TimeoutError if a start that nobody noticed goes on for a minute. Raises
+    ValueError if the run has no complete checkpoint.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])

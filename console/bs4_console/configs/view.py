@@ -149,7 +149,9 @@ class View:
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> Table:
-        """Return the table that the config has at a dotted key."""
+        """Return the table that the config has at a dotted key. It is empty if the config has none
+        there.
+        """
         return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[Table]:

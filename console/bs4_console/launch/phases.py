@@ -117,8 +117,8 @@ class Standing:
 
 
 def read(file: Path) -> Phases:
-    """Read a phase file on this machine and check it. Raises UsageError, which names the wrong
-    place, if it is not a valid phase file.
+    """Read a phase file on this machine, check it, and return it. Raises UsageError, which names
+    the wrong place, if it is not a valid phase file, and OSError if it cannot be read.
     """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -229,7 +229,7 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, guide.Plann
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
+    """Return in which phase of the phase file `wanted` the run is now and whether the phase's
     condition is met, from the pod's journal (the agent's log of actions and incidents), the records
     of training steps and the checkpoints. Raises UsageError if the run was launched with a phase
     that the file does not have. Raises ChannelLost or Unreachable if there is no connection.

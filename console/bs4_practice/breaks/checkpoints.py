@@ -35,7 +35,8 @@ _OLD_AGE_S = 900.0
 
 async def flip_bytes_and_resume(stage: Stage) -> None:
     """Overwrite 512 bytes in the middle of the trainer's newest complete checkpoint, and launch the
-    run again to resume from that checkpoint. Does not wait for the run's first step.
+    run again to resume from that checkpoint. Does not wait for the run's first step. Raises
+    ValueError if the run has no complete checkpoint.
     """
     newest = complete(stage)
     shard = stage.pod.run_dir / "checkpoints" / f"step_{newest}" / "trainer" / "__0_0.distcp"
@@ -48,7 +49,7 @@ async def flip_bytes_and_resume(stage: Stage) -> None:
 async def lose_a_part_and_resume(stage: Stage) -> None:
     """Rename the orchestrator's part of the newest complete checkpoint, so that only the trainer's
     part is left, and launch the run again to resume from that checkpoint. Does not wait for the
-    run's first step.
+    run's first step. Raises ValueError if the run has no complete checkpoint.
     """
     newest = complete(stage)
     aside(orchestrator_checkpoints(stage) / f"step_{newest}" / "orchestrator")
@@ -61,7 +62,8 @@ async def tear_newest(stage: Stage) -> None:
     which is written last, out of the newest complete checkpoint into the pod's home directory. All
     files of the run's directory are dated 15 minutes back.
 
-    Raises StageError if the run has not failed after 60 seconds.
+    Raises StageError if the run has not failed after 60 seconds. Raises ValueError if the run has
+    no complete checkpoint.
     """
     faults.kill(faults.find(stage.pod, "rank")[0])
     await stage.until(
@@ -80,7 +82,8 @@ def _age(directory: Path) -> None:
 
 async def resume_from_a_step_nobody_has(stage: Stage) -> None:
     """Launch the run to resume from the step that is 103 above its newest complete checkpoint; no
-    checkpoint has that step. Does not wait for the run's first step.
+    checkpoint has that step. Does not wait for the run's first step. Raises ValueError if the run
+    has no complete checkpoint.
     """
     await stage.launch(wait=False, preflight=False, resume=complete(stage) + 103)
 
