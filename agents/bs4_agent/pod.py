@@ -469,7 +469,7 @@ class Pod:
 
     def command_line(self, spec: LaunchSpec) -> str:
         """Return the command line that a launch of `spec` would execute, as text quoted for a
-        shell.
+        shell. Raises the errors of `command`.
         """
         return shlex.join(self.command(spec))
 
@@ -545,7 +545,7 @@ class Pod:
 
     def server_answers(self, run: str) -> bool:
         """Return True if the run's inference server answers GET /health with HTTP status 200 within
-        5 seconds.
+        5 seconds. Raises UnknownRun if there is no such run.
         """
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
@@ -725,7 +725,8 @@ class Pod:
 
     def adopt_new(self) -> None:
         """Adopt the runs that were started by hand, which takes them under the agent's watch. Do
-        nothing if the machine's processes are the same as at the last call.
+        nothing if the machine's processes are the same as at the last call. Raises the errors of
+        `adopt`.
         """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}

@@ -152,7 +152,9 @@ class Remark:
 
 @functools.cache
 def registry() -> dict[str, Model]:
-    """Return all models of configs/models.toml by their name, in the order of the file."""
+    """Return all models of configs/models.toml by their name, in the order of the file. Raises
+    ConsoleError if the installation is incomplete.
+    """
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
     sources = {}

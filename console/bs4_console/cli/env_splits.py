@@ -84,8 +84,9 @@ def show(options: argparse.Namespace, place: str, runs: Runs) -> int:
     """Read the data sets that the options name, and print the sizes of their splits and which rows
     they share. `runs` starts the Python program that reads them, on the machine named `place`.
     Return 1 if splits overlap that should not or a config takes more rows than there are, 3 if a
-    data set could not be read, else 0. Raises UsageError if the options name no data set, and
-    RemoteError if the program's answer cannot be read.
+    data set could not be read, else 0. Raises NotApplicableError if the project's Python is not
+    there, UsageError if the options name no data set, and RemoteError if the program's answer
+    cannot be read.
     """
     asked = splits.program(wanted(options))
     status, output = runs(command(options), asked)

@@ -31,7 +31,9 @@ class Rule:
 
 @functools.cache
 def rules() -> dict[str, Rule]:
-    """Return all rules of `config lint`, as {id: rule}."""
+    """Return all rules of `config lint`, as {id: rule}. Raises ConsoleError if the installation is
+    incomplete.
+    """
     with (find("configs") / "rules.toml").open("rb") as handle:
         found = {}
         for name, fields in tomllib.load(handle).items():

@@ -106,7 +106,8 @@ class LogPages:
         """Return two things: about `lines` lines of the log `stream` before `cursor`, and the
         cursor at which the first of them begins. `source` is the number of the log, which is put
         into each line. A line longer than 2 MiB (ROOM_BYTES) comes in parts, one for each call. A
-        part that begins inside the line has an extra line before it that says so.
+        part that begins inside the line has an extra line before it that says so. Raises
+        RemoteError if the agent refuses the read, and EndlessAnswer if it does not come to an end.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -127,7 +128,8 @@ class LogPages:
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
         """Return the lines of the log `stream` between the cursors `begin` and `end`, as rows that
         a LogStore takes. `source` is the number of the log, which is put into each row. The two
-        cursors may be in different files of the log.
+        cursors may be in different files of the log. Raises RemoteError if the agent refuses the
+        read.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -159,7 +161,8 @@ class LogPages:
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
         """Return three things: about one page of whole lines of the log `stream` from `cursor` on,
         the cursor at which the page ends, and True if the log has no further lines now. `source` is
-        the number of the log, which is put into each line.
+        the number of the log, which is put into each line. Raises RemoteError if the agent refuses
+        the read.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:

@@ -247,7 +247,8 @@ def _uv() -> dict[str, dict[str, Archive]]:
 @cache
 def stacks() -> Mapping[str, Stack]:
     """Return the versions of libraries that are known to work together, from the shipped file
-    configs/stacks.toml, as one table for each trainer, by the trainer's id.
+    configs/stacks.toml, as one table for each trainer, by the trainer's id. Raises ConsoleError if
+    the installation is incomplete.
     """
     return tomllib.loads((assets.find("configs") / "stacks.toml").read_text(encoding="utf-8"))
 
