@@ -71,7 +71,8 @@ class Recovery(PlannedKind[Plan]):
 
     def read(self, data: Mapping[str, Any]) -> Plan:
         """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises
-        UnknownPlaybook if its playbook does not exist any more.
+        UnknownPlaybook if its playbook does not exist any more. Raises KeyError or TypeError if
+        `data` is no plan.
         """
         return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
 

@@ -82,7 +82,9 @@ class StepSet:
 
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
-    """Return every step of the run that has any file on the disk, complete or not, oldest first."""
+    """Return every step of the run that has any file on the disk, complete or not, oldest first.
+    The list is empty if there is none.
+    """
     rules = {rule.name: rule for rule in trainer.parts(spec)}
     needed = [rule.name for rule in rules.values() if rule.required]
     known = {c.step: c for c in inventory(trainer, spec)}

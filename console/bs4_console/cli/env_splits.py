@@ -117,7 +117,7 @@ def _row(one: splits.Split) -> list[str]:
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
     """Run the command `ran` on this machine with `program`, a Python program, as its standard
     input. Return its exit status and its standard output. Its standard error goes to that of this
-    process.
+    process. Raises subprocess.TimeoutExpired if it takes more than half an hour (LONGEST_S).
     """
     done = subprocess.run(
         ran.argv,

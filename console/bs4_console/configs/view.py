@@ -164,7 +164,9 @@ class View:
         return [Table(item) for item in value if isinstance(item, dict)]
 
     def without(self, problems: Iterable[Problem]) -> View:
-        """Return this view without each value that the schema refuses."""
+        """Return a copy of this view without each value that the schema refuses, as `problems`
+        lists them. What is missing, or is a key that the schema does not know, changes nothing.
+        """
         kept = copy.deepcopy(self.data)
         for problem in problems:
             if problem.kind not in ("missing", "extra", "ignored"):

@@ -362,7 +362,8 @@ class PodSession:
 
         `ahead` is for a consumer who reads on and on at `Chunk.next`: several reads of READ_BYTES
         are then kept under way, so that a long log comes as fast as the link allows. Raises
-        Unreachable or ChannelLost if there is no link.
+        Unreachable or ChannelLost if there is no link. Raises RemoteError if the agent refuses the
+        read.
         """
         channel = await self.connected(CONNECT_S)
         if ahead and self._ahead is not None and self._ahead.channel is channel:
@@ -379,7 +380,7 @@ class PodSession:
         """Ask the pod's agent one question about `stream`, a name such as "journal" or
         "log/RUN/trainer", and return the result, a dictionary. `op` is the question, such as "stat"
         or "search", and `parameters` are its fields. Raises Unreachable or ChannelLost if there is
-        no link.
+        no link. Raises RemoteError if the agent refuses the question.
         """
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 
@@ -395,7 +396,8 @@ class PodSession:
         number counts from the end. The agent may need several queries for a long log; they are sent
         until the line is found. Raises EndlessAnswer if the agent asks for another query 1,000
         times (ceilings.PAGES). Raises Unreachable or ChannelLost if there is no link, and
-        ProtocolMismatch if the answer is no cursor.
+        ProtocolMismatch if the answer is no cursor. Raises RemoteError if the agent refuses the
+        question.
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):

@@ -125,6 +125,7 @@ class Lambda(Adapter):
         """Launch one instance of `offer` with one request, under the name `label`, and return its
         id. Raises InDoubt if the answer does not name exactly one instance, so that the result is
         unknown. Raises a ProviderError if the provider declines or does not answer as it should.
+        `want` and `public_key` are those of Provider.create.
         """
         body: dict[str, Any] = {
             **offer.detail,

@@ -141,7 +141,8 @@ class Prime(Adapter):
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
         Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
-        ProviderError if the provider declines or does not answer as it should.
+        ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         row = offer.detail
         images = row.get("images") or []

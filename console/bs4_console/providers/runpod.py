@@ -122,7 +122,8 @@ class RunPod(Adapter):
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
         Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
-        ProviderError if the provider declines or does not answer as it should.
+        ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:

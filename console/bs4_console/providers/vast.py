@@ -165,7 +165,7 @@ class Vast(Adapter):
 
         Raises Refused if an interruptible offer states no bid, and InDoubt if the answer names no
         machine, so that the result is unknown. Raises a ProviderError if the provider declines or
-        does not answer as it should.
+        does not answer as it should. The other parameters are those of Provider.create.
         """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:

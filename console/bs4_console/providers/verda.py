@@ -172,7 +172,8 @@ class Verda(Adapter):
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one instance of `offer` with one request, with `label` as its description, and
         return its id. Raises InDoubt if the answer is not an id, so that the result is unknown.
-        Raises a ProviderError if the provider declines or does not answer as it should.
+        Raises a ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {
