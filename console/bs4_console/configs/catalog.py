@@ -53,7 +53,7 @@ def finding(
     `line` is the 1-based line in the config, and `message` a sentence that says what is wrong
     there. `edits` are changes of the config that are certain to repair it. With `fix` "" and
     `level` None, the fix and the level are those of the rule. Raises KeyError if there is no such
-    rule.
+    rule. Raises ConsoleError if the installation is incomplete.
     """
     known = rules()[rule]
     return Finding(

@@ -288,7 +288,7 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
     (`price` in US dollars an hour, `phase`, and what `Looked.environment` has) that are stored with
     the launch and do not change the plan's hash; values that are None are left out. The pod's
     hardware is stored too, if its telemetry tells it. Raises RefusedError or NotApplicableError,
-    with the agent's reason, if the agent makes no plan.
+    with the agent's reason, if the agent makes no plan. Raises Unreachable if there is no link.
     """
     kept: dict[str, Any] = {}
     if machine := seen(live.state):
@@ -328,7 +328,7 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
     """Yield the state of the action with the key `key`, a launch, each time it changes. Stop as
     soon as the run's program has been started or the action has ended, and do not wait for the
-    first training step.
+    first training step. Raises Unreachable if the pod's journal does not show the action.
     """
     async for action in live.follow_action(key):
         yield action

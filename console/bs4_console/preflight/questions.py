@@ -33,7 +33,8 @@ async def sliced(asks: Asks, op: str, question: StartBody | SchemaBody, timeout:
     part that is then still missing is {"unknown": reason}.
 
     Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
-    if a session has not restored the link within `timeout`.
+    if a session has not restored the link within `timeout`. Raises RemoteError if the agent refuses
+    the query, and a LinkError if the link is lost.
     """
     deadline = time.monotonic() + timeout
     while True:

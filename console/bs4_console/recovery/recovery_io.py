@@ -507,7 +507,8 @@ class RealHands:
         wants done for it until further notice); further arguments are taken from them if the object
         store has no record of how the run was started. Return True once the launch is submitted, or
         if the run was launched already. Raises Failed if it cannot be started. Raises RefusedError
-        or NotApplicableError if the agent makes no plan.
+        or NotApplicableError if the agent makes no plan. Raises ChannelLost or Unreachable if there
+        is no connection.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)

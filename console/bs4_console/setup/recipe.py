@@ -113,7 +113,7 @@ class Recipe:
         """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
         only the names, because the pod's journal (the agent's log of actions and incidents) keeps
         the dictionary. Raises UsageError if configs/stacks.toml has no entry for the trainer, or if
-        `uv` names no hash.
+        `uv` names no hash. Raises ConsoleError if the installation is incomplete.
         """
         if self.trainer == CREDENTIALS:
             return {
@@ -141,7 +141,9 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Return the names of the trainers that a pod can be set up for."""
+    """Return the names of the trainers that a pod can be set up for. Raises ConsoleError if the
+    installation is incomplete.
+    """
     return tuple(stacks())
 
 
@@ -172,7 +174,9 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
-    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0"."""
+    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0". Raises
+    ConsoleError if the installation is incomplete.
+    """
     return stacks()[trainer]["vllm"]
 
 
@@ -193,7 +197,8 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
     """Start the set-up whose plan a person has confirmed, and send the credentials with it.
     `plan_hash` is the plan's hash. Return the key of the action on the pod, by which it can be
-    followed.
+    followed. Raises RefusedError if the pod is read-only for this console, and Unreachable if there
+    is no link.
     """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 

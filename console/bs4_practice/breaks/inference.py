@@ -66,7 +66,7 @@ async def stop_worker_while_it_loads(stage: Stage) -> None:
 async def somebody_on_the_port(stage: Stage) -> None:
     """Start a foreign server on the port of the inference engine, then launch the run, which needs
     that port. Does not wait for the run's first step. Raises StageError if the run cannot be
-    started.
+    started. Raises PodError or TimeoutError if that program cannot be started.
     """
     await faults.hold_port(stage.pod, stage.pod.api_port)
     await start(stage)
@@ -75,7 +75,7 @@ async def somebody_on_the_port(stage: Stage) -> None:
 async def somebody_on_the_environments_port(stage: Stage) -> None:
     """Start a foreign server on the port of the environment server, then launch the run, which
     needs that port. Does not wait for the run's first step. Raises StageError if the run cannot be
-    started.
+    started. Raises PodError or TimeoutError if that program cannot be started.
     """
     await faults.hold_port(stage.pod, stage.pod.workspace.env_port)
     await start(stage)
@@ -138,7 +138,7 @@ async def start_the_right_server(stage: Stage) -> None:
     """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and have
     the agent resume the run. Raises StageError if the plain server still listens after 30 seconds
     or the run cannot be resumed, and TimeoutError if the new server does not answer within 60
-    seconds.
+    seconds. Raises PodError if it cannot be started.
     """
     for process in stage.pod.processes():
         if "vllm serve" in process.title and not process.title.startswith("uv"):

@@ -164,7 +164,7 @@ async def start_with_unknown_key(stage: Stage) -> None:
 
 async def start_where_a_run_lies(stage: Stage) -> None:
     """Launch the run as a new one where an earlier run has left its output. Does not wait for the
-    run's first step.
+    run's first step. Raises StageError if the run cannot be started.
     """
     await stage.launch(wait=False, preflight=False)
 

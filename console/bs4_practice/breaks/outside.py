@@ -72,7 +72,8 @@ async def report_without_a_key(stage: Stage) -> None:
 
 async def report_to_nobody(stage: Stage) -> None:
     """Save a W&B key in the pod's `~/.netrc`, and launch a run that is to report to W&B, which a
-    practice pod cannot reach. Does not wait for the run's first step.
+    practice pod cannot reach. Does not wait for the run's first step. Raises StageError if the run
+    cannot be started.
     """
     netrc = stage.pod.home / ".netrc"
     netrc.touch(mode=0o600)
