@@ -191,7 +191,8 @@ class Pod:
         """Write one record to the journal (the agent's log of actions and incidents) for each
         process in `gone` that belonged to a run. The record has the exit code or the signal that
         ended the process, if the shim (the small process that starts a run's launcher) has recorded
-        it. `gone` are processes that have ended; those of no run are ignored.
+        it. `gone` are processes that have ended; those of no run are ignored. Raises SpoolFull if
+        the journal has no room.
         """
         for run, attempt in self._started() if gone else ():
             ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
@@ -211,7 +212,8 @@ class Pod:
 
     def run_members(self) -> list[RunMembers]:
         """Return, for each run that was started, the processes that telemetry measures: the living
-        processes of all its attempts, and the ended processes of its newest attempt.
+        processes of all its attempts, and the ended processes of its newest attempt. Raises
+        UnknownRun if there is no such run.
         """
         found = []
         for run, attempt in self._started():
@@ -392,7 +394,9 @@ class Pod:
         return found
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the processes of the run's ended attempts that are still alive."""
+        """Return the processes of the run's ended attempts that are still alive. Raises UnknownRun
+        if there is no such run.
+        """
         self.runs.poll()
         return self.runs.leftovers(run)
 
@@ -491,7 +495,7 @@ class Pod:
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
         """Return the processes that listen on the ports of this run's servers; empty if all ports
-        are free.
+        are free. Raises UnknownRun if there is no such run.
         """
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
@@ -500,7 +504,8 @@ class Pod:
         """Return the processes of other living runs that hold more than a gigabyte on a GPU that
         the next attempt of this run will use. The sequence is empty if there are none, or if it is
         not certain which GPUs the attempt will use. A run that has lived at the same time as this
-        one before is left out, because the two share a GPU by choice.
+        one before is left out, because the two share a GPU by choice. Raises UnknownRun if there is
+        no such run.
         """
         me = self.runs.get(run)
         variables = {**os.environ, **inherited(self.runs.home, me.spec.cwd), **me.spec.env}
@@ -579,7 +584,9 @@ class Pod:
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
-        """Write a note about the run to the journal, under the action key `key`."""
+        """Write a note about the run to the journal, under the action key `key`. Raises SpoolFull
+        if the journal has no room.
+        """
         self.book.append("note", sync=True, run=run, text=text, who="playbook", action=key)
 
     def noted(self, run: str, text: str, key: str) -> bool:
@@ -621,7 +628,7 @@ class Pod:
         """Return the newest checkpoint of the run in its object store that can be restored, as a
         dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
         the run is known. Raises NotApplicable if the store has no complete checkpoint, and
-        StepFailed if it does not answer.
+        StepFailed if it does not answer. Raises UnknownRun if there is no such run.
         """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
@@ -770,7 +777,7 @@ class Pod:
     def resolved(self, run: str, playbook: str, incident: str) -> None:
         """Write to the journal (the agent's log of actions and incidents) that the run's open
         incidents of this playbook, and the incident with the id `incident`, are resolved, because
-        the playbook's verification has passed.
+        the playbook's verification has passed. Raises SpoolFull if the journal has no room.
         """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:

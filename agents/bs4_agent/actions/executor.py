@@ -350,7 +350,8 @@ class ActionExecutor:
     def cancel(self, key: str, stop: str, who: str) -> None:
         """End the action `key` early, because the person `who` has submitted the action `stop`,
         which stops its run: write that into the journal, and tell the action to end at its next
-        safe point. Do nothing if the action has ended already.
+        safe point. Do nothing if the action has ended already. Raises SpoolFull if the journal has
+        no room.
         """
         if not self.ledger.actions[key].cancelled_by:
             self.book.append_unless_ended(

@@ -78,7 +78,8 @@ class MoveAside(Stepping):
         self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Move the paths to the run's trash, and return a sentence about the result. What an
-        earlier life of the agent has moved for this action stays there.
+        earlier life of the agent has moved for this action stays there. Raises StepFailed if the
+        disk reports an error, and Refused if a path is not the run's own.
         """
         plan = context.plan
         return context.pod.move_aside(plan.spec, plan.moves, context.key)
@@ -206,7 +207,7 @@ class Launch(PlannedKind[LaunchPlan]):
     def verify(self, action: Underway[LaunchPlan], context: LaunchContext) -> Outcome:
         """Return the outcome: the launch has succeeded if the run was seen to work, or was started
         if nobody wanted to wait. An earlier life of the agent may have seen it, so it is looked at
-        once more then.
+        once more then. Raises LaunchFailed if the run ends before, or does not work in time.
         """
         result = {"attempt": context.attempt()}
         if not action.plan.waits:

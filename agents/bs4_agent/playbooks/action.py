@@ -50,7 +50,8 @@ class Recovery(PlannedKind[Plan]):
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
         """Raise Refused if the playbook moves all output of the run and the body's `confirm_run` is
-        not the run's name, or if the last recoveries of the run brought no new step.
+        not the run's name, or if the last recoveries of the run brought no new step. Raises
+        UnknownPlaybook if its playbook does not exist any more.
         """
         playbook = self._library.get(view.playbook)
         if playbook.typed_name and asked.body.get("confirm_run") != view.run:

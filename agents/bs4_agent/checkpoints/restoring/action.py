@@ -104,7 +104,7 @@ def make(
 
     If `before`, an earlier plan, is given, the same checkpoint step is planned again without a
     query to the store, which may be slow. Raises PlanChanged if the agent's notes about that
-    checkpoint are gone.
+    checkpoint are gone. Raises StepFailed if the object store cannot be queried.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -210,7 +210,9 @@ class Fetch:
     """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
-        """Return True if all files are fetched and verified already or are in their final place."""
+        """Return True if all files are fetched and verified already or are in their final place.
+        Raises PlanChanged if the agent's notes about the checkpoint are gone.
+        """
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
@@ -229,7 +231,8 @@ class Fetch:
         say: Callable[[str], None],
     ) -> str:
         """Fetch the files and return a sentence about the result. `say` receives progress messages
-        as text. Raises StepFailed if a file cannot be fetched.
+        as text. Raises StepFailed if a file cannot be fetched. Raises PlanChanged if the agent's
+        notes about the checkpoint are gone.
         """
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 
@@ -241,7 +244,7 @@ class Put:
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
         """Return True if the checkpoint is in its final place and the run is registered with the
-        agent.
+        agent. Raises PlanChanged if the agent's notes about the checkpoint are gone.
         """
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
@@ -315,7 +318,7 @@ class Restore(PlannedKind[RestorePlan]):
 
     def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
         """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
-        pod.
+        pod. Raises PlanChanged if the agent's notes about the checkpoint are gone.
         """
         plan = action.plan
         prepared = self._restoring.again(plan.asked, plan.identity)
