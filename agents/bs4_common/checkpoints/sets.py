@@ -132,7 +132,8 @@ def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
 
 def verify(one: StepSet) -> str:
     """Read the files of a complete checkpoint again and return why it cannot be relied on after
-    all, as a phrase, or "" if it is good. No cached result is used.
+    all, as a phrase, or "" if it is good. No cached result is used. Raises OSError if the disk
+    fails.
     """
     if not one.complete:
         name, why = next(iter(one.missing.items()))

@@ -173,7 +173,8 @@ class Book:
         """Append an event of `intent`, an attempt to rent a machine, to the journal of rented
         machines, and update `intent` to match. `event` is doubt (the machine may exist), made,
         adopted (a machine with its label was found), refused, absent, pod (the machine got a name
-        in the inventory of pods), terminating or gone. `fields` are stored with the event.
+        in the inventory of pods), terminating or gone. `fields` are stored with the event. Raises
+        OSError if the journal cannot be written.
         """
         record: BookRecord = {"t": time.time(), "event": event, "intent": intent.ulid}
         record.update(cast(BookRecord, fields))

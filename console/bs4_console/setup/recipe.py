@@ -183,7 +183,8 @@ def stack_vllm(trainer: str) -> str:
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
     """Ask the pod to make a plan of its set-up by `recipe`, and return the plan. Of `credentials`
     only the names are sent. Raises NotApplicableError with the agent's reason if the agent cannot
-    make a plan.
+    make a plan. Raises UsageError if the recipe cannot be sent, as `Recipe.body` describes, and
+    Unreachable if there is no link.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -210,7 +211,8 @@ def under_way(live: PodSession) -> ActionView | None:
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
     """Return True if the set-up `action` on the pod has this recipe and the same names of
-    credentials, so that a person can follow it instead of starting another.
+    credentials, so that a person can follow it instead of starting another. Raises UsageError if
+    the recipe cannot be sent, as `Recipe.body` describes.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
