@@ -72,7 +72,9 @@ async def train_with_a_small_ray_disk(stage: Stage) -> None:
 
 
 async def fill_rays_disk(stage: Stage) -> None:
-    """Fill the disk of Ray's directory until 97 percent of the disk are used."""
+    """Fill the disk of Ray's directory until 97 percent of the disk are used. Raises OSError if the
+    disk cannot be written to.
+    """
     disks.fill_to(_rays(stage), 97)
 
 
