@@ -55,7 +55,8 @@ class Book:
 
     def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
         """Write a record about the action with the key `action`, wait until it is on disk, and
-        return True. If the action is unknown or has ended, write nothing and return False.
+        return True. If the action is unknown or has ended, write nothing and return False. Raises
+        SpoolFull if the journal has no room.
         """
         with self._lock:
             known = self.ledger.actions.get(action)

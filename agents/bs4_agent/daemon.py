@@ -237,7 +237,8 @@ class Daemon:
 
     def close(self) -> None:
         """Write the end of the agent to the journal (the agent's log of actions and incidents) and
-        release everything it holds. Call it after `serve` has returned.
+        release everything it holds. Call it after `serve` has returned. Raises SpoolFull if the
+        journal has no room.
         """
         self.book.append(
             "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()

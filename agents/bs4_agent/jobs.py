@@ -99,7 +99,7 @@ class Jobs:
         say: Callable[[str], None],
     ) -> None:
         """Run a command for the action `key` until it ends. Raises StepFailed if its exit code is
-        not 0.
+        not 0, and LaunchFailed if it cannot be started.
 
         If the same action has started the same argv before, no second command is started; the end
         of the first one counts. `environment` has variables besides the agent's own environment.

@@ -130,7 +130,8 @@ class Home:
 
     def holds(self, run: str) -> Path:
         """Return the directory of the lock files of the run's checkpoints. An upload locks a
-        checkpoint there so that it is not removed meanwhile.
+        checkpoint there so that it is not removed meanwhile. Raises BadRequest if the name is not
+        allowed.
         """
         return self.run(run) / "holds"
 
@@ -157,7 +158,8 @@ def storage(output_dir: Path, run: str) -> Path:
     must not be links.
 
     If the parent of `output_dir` is on another file system or cannot be written, the directory is
-    inside `output_dir`; then the trainer must not be allowed to clean it.
+    inside `output_dir`; then the trainer must not be allowed to clean it. Raises BadRequest if the
+    name is not allowed.
     """
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent

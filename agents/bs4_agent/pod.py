@@ -191,7 +191,8 @@ class Pod:
         """Write one record to the journal (the agent's log of actions and incidents) for each
         process in `gone` that belonged to a run. The record has the exit code or the signal that
         ended the process, if the shim (the small process that starts a run's launcher) has recorded
-        it. `gone` are processes that have ended; those of no run are ignored.
+        it. `gone` are processes that have ended; those of no run are ignored. Raises SpoolFull if
+        the journal has no room.
         """
         for run, attempt in self._started() if gone else ():
             ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
@@ -211,7 +212,8 @@ class Pod:
 
     def run_members(self) -> list[RunMembers]:
         """Return, for each run that was started, the processes that telemetry measures: the living
-        processes of all its attempts, and the ended processes of its newest attempt.
+        processes of all its attempts, and the ended processes of its newest attempt. Raises
+        UnknownRun if there is no such run.
         """
         found = []
         for run, attempt in self._started():
@@ -392,7 +394,9 @@ class Pod:
         return found
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the processes of the run's ended attempts that are still alive."""
+        """Return the processes of the run's ended attempts that are still alive. Raises UnknownRun
+        if there is no such run.
+        """
         self.runs.poll()
         return self.runs.leftovers(run)
 
@@ -411,7 +415,8 @@ class Pod:
 
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
-        return a sentence about it.
+        return a sentence about it. Raises StepFailed if the disk reports an error, and Refused if a
+        place is in other people's hands.
         """
         return archive.archive_logs(self.runs, run).sentence
 
@@ -458,20 +463,24 @@ class Pod:
         return False
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        """Return the command line (argv) that a launch of `spec` would execute."""
+        """Return the command line (argv) that a launch of `spec` would execute. Raises LaunchFailed
+        if its container does not run or does not see the run's directories, and BadConfig if its
+        config cannot be used.
+        """
         if spec.container:
             return composed(self.runs, spec)[0]
         return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
         """Return the command line that a launch of `spec` would execute, as text quoted for a
-        shell.
+        shell. Raises the errors of `command`.
         """
         return shlex.join(self.command(spec))
 
     def companion(self, run: str) -> RunFacts | None:
         """Return the facts of the separately started inference server that this run uses, or None
-        if no run of this pod serves its port. The server is a run of its own.
+        if no run of this pod serves its port. The server is a run of its own. Raises UnknownRun if
+        there is no run `run`.
         """
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
@@ -486,7 +495,7 @@ class Pod:
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
         """Return the processes that listen on the ports of this run's servers; empty if all ports
-        are free.
+        are free. Raises UnknownRun if there is no such run.
         """
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
@@ -495,7 +504,8 @@ class Pod:
         """Return the processes of other living runs that hold more than a gigabyte on a GPU that
         the next attempt of this run will use. The sequence is empty if there are none, or if it is
         not certain which GPUs the attempt will use. A run that has lived at the same time as this
-        one before is left out, because the two share a GPU by choice.
+        one before is left out, because the two share a GPU by choice. Raises UnknownRun if there is
+        no such run.
         """
         me = self.runs.get(run)
         variables = {**os.environ, **inherited(self.runs.home, me.spec.cwd), **me.spec.env}
@@ -540,7 +550,7 @@ class Pod:
 
     def server_answers(self, run: str) -> bool:
         """Return True if the run's inference server answers GET /health with HTTP status 200 within
-        5 seconds.
+        5 seconds. Raises UnknownRun if there is no such run.
         """
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
@@ -574,7 +584,9 @@ class Pod:
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
-        """Write a note about the run to the journal, under the action key `key`."""
+        """Write a note about the run to the journal, under the action key `key`. Raises SpoolFull
+        if the journal has no room.
+        """
         self.book.append("note", sync=True, run=run, text=text, who="playbook", action=key)
 
     def noted(self, run: str, text: str, key: str) -> bool:
@@ -602,7 +614,8 @@ class Pod:
         files are kept).
 
         Checkpoints may be among the paths, even the newest complete one: a person confirms such a
-        plan by typing the run's name.
+        plan by typing the run's name. Raises StepFailed if the disk reports an error, and Refused
+        if a path is not the run's own.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -615,7 +628,7 @@ class Pod:
         """Return the newest checkpoint of the run in its object store that can be restored, as a
         dictionary with the keys that `PodActions.remote_step` describes. Return None if no store of
         the run is known. Raises NotApplicable if the store has no complete checkpoint, and
-        StepFailed if it does not answer.
+        StepFailed if it does not answer. Raises UnknownRun if there is no such run.
         """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
@@ -719,7 +732,8 @@ class Pod:
 
     def adopt_new(self) -> None:
         """Adopt the runs that were started by hand, which takes them under the agent's watch. Do
-        nothing if the machine's processes are the same as at the last call.
+        nothing if the machine's processes are the same as at the last call. Raises the errors of
+        `adopt`.
         """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
@@ -731,7 +745,8 @@ class Pod:
         """Adopt runs that were started by hand, which takes them under the agent's watch. With
         `pid`, only the run with that launcher is adopted, under `name` if one is given.
 
-        Return one row for each such process that was found.
+        Return one row for each such process that was found. Raises RunExists or NotApplicable, as
+        `adopt.adopt` describes.
         """
         found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
@@ -762,7 +777,7 @@ class Pod:
     def resolved(self, run: str, playbook: str, incident: str) -> None:
         """Write to the journal (the agent's log of actions and incidents) that the run's open
         incidents of this playbook, and the incident with the id `incident`, are resolved, because
-        the playbook's verification has passed.
+        the playbook's verification has passed. Raises SpoolFull if the journal has no room.
         """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:

@@ -48,7 +48,9 @@ class Identity:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Identity:
-        """Return the identity in a dictionary that `as_dict` has made."""
+        """Return the identity in a dictionary that `as_dict` has made. Raises KeyError, TypeError
+        or ValueError if it is none.
+        """
         return cls(
             int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"])
         )

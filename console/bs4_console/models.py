@@ -152,7 +152,9 @@ class Remark:
 
 @functools.cache
 def registry() -> dict[str, Model]:
-    """Return all models of configs/models.toml by their name, in the order of the file."""
+    """Return all models of configs/models.toml by their name, in the order of the file. Raises
+    ConsoleError if the installation is incomplete.
+    """
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
     sources = {}
@@ -163,7 +165,8 @@ def registry() -> dict[str, Model]:
 
 def get(name: str) -> Model | None:
     """Return the model with this name or hub id from configs/models.toml, or None if the file lists
-    no such model. Upper and lower case are not distinguished.
+    no such model. Upper and lower case are not distinguished. Raises ConsoleError if the
+    installation is incomplete.
     """
     wanted = name.lower()
     for m in registry().values():

@@ -35,8 +35,8 @@ _BREAKS = re.compile("[\r\n\t]+")
 
 
 def printable(text: str) -> str:
-    """Remove from the text everything that a terminal acts on, such as escape sequences and control
-    characters. Tabs and line feeds stay.
+    """Return the text without everything that a terminal acts on, such as escape sequences and
+    control characters. Tabs and line feeds stay.
     """
     if text.isprintable():
         return text
@@ -44,8 +44,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Make the text one line: replace each run of tabs and line breaks by one space, and remove
-    everything that a terminal acts on. A value from a pod can then not imitate another line of the
+    """Return the text as one line: each run of tabs and line breaks is one space, and everything
+    that a terminal acts on is gone. A value from a pod can then not imitate another line of the
     console's output.
     """
     if text.isprintable():
@@ -54,8 +54,8 @@ def one_line(text: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """Replace each character that a terminal acts on, and each tab and line feed, by one space. The
-    number of characters stays the same, so that columns stay aligned.
+    """Return the text with each character that a terminal acts on, and each tab and line feed,
+    replaced by one space. The number of characters stays the same, so that columns stay aligned.
     """
     if text.isprintable():
         return text
@@ -63,7 +63,7 @@ def blanked(text: str) -> str:
 
 
 def without_unseen(text: str) -> str:
-    """Remove from the text the single characters that a terminal acts on, except tabs and line
+    """Return the text without the single characters that a terminal acts on, except tabs and line
     feeds. The visible rest of an escape sequence stays as text; `printable` removes that too.
     """
     if text.isprintable():

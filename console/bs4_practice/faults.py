@@ -376,7 +376,8 @@ def _unused_port() -> int:
 async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None = None) -> Process:
     """Start a process outside every run that only sleeps and looks exactly like a process of a run,
     and return the process. The decoy has the arguments `argv`, or the title `title` if one is
-    given. Raises TimeoutError if the process does not look like that within 60 seconds.
+    given. Raises TimeoutError if the process does not look like that within 60 seconds. Raises
+    PodError if it cannot be started.
     """
     directory = pod.home / ".decoy"
     directory.mkdir(exist_ok=True)

@@ -22,7 +22,8 @@ HAND_STARTS = 3
 
 async def fresh_start_with_leftovers(stage: Stage) -> None:
     """Launch the run from its first step, although files of its earlier start still lie in its
-    directory. Does not wait for the run's first step.
+    directory. Does not wait for the run's first step. Raises StageError if the run cannot be
+    started.
     """
     await stage.launch(wait=False, preflight=False)
 
@@ -30,7 +31,8 @@ async def fresh_start_with_leftovers(stage: Stage) -> None:
 async def resume_below_leftovers(stage: Stage) -> None:
     """Write a checkpoint of the orchestrator alone, for a step that is 20 above the newest complete
     checkpoint, and launch the run to resume from the newest complete checkpoint. Does not wait for
-    the run's first step.
+    the run's first step. Raises ValueError if the run has no complete checkpoint. Raises StageError
+    if the run cannot be started.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
@@ -42,7 +44,8 @@ async def resume_latest(stage: Stage) -> None:
     complete checkpoint, and start the run by hand with a bare `--resume`, which takes the newest
     checkpoint, complete or not. Returns when the agent has noticed the start. The start is repeated
     up to twice, because a run that fails at once may be gone before the agent looks; after that it
-    returns anyway. Raises TimeoutError if a start that nobody noticed goes on for a minute.
+    returns anyway. Raises TimeoutError if a start that nobody noticed goes on for a minute. Raises
+    ValueError if the run has no complete checkpoint.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
@@ -118,7 +121,8 @@ async def stop_worker(stage: Stage) -> None:
 async def train_on_a_server_apart(stage: Stage) -> None:
     """Start the inference server apart from the run, launch a run whose config has no inference
     server, and wait until step 7 has finished. Raises StageError if the agent does not notice the
-    server within 30 seconds, or if the run does not get to that step.
+    server within 30 seconds, or if the run does not get to that step. Raises PodError or
+    TimeoutError if the server cannot be started.
     """
     # Apart from each other both would take the first GPU; 2026-01's trainer takes the second by
     # default.

@@ -178,7 +178,7 @@ async def staged(
     """Start a practice pod with the trainer of the id `trainer`, deploy the agent to it over SSH,
     and yield it as a Stage for the length of a `with` block. When the block ends, the pod and its
     files are gone. `step_seconds`, `pace`, `foreign_pids`, `name` and `settings` are passed to
-    `bs4_practice.pod.start`.
+    `bs4_practice.pod.start`. Raises PodError if the pod does not come up.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)

@@ -185,6 +185,7 @@ class ActionExecutor:
     def resume(self, kind: Kind[P], action: ActionView) -> None:
         """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
         If its plan cannot be read any more, write into the journal that the action is interrupted.
+        Raises SpoolFull if the journal has no room for that.
         """
         key, run = action.key, action.run
         try:
@@ -349,7 +350,8 @@ class ActionExecutor:
     def cancel(self, key: str, stop: str, who: str) -> None:
         """End the action `key` early, because the person `who` has submitted the action `stop`,
         which stops its run: write that into the journal, and tell the action to end at its next
-        safe point. Do nothing if the action has ended already.
+        safe point. Do nothing if the action has ended already. Raises SpoolFull if the journal has
+        no room.
         """
         if not self.ledger.actions[key].cancelled_by:
             self.book.append_unless_ended(
@@ -365,7 +367,8 @@ class ActionExecutor:
         """Do the `work` that is left of `action`, which was under way when the agent was restarted,
         on a thread of its own, and return True. No other action can work on `hold`, the name of its
         run, meanwhile; `hold` is "" if the work needs none. If another action works on it already,
-        write into the journal that `action` is interrupted, and return False.
+        write into the journal that `action` is interrupted, and return False. Raises SpoolFull if
+        the journal has no room for that.
         """
         try:
             if hold:

@@ -33,7 +33,7 @@ class Orders:
         """Set the mode of the body's `playbook` for the body's `run`: "observe" (only report),
         "ask" (make a plan and wait for a person) or "auto" (repair at once). Raises UnknownRun or
         UnknownPlaybook, BadRequest for another mode, and Refused for "auto" if a person must look
-        first before this playbook is carried out.
+        first before this playbook is carried out. Raises SpoolFull if the journal has no room.
         """
         run, playbook = self._run(asked), self._library.get(str(asked.body.get("playbook")))
         mode = asked.body.get("mode")
@@ -56,7 +56,7 @@ class Orders:
         on the disk (`last`), or take the order back if `off` is true. Old checkpoints are removed
         by this order from now on, also after a restart of the agent. Raises UnknownRun, or
         BadRequest if the body is malformed; see `checkpoints.orders.order_fields` for its other
-        fields.
+        fields. Raises SpoolFull if the journal has no room.
         """
         from bs4_common.checkpoints import orders  # the idle daemon has no order
 
@@ -72,8 +72,10 @@ class Orders:
     def sync(self, asked: Submission) -> None:
         """Give the standing order that the checkpoints of the body's `run` are copied to the place
         `to` in an object store, or take the order back if `off` is true. The agent follows the
-        order from now on, also after a restart. Raises UnknownRun, or BadRequest if the body is
-        malformed; see `checkpoints.sync_order.order_fields` for its other fields.
+        order from now on, also after a restart. Raises UnknownRun, BadRequest if the body is
+        malformed, or Refused if the place has the mark that is shown instead of a secret; see
+        `checkpoints.sync_order.order_fields` for its other fields. Raises SpoolFull if the journal
+        has no room.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
@@ -91,7 +93,7 @@ class Orders:
         a console shows for a run: `checklist_every` (after how many training steps the console asks
         a person to go through it, 0: never) and `checklist_step` (the training step for which the
         person has gone through it). Raises UnknownRun, or BadRequest if one of the two is not an
-        integer from 0 on.
+        integer from 0 on. Raises SpoolFull if the journal has no room.
         """
         run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
         steps: dict[str, Any] = {}

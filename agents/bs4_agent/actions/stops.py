@@ -99,7 +99,7 @@ class Stops(Kind[Stop]):
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
         """Write into the journal the end of each of `actions` whose run was being stopped, so that
         it is not continued. `actions` are all actions that were under way when the agent was
-        restarted.
+        restarted. Raises SpoolFull if the journal has no room.
         """
         for stop in actions:
             if stop.kind != "stop":
@@ -121,7 +121,7 @@ class Stops(Kind[Stop]):
     def await_turn(self, key: str, run: str) -> bool:
         """End the action that holds the run early, wait up to 30 seconds for the end of the step
         that it is in, and return True once the stop holds the run. Return False, and journal that
-        the stop is refused, if the step takes longer.
+        the stop is refused, if the step takes longer. Raises SpoolFull if the journal has no room.
         """
         before = self._executor.locks.holder(run)
         if before is None or before.key == key:

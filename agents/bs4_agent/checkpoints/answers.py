@@ -22,7 +22,7 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> CheckpointReport:
     `arguments` has the keys `run` (a name) and `after` (a step number; the answer begins with the
     next newer step). Return one page of the report that `bs4_common.checkpoints.report` makes, with
     40 checkpoints at most. Its `next` has the arguments for the next page, or is None. Raises
-    BadRequest if `op` or `after` is malformed.
+    BadRequest if `op` or `after` is malformed. Raises UnknownRun if there is no such run.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")

@@ -114,8 +114,8 @@ class MoveAside(Stepping):
         return context.moved()
 
     def check(self, context: RotationContext, planned: Planned) -> Sequence[Target]:
-        """Return the directories. Raises Refused if one may not go any more, and Interrupted if
-        an earlier life of the agent has decided about them.
+        """Return the directories of the checkpoints that are removed. Raises Refused if one may not
+        go any more, and Interrupted if an earlier life of the agent has decided about them.
         """
         context.plan.again()
         return planned.targets
@@ -123,9 +123,10 @@ class MoveAside(Stepping):
     def act(
         self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
-        """Move the directories and return a sentence about the result. If an error comes after the
-        first one was moved, the action goes on, because nobody looks at what it has aside once it
-        has ended.
+        """Move the directories of the checkpoints aside, into the run's trash, and return a
+        sentence about the result. Raises StepFailed or Refused if none could be moved. If the error
+        comes after the first one was moved, the action goes on, because nobody looks at what it has
+        aside once it has ended.
         """
         moves = context.plan.moves
         try:
@@ -151,8 +152,9 @@ class Free(Unheld):
     def act(
         self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
-        """Delete it and return how much was freed. Raises StepFailed if the disk reports an error,
-        and Refused if a directory belongs to another user or is writable by another user.
+        """Delete what was moved aside, and return a phrase with the size that was freed. Raises
+        StepFailed if the disk reports an error, and Refused if a directory belongs to another user
+        or is writable by another user.
         """
         context.freed = removal.free(context.plan.trashes, context.key)
         return f"{size(context.freed)} freed"

@@ -78,7 +78,8 @@ class MoveAside(Stepping):
         self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
         """Move the paths to the run's trash, and return a sentence about the result. What an
-        earlier life of the agent has moved for this action stays there.
+        earlier life of the agent has moved for this action stays there. Raises StepFailed if the
+        disk reports an error, and Refused if a path is not the run's own.
         """
         plan = context.plan
         return context.pod.move_aside(plan.spec, plan.moves, context.key)
@@ -158,7 +159,9 @@ class Launch(PlannedKind[LaunchPlan]):
             )
 
     def read(self, data: Mapping[str, Any]) -> LaunchPlan:
-        """Return the plan in `data`, a dictionary that its `as_dict` has made."""
+        """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises KeyError,
+        TypeError or ValueError if it is none.
+        """
         return LaunchPlan.from_dict(data)
 
     def again(self, key: str, confirmed: LaunchPlan) -> LaunchPlan:
@@ -175,8 +178,9 @@ class Launch(PlannedKind[LaunchPlan]):
     def direct(self, asked: Submission) -> tuple[str, LaunchPlan] | None:
         """Return the run and what is started if the body has no `plan_hash`. Then it describes the
         launch itself, with the keys that `launch.validation.spec_of` reads; the run is started
-        exactly so, and nothing is moved aside. Raises BadRequest if the body is malformed, and
-        Refused if such a start is known to hang or to lose work.
+        exactly so, and nothing is moved aside. Return None if it has a `plan_hash`. Raises
+        BadRequest if the body is malformed, and Refused if such a start is known to hang or to lose
+        work.
         """
         body = asked.body
         if body.get("plan_hash") is not None:
@@ -186,7 +190,9 @@ class Launch(PlannedKind[LaunchPlan]):
         return spec.run, direct(spec, self._pod.command_line(spec), wait=body.get("wait", True))
 
     def left(self, action: ActionView) -> LaunchPlan:
-        """Return what `action` launches: its confirmed plan, or what its body describes."""
+        """Return what `action` launches: its confirmed plan, or what its body describes. Raises
+        BadRequest if the body describes no launch.
+        """
         body = action.body
         if "plan" in body:
             return self.read(body["plan"])
@@ -201,7 +207,7 @@ class Launch(PlannedKind[LaunchPlan]):
     def verify(self, action: Underway[LaunchPlan], context: LaunchContext) -> Outcome:
         """Return the outcome: the launch has succeeded if the run was seen to work, or was started
         if nobody wanted to wait. An earlier life of the agent may have seen it, so it is looked at
-        once more then.
+        once more then. Raises LaunchFailed if the run ends before, or does not work in time.
         """
         result = {"attempt": context.attempt()}
         if not action.plan.waits:

@@ -284,8 +284,9 @@ def _title(spec: LaunchSpec) -> str:
 def planned_steps(
     spec: LaunchSpec, moves: Sequence[Path], command: str, environment: Mapping[str, str]
 ) -> list[Planned]:
-    """Return the steps of a plan. `command` is the command line of the start, for people, and
-    `environment` the variables that are added for it.
+    """Return the steps of a plan that starts `spec`: move `moves` aside if there are any, start the
+    run, and wait until it works if that can be seen. `command` is the command line of the start,
+    for people, and `environment` the variables that are added for it.
     """
     steps = []
     if moves:
@@ -315,7 +316,7 @@ def _attempt(run: Run | None) -> int:
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
     """Return the launch spec in `plan`, the plan of a launch as a dictionary that
-    `LaunchPlan.as_dict` has made.
+    `LaunchPlan.as_dict` has made. Raises KeyError if it is none.
     """
     return spec_from_dict(plan["spec"])
 

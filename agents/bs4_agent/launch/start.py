@@ -124,7 +124,7 @@ def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
     """Return two things for a launch: the command to execute, as a list of words, and the
     environment variables to add to the agent's own, by name. For a run in a container they are
     those of Docker's client. Raises LaunchFailed if the container does not run or does not see the
-    run's directories.
+    run's directories. Raises BadRequest if a variable of the config looks like a secret.
     """
     argv = runs.trainer(spec).command(spec)
     environment = {

@@ -122,7 +122,7 @@ def write_record(
 def mark_stopped(home: Home) -> None:
     """Write into the file `agent.json` in the agent's home directory that this agent ends on
     purpose, so that no process that watches a run (no shim) starts it again. Do nothing if the file
-    is about another agent.
+    is about another agent. Raises AgentError if the file is damaged.
     """
     record = read_record(home)
     if record is not None and record.identity == Identity.of(os.getpid()):

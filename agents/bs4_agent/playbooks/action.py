@@ -50,7 +50,8 @@ class Recovery(PlannedKind[Plan]):
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
         """Raise Refused if the playbook moves all output of the run and the body's `confirm_run` is
-        not the run's name, or if the last recoveries of the run brought no new step.
+        not the run's name, or if the last recoveries of the run brought no new step. Raises
+        UnknownPlaybook if its playbook does not exist any more.
         """
         playbook = self._library.get(view.playbook)
         if playbook.typed_name and asked.body.get("confirm_run") != view.run:
@@ -71,7 +72,8 @@ class Recovery(PlannedKind[Plan]):
 
     def read(self, data: Mapping[str, Any]) -> Plan:
         """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises
-        UnknownPlaybook if its playbook does not exist any more.
+        UnknownPlaybook if its playbook does not exist any more. Raises KeyError or TypeError if
+        `data` is no plan.
         """
         return Plan.from_dict(data, self._library.get(data["playbook"]), 0.0)
 

@@ -105,7 +105,8 @@ class Plan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. `playbook` and
-        `expires_m` are given separately, because the dictionary does not contain them.
+        `expires_m` are given separately, because the dictionary does not contain them. Raises
+        KeyError or TypeError if it is none.
         """
         return cls(
             playbook=playbook,

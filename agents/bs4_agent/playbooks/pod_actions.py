@@ -245,7 +245,9 @@ class Planned:
 
     @classmethod
     def from_dict(cls, data: PlannedRow) -> Planned:
-        """Return the planned step in `data`, a dictionary that `as_dict` has made."""
+        """Return the planned step in `data`, a dictionary that `as_dict` has made. Raises KeyError
+        if it is none.
+        """
         return cls(
             data["kind"],
             data["title"],

@@ -153,7 +153,8 @@ def at_run(
 def spec_for(body: StartBody) -> LaunchSpec:
     """Return the launch spec for a launch request `body` for which no plan could be made. The spec
     resumes from the step number in the request's `resume`, or for "auto" from the newest complete
-    step. Its `resume` is None if there is no such step.
+    step. Its `resume` is None if there is no such step. Raises BadRequest if the request is
+    malformed or names no trainer.
     """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})

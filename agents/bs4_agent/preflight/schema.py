@@ -23,8 +23,9 @@ SCHEMA_S = 90.0
 
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> ClassesPart:
     """Check the config of a launch with the trainer's own config class, and return the answer of
-    `probes.classes.probe`. The command line is the one that a launch of `spec` would have. If no
-    launch is possible, only its config and options are checked.
+    `probes.classes.probe`: whether the config is valid, with its errors, or why that is unknown,
+    for example because the classes lie in a container. The command line is the one that a launch of
+    `spec` would have. If no launch is possible, only its config and options are checked.
     """
     if spec.container:
         return {

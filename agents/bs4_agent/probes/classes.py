@@ -59,8 +59,9 @@ def probe(
     more: Mapping[str, str] | None = None,
 ) -> ClassesAnswer:
     """Check a trainer's command line with the config class of the trainer's program `component`,
-    for example "rl", in the Python interpreter `python`. `trainer` is the trainer's id. `words` are
-    the words after the program's name; every file among them must have an absolute path.
+    for example "rl", in the Python interpreter `python`, and return the class's name, the errors
+    and the warnings. `trainer` is the trainer's id. `words` are the words after the program's name;
+    every file among them must have an absolute path.
 
     The answer is unknown if the class does not exist or did not answer within `timeout` seconds.
 

@@ -41,7 +41,9 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> CudaAnswer:
-    """Find out whether the library torch of the Python interpreter `python` can use the GPUs.
+    """Find out whether the library torch of the Python interpreter `python` can use the GPUs, and
+    return that with the versions of torch and CUDA and the number of GPUs. If torch cannot be
+    imported, the answer has the error.
 
     `environment` has further variables for the interpreter. `ask` is the function that runs it if
     it is not on this machine but in a container. Raises StepFailed if there is no answer within
@@ -70,7 +72,8 @@ def probe(
 
 def probe_devices() -> CudaAnswer:
     """Find out whether the library torch can use the GPUs, in the interpreter that runs this
-    function.
+    function, and return that with the versions of torch and CUDA and the number of GPUs. If torch
+    cannot be imported, the answer has the error. Nothing is raised.
     """
     import importlib
 

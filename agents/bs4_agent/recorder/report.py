@@ -108,7 +108,7 @@ def write(
     is replaced as a whole or not at all.
 
     `now` is the time of the report as a Unix time in seconds; None means the present time. Raises
-    OSError if the disk is full.
+    OSError if the disk is full. Raises UnknownRun if there is no such run.
     """
     t = time.time() if now is None else now
     secrets = pod.runs.secrets

@@ -64,7 +64,7 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
     renames the original, but not if the trainer truncates the original in place, which prime-rl's
     version of January 2026 does only with --no-clean. The launcher's own output, launcher.log, is
     not archived, because it lies in the attempt's directory in the agent's home, where no trainer
-    deletes it.
+    deletes it. Raises UnknownRun if there is no such run.
     """
     run = runs.get(name)
     trainer = runs.trainer(run.spec)

@@ -151,7 +151,8 @@ class Runs:
         """Record on disk and in the journal (the agent's log of actions and incidents) that there
         is a run with the name and the settings in `spec`, and return the run. If a run with that
         name is known already, `spec` replaces its spec and is used for its next attempt. `adopted`
-        True means that the run's newest attempt was started by hand.
+        True means that the run's newest attempt was started by hand. Raises BadRequest if the name
+        of the run is not allowed.
         """
         directory = self.home.run(spec.run)
         with self._lock:
@@ -170,14 +171,15 @@ class Runs:
 
     def attempt_directory(self, run: str, number: int) -> Path:
         """Return the path, in the agent's home, of the directory for the files of attempt `number`
-        of the run with the name `run`. The directory need not exist yet.
+        of the run with the name `run`. The directory need not exist yet. Raises BadRequest if the
+        name is not allowed.
         """
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
         """Return the lock of the run with this name. Hold it while you make an attempt of the run,
         so that no other thread of this agent makes one at the same time. The same name always gives
-        the same lock.
+        the same lock. Raises BadRequest if the name is not allowed.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run), threading.Lock())

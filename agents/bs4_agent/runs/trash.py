@@ -40,7 +40,8 @@ def trash(
     outside the run's own directories after its symbolic links are resolved. Raises Refused also for
     a symbolic link, for a path on another filesystem, for a directory that another user owns or may
     write to, and, without `everything`, for the newest complete checkpoint or a directory around
-    it. Raises StepFailed if the filesystem refuses the move.
+    it. Raises StepFailed if the filesystem refuses the move. Raises UnknownRun if there is no such
+    run.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)

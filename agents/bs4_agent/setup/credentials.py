@@ -185,7 +185,7 @@ def _text(path: Path, errors: str) -> str:
 def write_private(path: Path, text: str) -> None:
     """Replace the content of the file `path` by `text` in one step, with mode 0600, so that other
     users can never read the text. If `path` is a symbolic link, the file to which it points is
-    replaced.
+    replaced. Raises OSError if it cannot be written.
     """
     path = path.resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -123,7 +123,8 @@ class SetupContext:
         """Run the command `argv`, which may take minutes, and return when it has ended. It runs in
         `cwd`, or in the user's home directory if that is None. `environment` has variables in
         addition to those that `Place.environment` returns. `say` is called with progress messages.
-        Raises StepFailed if the exit code is not 0.
+        Raises StepFailed if the exit code is not 0, and LaunchFailed if the command cannot be
+        started.
         """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say

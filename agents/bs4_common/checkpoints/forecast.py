@@ -122,8 +122,8 @@ def forecast(
     goal: int | None = None,
     live: bool = True,
 ) -> Forecast:
-    """Predict when the run will save its next checkpoints, and when they no longer fit on its disk.
-    `sets` are the checkpoints on the disk now.
+    """Return a forecast of when the run will save its next checkpoints, and of when they no longer
+    fit on its disk. What cannot be told of it is None. `sets` are the checkpoints on the disk now.
 
     `free` is the number of free bytes on the disk, or None if it is not known. `limits` are the
     rules by which old checkpoints are removed; None means that none is removed. `interval` is the

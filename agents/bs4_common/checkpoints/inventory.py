@@ -185,7 +185,8 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
     is complete.
 
     The reason says why the part is incomplete, and is "" if it is complete. The marker files are
-    checked each time; the other files are measured again only if they can have changed.
+    checked each time; the other files are measured again only if they can have changed. Raises
+    OSError if the disk fails.
     """
     try:
         stamp = part.stat().st_mtime_ns

@@ -82,7 +82,9 @@ class StepSet:
 
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
-    """Return every step of the run that has any file on the disk, complete or not, oldest first."""
+    """Return every step of the run that has any file on the disk, complete or not, oldest first.
+    The list is empty if there is none.
+    """
     rules = {rule.name: rule for rule in trainer.parts(spec)}
     needed = [rule.name for rule in rules.values() if rule.required]
     known = {c.step: c for c in inventory(trainer, spec)}
@@ -130,7 +132,8 @@ def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
 
 def verify(one: StepSet) -> str:
     """Read the files of a complete checkpoint again and return why it cannot be relied on after
-    all, as a phrase, or "" if it is good. No cached result is used.
+    all, as a phrase, or "" if it is good. No cached result is used. Raises OSError if the disk
+    fails.
     """
     if not one.complete:
         name, why = next(iter(one.missing.items()))

@@ -56,7 +56,7 @@ def guess_trainer(directory: Path) -> str | None:
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
     """Return the existing logs of a run directory by attempt number. For a trainer that keeps only
     the last attempt's logs (prime-rl's version of January 2026), that attempt has the number 1. An
-    attempt whose logs are gone has an empty list.
+    attempt whose logs are gone has an empty list. Raises BadRequest if there is no such trainer.
     """
     found: dict[int, list[LogSource]] = {}
     trainer = registry.get(trainer_id)
@@ -83,7 +83,7 @@ def directory_facts(
 
     The logs of all attempts are matched by `engine`. `extra` are further logs, which are read as
     logs of the newest attempt. With `thorough`, every line is parsed, not only those that may
-    matter. Raises OSError if a log cannot be read.
+    matter. Raises OSError if a log cannot be read. Raises BadRequest if there is no such trainer.
     """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
@@ -185,7 +185,7 @@ def log_facts(
 
 def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
     """Return a launch spec for a finished run's directory: its name and its paths. Its config is
-    not read and counts as unknown.
+    not read and counts as unknown. Raises BadRequest if there is no such trainer.
     """
     output_dir = directory
     if registry.get(trainer_id).traits.own_directory:

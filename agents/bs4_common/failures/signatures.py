@@ -216,8 +216,8 @@ class Signature:
         )
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
-        """Return True if a line, taken by itself, matches the expression that has the role `role`,
-        for example "pattern" or "cleared_by".
+        """Return True if a line with this text, level and logger, taken by itself, matches the
+        expression that has the role `role`, for example "pattern" or "cleared_by".
         """
         if role == "pattern":
             return self.matches(text, level, logger)

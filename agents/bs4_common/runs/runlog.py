@@ -303,7 +303,8 @@ class RunLog:
     @classmethod
     def from_dict(cls, data: RunLogFields) -> RunLog:
         """Return the log in a dictionary that `as_dict` made. The Unix times of the dictionary are
-        converted to seconds of the monotonic clock of the present boot.
+        converted to seconds of the monotonic clock of the present boot. Raises KeyError if a field
+        is missing.
         """
         log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:

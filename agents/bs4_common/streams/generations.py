@@ -116,7 +116,9 @@ class Generation:
 
     @classmethod
     def from_dict(cls, data: Any) -> Generation:
-        """Return the generation that `data` describes, a dictionary that `as_dict` has made."""
+        """Return the generation that `data` describes, a dictionary that `as_dict` has made. Raises
+        KeyError or TypeError if it is none.
+        """
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:

@@ -64,8 +64,9 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Take apart the words after `rl` on a command line of prime-rl (either of its two versions).
-    Words that belong to no option are ignored, as prime-rl does.
+    """Take apart the words after `rl` on a command line of prime-rl (either of its two versions),
+    and return its config files and its options. Words that belong to no option are ignored, as
+    prime-rl does.
     """
     config: str | None = None
     nested: list[tuple[str, str]] = []

@@ -383,7 +383,8 @@ class Verl:
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
         """Return the variables WANDB_RUN_ID and WANDB_RESUME, which give the run its id at W&B: the
-        one in `before`, or else `identity`. Empty if the run does not use W&B.
+        one in `before`, or else `identity`. Empty if the run does not use W&B. Raises BadConfig if
+        the config cannot be used.
         """
         if not self.needs(spec).get("wandb"):
             return {}

@@ -62,7 +62,7 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
     """Have the pod make the plan of the merge or backup `asked`, and return the plan. Raises
     NotApplicableError, with the agent's reason, if the run has nothing to merge or copy. Raises
     RefusedError, with the agent's reason, if it refuses; also if an adapter is to be merged and the
-    agent is too old for that.
+    agent is too old for that. Raises Unreachable if there is no link.
     """
     if asked.kind == "backup":
         key = await live.submit("plan", backup=asked.body())
@@ -85,7 +85,8 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 async def begin(live: PodSession, view: PlanView) -> str:
     """Confirm the plan `view` of a merge or backup by its hash, so that the pod carries it out.
-    Return the key of the action that does so.
+    Return the key of the action that does so. Raises RefusedError if the pod is read-only for this
+    console, and Unreachable if there is no link.
     """
     return await live.submit(view.playbook, run=view.run, plan_hash=view.plan_hash)
 

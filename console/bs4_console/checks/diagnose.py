@@ -253,7 +253,8 @@ def diagnose(
 
     In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
     `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0
-    means that the whole file or directory is the evidence.
+    means that the whole file or directory is the evidence. Raises ConsoleError if the installation
+    is incomplete.
     """
     library, rules = _prepared(compile_all())
     findings: list[FindingRow] = []

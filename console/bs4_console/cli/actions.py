@@ -17,7 +17,8 @@ from bs4_console.pods.state import ActionView, IncidentView
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
     """Follow the action `key` on the pod until it has ended, and return it. Print each step of the
     action as it happens, and each incident that opens on the action's run in the meantime. The
-    output is text, or NDJSON with `as_json`. With `quiet` nothing is printed.
+    output is text, or NDJSON with `as_json`. With `quiet` nothing is printed. Raises Unreachable if
+    the pod's journal does not show the action.
     """
     shown: dict[int, tuple[str, str]] = {}
     said = ""
@@ -104,6 +105,7 @@ async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> Act
     """Submit an action to the pod, watch it until it has ended, and return it, whether it succeeded
     or not. `kind` is the kind of the action, such as "stop" or "playbook". `body` has the fields
     that an action of that kind takes, such as `run`. The progress is printed as text, or as NDJSON
-    with `as_json`.
+    with `as_json`. Raises RefusedError if the pod is read-only for this console, and Unreachable if
+    there is no link.
     """
     return await watch(live, await live.submit(kind, **body), as_json=as_json)

@@ -47,7 +47,7 @@ async def run(options: argparse.Namespace) -> int:
     options say. Return the exit code: 1 if the pod then has no hook, else 0; with --print, --remove
     or --mode (what the agent does with a run after a reboot: only show it, ask a person, or
     continue it) always 0. Raises UsageError for --mode without --run, and RefusedError if the pod
-    may not be changed or refuses the mode.
+    may not be changed or refuses the mode. Raises a LinkError if the pod cannot be reached.
     """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")

@@ -117,7 +117,8 @@ def run(options: argparse.Namespace) -> int:
     """Run `checkpoints sync`, `remote` or `prune`, as `options.verb` says, and return the exit
     code: 0 if the subcommand did its work or only showed something, 1 if an upload failed or was
     held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not confirmed, and
-    StoreFailed if the object store fails.
+    StoreFailed if the object store fails. Raises UsageError if the place or the credentials on
+    standard input cannot be read.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
@@ -131,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
 async def bring(pod: Pod) -> None:
     """Install b2sdk, the library that reads and writes the object store, on the pod. Nothing is
     installed if the pod has it already. A connection to the pod is opened for this alone and closed
-    afterwards.
+    afterwards. Raises a LinkError, such as NoSpace or NoAgent, if that fails.
     """
     from bs4_console.transport.deploy_b2 import bring as deploy
 

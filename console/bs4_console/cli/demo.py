@@ -63,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
     scenarios. Without a screen (--headless, --json, or no terminal) a scenario is played to its
     end. Return 1 if a scenario was played and its run does not train again at the end (except with
     --no-fix), and 0 in all other cases. Without Linux's /proc only the recording can be shown;
-    --scenario then raises UsageError.
+    --scenario then raises UsageError. Raises NotApplicableError if this machine cannot play the
+    scenario.
     """
     if options.list:
         from bs4_practice.tries import TRIES

@@ -72,7 +72,7 @@ def wanted(options: argparse.Namespace) -> list[Wanted]:
 def command(options: argparse.Namespace) -> tools.Command:
     """Return the command that starts the Python of the project, on the pod or this machine, as the
     options say. The program that it runs (see `dataset_splits.program`) comes on its standard
-    input.
+    input. Raises NotApplicableError if that Python is needed on this machine and is not there.
     """
     words = ["python3", "-"]
     if options.pod is not None:
@@ -84,7 +84,9 @@ def show(options: argparse.Namespace, place: str, runs: Runs) -> int:
     """Read the data sets that the options name, and print the sizes of their splits and which rows
     they share. `runs` starts the Python program that reads them, on the machine named `place`.
     Return 1 if splits overlap that should not or a config takes more rows than there are, 3 if a
-    data set could not be read, else 0.
+    data set could not be read, else 0. Raises NotApplicableError if the project's Python is not
+    there, UsageError if the options name no data set, and RemoteError if the program's answer
+    cannot be read.
     """
     asked = splits.program(wanted(options))
     status, output = runs(command(options), asked)
@@ -115,7 +117,7 @@ def _row(one: splits.Split) -> list[str]:
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
     """Run the command `ran` on this machine with `program`, a Python program, as its standard
     input. Return its exit status and its standard output. Its standard error goes to that of this
-    process.
+    process. Raises subprocess.TimeoutExpired if it takes more than half an hour (LONGEST_S).
     """
     done = subprocess.run(
         ran.argv,

@@ -190,8 +190,9 @@ def _package(text: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Run a tool, or print its command with --dry-run. Return 0 if the tool ended with 0, else 1.
-    Raises NotApplicableError if the tool is not installed, and RefusedError if the budget is too
-    small, nobody confirmed, or the console or the pod is read-only.
+    Raises UsageError for --json without --dry-run, NotApplicableError if the tool is not installed,
+    and RefusedError if the budget is too small, nobody confirmed, or the console or the pod is
+    read-only.
     """
     if options.verb == "splits":
         return _splits(options)

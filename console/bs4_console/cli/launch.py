@@ -122,7 +122,8 @@ def run(options: argparse.Namespace) -> int:
     code. It is 0 if the run's trainer works now, also if this command found it working already, or
     if only the plan was to be shown. It is 1 if the set-up or the start failed, and 4 if a
     preflight check blocks the start or the pod refused it. Raises RefusedError if nobody confirmed
-    the plan, and UsageError if an option is missing or two exclude each other.
+    the plan, and UsageError if an option is missing or two exclude each other. Raises OSError if
+    the phase file cannot be read.
     """
     launch_setup.refuse_stray(options)
     if options.phases is not None:

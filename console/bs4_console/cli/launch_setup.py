@@ -50,7 +50,8 @@ def refuse_stray(options: argparse.Namespace) -> None:
 async def ready(options: argparse.Namespace, live: PodSession, asked: LaunchRequest) -> bool:
     """Set up the pod for the launch `asked`, as far as that is not done yet. Return True if
     everything is on the pod now, and False if the set-up failed or only its plan was to be shown.
-    Raises RefusedError if nobody confirmed the set-up.
+    Raises RefusedError if nobody confirmed the set-up, and NotApplicableError, with the agent's
+    reason, if the agent cannot plan it.
 
     A person who confirms the set-up also confirms the start, because the start can be planned only
     after the set-up. The plan of the start is shown before it is carried out. If that plan would

@@ -68,7 +68,7 @@ def _count(text: str) -> int:
 
 async def run(options: argparse.Namespace) -> int:
     """Connect to the pod, print the log that the options name, and return 0. Raises a LinkError if
-    the pod cannot be reached.
+    the pod cannot be reached. Raises UsageError if there is no such log.
     """
     async with linked(Inventory().get(options.pod)) as live:
         await _print(live, await _stream(live, options), options)

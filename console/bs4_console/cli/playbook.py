@@ -264,7 +264,7 @@ async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
     """Have the pod make a new plan of the playbook with the id `playbook` for the run `run`, and
     return the plan. If the run has an open incident that this playbook repairs, the plan is for
     that incident. Raises NotApplicableError, with the agent's reason, if the agent can make no
-    plan.
+    plan. Raises Unreachable if there is no link.
     """
     incident = ""
     for i in live.state.ledger.open_incidents(run):

@@ -190,7 +190,9 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `provision` that `options.verb` names (key, search, create, list,
-    balance or terminate), and return its exit code, 0 if it succeeded. Raises RefusedError if the
+    balance or terminate), and return its exit code: 0 if it succeeded; 1 if `search` finds no offer
+    within the price, `list --orphans` finds a machine, or a `balance` is short; 3 if a provider
+    does not answer; 4 if the host key of a new machine is not confirmed. Raises RefusedError if the
     subcommand would rent or end a machine and the console is read-only or nobody confirmed this.
     """
     if options.verb == "key":
@@ -246,7 +248,8 @@ async def provisioner(
     """Open a Provisioner, which rents machines, for the length of an `async with` block. `names`
     are the providers at which it may rent; None means every provider for which a key is stored on
     this machine. `book` is the journal of rented machines; None means the console's own. Raises
-    UsageError if no provider has a key.
+    UsageError if no provider has a key or a name is that of no provider, and NoKey if one of
+    `names` has none.
     """
     chosen = list(names or keys.known())
     if not chosen:

@@ -248,7 +248,8 @@ async def controller_of(
 ) -> AsyncIterator[Controller]:
     """Open, for the length of an `async with` block, the controller that watches the run of
     `config` and moves it to another machine if its own is lost. Raises RefusedError if another
-    process on this machine controls the run already.
+    process on this machine controls the run already. Raises UsageError if a value of `config`
+    cannot be used.
     """
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside

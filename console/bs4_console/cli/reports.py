@@ -49,8 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a subcommand for the agents' crash reports and return its exit code. `list` returns 3 if
-    a pod could not be reached. `fetch` copies a report to this machine, and raises UsageError if
-    the pod does not have it. `open` shows a report that was fetched.
+    a pod could not be reached, else 0. `fetch` copies a report to this machine and returns 0; it
+    raises UsageError if the pod does not have the report. `open` shows a report that was fetched,
+    and returns the exit code of the screen.
     """
     verbs = {"list": _list, "fetch": _fetch, "open": _open}
     return asyncio.run(verbs[options.verb](options))

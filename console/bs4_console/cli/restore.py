@@ -86,7 +86,8 @@ async def run(options: argparse.Namespace) -> int:
     """Copy a checkpoint of a run from the object store to the pod, and with --launch start the run
     from it. Return 0 if the checkpoint is complete on the pod and, with --launch, the run trains,
     or if only the plan was to be shown. Return 1 if the copy or the start failed, for example
-    because the store has no complete checkpoint, and 4 if the pod refused.
+    because the store has no complete checkpoint, and 4 if the pod refused. Raises RefusedError if
+    nobody confirmed, and a LinkError if the pod cannot be reached.
     """
     asked = restore.RestoreRequest(
         run=options.name,

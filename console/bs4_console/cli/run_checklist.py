@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
     """Print the checklist of a run: what is known of its reward, GPU memory, disk and so on. With
     --every, store instead how many steps apart it is to be gone through; with --done, also note
     that a person has gone through it now. Return 1 if a person should look at an entry of the list,
-    else 0. Raises RefusedError if the pod's agent is too old to store this.
+    else 0. Raises RefusedError if the pod's agent is too old to store this. Raises UsageError if
+    --every is negative or is given with --done.
     """
     if options.every is not None and (options.every < 0 or options.done is not None):
         raise UsageError("--every takes a number of steps, and stands alone.", "Correct it.")

@@ -37,7 +37,8 @@ def configure_rollback(parser: argparse.ArgumentParser) -> None:
 
 def compare(one: RunRecord, other: RunRecord, *, as_json: bool) -> int:
     """Print the runs `one` and `other` side by side, each line with a mark that says whether the
-    two differ in it. The output is text, or with `as_json` JSON. Return 0.
+    two differ in it. The output is text, or with `as_json` JSON. Return 0. Raises OSError if a
+    config that is saved on this machine cannot be read.
     """
     found = comparison.rows(one, other)
     if as_json:
@@ -80,7 +81,8 @@ def rollback(record: RunRecord, options: argparse.Namespace) -> int:
     after printing what differs. The options name the attempt and the file. Return 0.
 
     Raises UsageError if the run has no such version, NotApplicableError if this machine has not
-    kept its text, and RefusedError if the file exists and --force is not given.
+    kept its text, and RefusedError if the file exists and --force is not given. Raises OSError if
+    the file cannot be written.
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)

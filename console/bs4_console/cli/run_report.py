@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def report(record: RunRecord, options: argparse.Namespace) -> int:
     """Write the report of a run, and return 0. Raises RefusedError if the file exists and --force
-    is not given.
+    is not given. Raises OSError if the file cannot be written.
     """
     path: Path | None = options.output
     if path is not None and path.exists() and not options.force:

@@ -90,7 +90,7 @@ async def run(options: argparse.Namespace) -> int:
     pod and passed a check after the installation, or if only the plan or the log was to be shown; 1
     if a part could not be installed; 4 if the pod refused. --stop ends a set-up that is under way.
     Raises UsageError if there is neither a trainer to install nor a credential to store, and
-    RefusedError if nobody confirmed.
+    RefusedError if nobody confirmed. Raises a LinkError if the pod cannot be reached.
     """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:

@@ -25,9 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Print which actions a stop of the run would end early and which processes it would end, have
-    this confirmed by the run's name, and stop the run. Return 0 if the run has ended, 1 if the
-    stop failed, 4 if the pod refused it. Raises UsageError if the pod has no such run, and
-    RefusedError if nobody confirmed.
+    this confirmed by the run's name, and stop the run. Return 0 if the run has ended, 1 if the stop
+    failed, 4 if the pod refused it. Raises UsageError if the pod has no such run, and RefusedError
+    if nobody confirmed. Raises a LinkError if the pod cannot be reached.
     """
     async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)

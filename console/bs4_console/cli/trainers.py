@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     and returns 0. `check` compares a trainer's source code with what this program believes of it,
     and returns 0 if every belief holds, 1 if something has moved, 2 if something or the whole named
     trainer is gone, and 3 if something could not be located or the directory has no known trainer.
+    Raises UsageError if `check` is not given exactly one checkout.
     """
     if options.verb == "list":
         return _list(options)

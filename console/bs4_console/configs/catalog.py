@@ -31,7 +31,9 @@ class Rule:
 
 @functools.cache
 def rules() -> dict[str, Rule]:
-    """Return all rules of `config lint`, as {id: rule}."""
+    """Return all rules of `config lint`, as {id: rule}. Raises ConsoleError if the installation is
+    incomplete.
+    """
     with (find("configs") / "rules.toml").open("rb") as handle:
         found = {}
         for name, fields in tomllib.load(handle).items():
@@ -51,7 +53,7 @@ def finding(
     `line` is the 1-based line in the config, and `message` a sentence that says what is wrong
     there. `edits` are changes of the config that are certain to repair it. With `fix` "" and
     `level` None, the fix and the level are those of the rule. Raises KeyError if there is no such
-    rule.
+    rule. Raises ConsoleError if the installation is incomplete.
     """
     known = rules()[rule]
     return Finding(

@@ -149,7 +149,9 @@ class View:
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> Table:
-        """Return the table that the config has at a dotted key."""
+        """Return the table that the config has at a dotted key. It is empty if the config has none
+        there.
+        """
         return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[Table]:
@@ -162,7 +164,9 @@ class View:
         return [Table(item) for item in value if isinstance(item, dict)]
 
     def without(self, problems: Iterable[Problem]) -> View:
-        """Return this view without each value that the schema refuses."""
+        """Return a copy of this view without each value that the schema refuses, as `problems`
+        lists them. What is missing, or is a key that the schema does not know, changes nothing.
+        """
         kept = copy.deepcopy(self.data)
         for problem in problems:
             if problem.kind not in ("missing", "extra", "ignored"):

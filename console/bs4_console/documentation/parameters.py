@@ -58,7 +58,8 @@ class Parameter:
 def parameters() -> Mapping[str, tuple[Parameter, ...]]:
     """Return {dotted name: entries} for all parameters of the trainers' configs, in the order of
     the schemas. A name has one entry for each version of the trainer, each program and each group
-    of types in which it means something else.
+    of types in which it means something else. Raises ConsoleError if the installation is
+    incomplete.
     """
     found: dict[str, list[Parameter]] = {}
     for generation in GENERATIONS:

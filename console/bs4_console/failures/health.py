@@ -29,7 +29,7 @@ class Range(TypedDict, total=False):
 def ranges() -> dict[str, Range]:
     """Return the numbers from which a training counts as unhealthy, as tables by name, read from
     the shipped file health.toml. The detectors of failures compare with them. Raises UsageError if
-    the file cannot be read.
+    the file cannot be read. Raises ConsoleError if the installation is incomplete.
     """
     path = find("configs") / FILE
     try:

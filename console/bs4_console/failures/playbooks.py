@@ -69,7 +69,7 @@ class Problem:
 def schema(directory: Path | None = None) -> dict[str, Any]:
     """Return the JSON Schema by which the playbook files in `directory` are checked: the
     directory's own if it has one, else the shipped one. The schema accepts the id of every
-    registered trainer.
+    registered trainer. Raises ConsoleError if the installation is incomplete.
     """
     own = None
     if directory is not None:
@@ -94,8 +94,9 @@ def lint(
     family (the name of their folder) added, and the problems of the others.
 
     With `need_cases`, it is also a problem if a playbook with log signatures (regular expressions
-    by which it recognises its failure) has no test case that must match, none that must not
-    match, or one that must match and has no line for any of its patterns.
+    by which it recognises its failure) has no test case that must match, none that must not match,
+    or one that must match and has no line for any of its patterns. Raises ConsoleError if the
+    installation is incomplete.
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
@@ -133,7 +134,7 @@ def _formats() -> jsonschema.FormatChecker:
 def advice(identifier: str) -> tuple[str, ...]:
     """Return the lines of advice to a person from the shipped playbook with the id `identifier`.
     The result is empty if that playbook has no advice, or if there is no playbook with this id. No
-    other playbook is read.
+    other playbook is read. Raises ConsoleError if the installation is incomplete.
     """
     path = None
     if _ID.fullmatch(identifier):
@@ -325,7 +326,7 @@ def _duplicates(root: Path, good: list[PlaybookFile]) -> Iterator[Problem]:
 def shipped() -> list[PlaybookFile]:
     """Return the shipped playbooks (descriptions of known failures and their repair) as their files
     have them, without those that are not valid. The result comes from a cache on this machine if no
-    file has changed since it was made.
+    file has changed since it was made. Raises ConsoleError if the installation is incomplete.
     """
     made = cached("whole", _inputs(find("playbooks")), lambda: json.dumps(lint()[0]).encode())
     found: list[PlaybookFile] = json.loads(made)
@@ -336,7 +337,8 @@ def compile_all(directory: Path | None = None) -> bytes:
     """Return all playbooks (descriptions of known failures and their repair) in `directory`, by
     default the shipped ones, as the JSON bytes that the agent reads. The result comes from a cache
     on this machine if no file has changed since it was made. Raises UsageError if one playbook is
-    not valid, so that no agent gets only a part of them.
+    not valid, so that no agent gets only a part of them. Raises ConsoleError if the installation is
+    incomplete.
     """
     root = directory or find("playbooks")
     return cached("compiled", _inputs(root), lambda: _compile_directory(directory))

@@ -240,7 +240,8 @@ def sentence(check: Check) -> str:
 
 async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
     """Run the preflight checks for the launch request `asked` on the pod: of the pod itself, the
-    config and the model. Return their result. Nothing is started or planned.
+    config and the model. Return their result. Nothing is started or planned. Raises ChannelLost or
+    Unreachable if there is no connection.
     """
     wanted = Wanted(
         trainer=asked.trainer,
@@ -287,7 +288,7 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
     (`price` in US dollars an hour, `phase`, and what `Looked.environment` has) that are stored with
     the launch and do not change the plan's hash; values that are None are left out. The pod's
     hardware is stored too, if its telemetry tells it. Raises RefusedError or NotApplicableError,
-    with the agent's reason, if the agent makes no plan.
+    with the agent's reason, if the agent makes no plan. Raises Unreachable if there is no link.
     """
     kept: dict[str, Any] = {}
     if machine := seen(live.state):
@@ -310,7 +311,8 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
     which it can be followed. `confirmed` is True if the person typed the run's name, which some
     plans need (those for which `must_type` returns True). The text of the config is saved on this
     machine; if that is not possible, a note of the pod's state says so, and the run is started all
-    the same.
+    the same. Raises RefusedError if the pod is read-only for this console, and Unreachable if there
+    is no connection.
     """
     await keep_planned(live, launched(view.plan))
     key = key_of(view.plan_hash, view.run)
@@ -326,7 +328,7 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
     """Yield the state of the action with the key `key`, a launch, each time it changes. Stop as
     soon as the run's program has been started or the action has ended, and do not wait for the
-    first training step.
+    first training step. Raises Unreachable if the pod's journal does not show the action.
     """
     async for action in live.follow_action(key):
         yield action

@@ -117,8 +117,8 @@ class Standing:
 
 
 def read(file: Path) -> Phases:
-    """Read a phase file on this machine and check it. Raises UsageError, which names the wrong
-    place, if it is not a valid phase file.
+    """Read a phase file on this machine, check it, and return it. Raises UsageError, which names
+    the wrong place, if it is not a valid phase file, and OSError if it cannot be read.
     """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -229,10 +229,10 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, guide.Plann
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """Determine in which phase of the phase file `wanted` the run is now and whether the phase's
+    """Return in which phase of the phase file `wanted` the run is now and whether the phase's
     condition is met, from the pod's journal (the agent's log of actions and incidents), the records
     of training steps and the checkpoints. Raises UsageError if the run was launched with a phase
-    that the file does not have.
+    that the file does not have. Raises ChannelLost or Unreachable if there is no connection.
     """
     phase, _ = launched(live.state, wanted)
     if phase is None:
@@ -274,7 +274,8 @@ async def plan_of(
     return the plan. `price` is that of the pod in US dollars an hour, or None. `environment` is
     what `guide.Looked.environment` returns, or None. Raises RefusedError if the phase would train
     another adapter or model than the one before, or if there is no complete checkpoint to continue
-    from.
+    from. Raises RefusedError or NotApplicableError, with the agent's reason, if the agent makes no
+    plan, and UsageError if the run was launched with a phase that the file does not have.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(

@@ -153,7 +153,7 @@ class LogFeed:
         to its cursor there, GENERATION:OFFSET (the number of one of the log's files, and the byte
         in it). One page of lines before these cursors is put into the LogStore. Return the number
         that the first line after the cursors has, or will have, in the LogStore. Call `go_on` to
-        read the lines after the cursors.
+        read the lines after the cursors. Raises RemoteError if the agent refuses the read.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -200,7 +200,8 @@ class LogFeed:
         """Put the lines of all logs in `streams` (names such as "log/RUN/trainer") around the time
         `t` into the LogStore, merged by their clocks. `t` is Unix time in seconds by the pod's
         clock. Return the number in the LogStore of the first line that was not written before `t`.
-        Lines that are written later are not added; call `older` to fetch earlier ones.
+        Lines that are written later are not added; call `older` to fetch earlier ones. Raises
+        RemoteError if the agent refuses the query, and EndlessAnswer if it does not come to an end.
         """
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)

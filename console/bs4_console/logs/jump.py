@@ -72,7 +72,8 @@ async def resolve(
     time of day in seconds since midnight, or None. With `at_end`, the person is at the end of the
     log, and a time of day later than `clock` means that of the day before. Raises UsageError if the
     target cannot be found, for example because lines have no clock, or for a line number with
-    several streams.
+    several streams. Raises RemoteError if the agent refuses the query, and EndlessAnswer if it does
+    not come to an end.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:

@@ -106,7 +106,8 @@ class LogPages:
         """Return two things: about `lines` lines of the log `stream` before `cursor`, and the
         cursor at which the first of them begins. `source` is the number of the log, which is put
         into each line. A line longer than 2 MiB (ROOM_BYTES) comes in parts, one for each call. A
-        part that begins inside the line has an extra line before it that says so.
+        part that begins inside the line has an extra line before it that says so. Raises
+        RemoteError if the agent refuses the read, and EndlessAnswer if it does not come to an end.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -117,7 +118,8 @@ class LogPages:
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
         """Find the place in the log `stream` where the last `lines` lines before `cursor` (None:
         before the end of the log) begin, and return it. If these lines have more than 2 MiB
-        (ROOM_BYTES), the returned place is closer to `cursor`.
+        (ROOM_BYTES), the returned place is closer to `cursor`. Raises RemoteError if the agent
+        refuses the query, and EndlessAnswer if it does not come to an end.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
@@ -126,7 +128,8 @@ class LogPages:
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
         """Return the lines of the log `stream` between the cursors `begin` and `end`, as rows that
         a LogStore takes. `source` is the number of the log, which is put into each row. The two
-        cursors may be in different files of the log.
+        cursors may be in different files of the log. Raises RemoteError if the agent refuses the
+        read.
         """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
@@ -158,7 +161,8 @@ class LogPages:
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
         """Return three things: about one page of whole lines of the log `stream` from `cursor` on,
         the cursor at which the page ends, and True if the log has no further lines now. `source` is
-        the number of the log, which is put into each line.
+        the number of the log, which is put into each line. Raises RemoteError if the agent refuses
+        the read.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -174,7 +178,8 @@ class LogPages:
         from `cursor` back. Return what one answer of the pod has: the lines that pass, in the order
         of the log; the cursor up to which the pod has filtered; and True if that is the end (with
         `backwards`: the start) of the log. `source` is the number of the log, which is put into
-        each line.
+        each line. Raises RemoteError if the agent refuses the query, and EndlessAnswer if it does
+        not come to an end.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -228,7 +233,8 @@ class LogPages:
     async def place(self, stream: str, op: Seek, **parameters: Any) -> str:
         """Ask the agent for a place in the log `stream` and return its cursor. `op` says how the
         place is given: with "seek-line", the parameter `line` is a line number; with "seek-time",
-        the parameter `t` is Unix time in seconds.
+        the parameter `t` is Unix time in seconds. Raises RemoteError if the agent refuses the
+        query, and EndlessAnswer if it does not come to an end.
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
@@ -246,7 +252,8 @@ class LogPages:
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
         while the connection is down or the agent is busy. `seen` is the number of bytes that the
         caller already has of the unfinished last line; that line is sent again, from its start,
-        only if it has grown. `ahead` is for a caller who reads on and on (see LogReader).
+        only if it has grown. `ahead` is for a caller who reads on and on (see LogReader). Raises
+        RemoteError if the agent refuses the read.
         """
         read = self._reader.read_log
         chunk = await self._patiently(

@@ -182,7 +182,8 @@ async def beside(
     its own log the place of the match, and in each other log the place with the same time by the
     clock. `streams` are the names of the logs. `edges` and `clocks` say at which lines in memory
     the search began (see `edges_of`), and `direction` where it went: +1 forward, -1 backward. A log
-    without an entry in `edges` is left out.
+    without an entry in `edges` is left out. Raises RemoteError if the agent refuses the query, and
+    EndlessAnswer if it does not come to an end.
     """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()

@@ -19,7 +19,8 @@ async def written_at(
     as Unix time in seconds by the pod's clock. `stream` is a name such as "log/RUN/trainer".
     `begin` and `end` are Unix times in seconds between which the answer must lie. `clock` is the
     time of day in that line, in seconds since midnight; with it the answer is exact to the second.
-    None means that the line has no clock.
+    None means that the line has no clock. Raises RemoteError if the agent refuses the query, and
+    EndlessAnswer if it does not come to an end.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):

@@ -125,7 +125,8 @@ class Seen:
 async def probe(link: Transport, pod: str) -> Seen:
     """Probe a pod for boot hooks, without changing anything on it, and return what was found.
     `link` is the connection to the pod, and `pod` its name, which is used only in the message of an
-    error. Raises NoAgentThere if no agent is installed on the pod.
+    error. Raises NoAgentThere if no agent is installed on the pod. Raises Unreachable if the pod
+    does not answer in time.
     """
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
     facts, hooks = {}, []
@@ -233,7 +234,8 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
     """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. `link` is
     the connection to the pod, and `seen` is what `probe` has found out about it, from which the
     hook's command is made. An earlier hook of the same platform is replaced. Raises RefusedError
-    with the pod's own message if the command that installs the hook fails on the pod.
+    with the pod's own message if the command that installs the hook fails on the pod. Raises
+    Unreachable if the pod does not answer in time.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
@@ -252,7 +254,8 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
 async def remove(link: Transport, seen: Seen) -> list[str]:
     """Remove the cron and systemd boot hooks that `seen` lists from the pod. Return the names of
     the platforms whose hook was removed, or an empty list if there was nothing to remove. Hooks of
-    vast and runpod stay: they are set where the machine is rented.
+    vast and runpod stay: they are set where the machine is rented. Raises Unreachable if the pod
+    does not answer in time.
     """
     gone = [name for name in seen.hooks if name in INSTALLABLE]
     if "cron" in gone:

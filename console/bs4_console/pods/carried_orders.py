@@ -125,7 +125,8 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
     further notice) that it had on another pod. `orders` are the result of `orders_of` there. Launch
     arguments, orders that were taken back, and orders that are in force on this pod already are
     left out. Return the orders that the pod refused, as a dictionary from their kind (sync, keep or
-    mode) to the pod's reason; it is empty if none was.
+    mode) to the pod's reason; it is empty if none was. Raises RefusedError if the pod is read-only
+    for this console, and Unreachable if there is no link.
     """
     refused: dict[str, str] = {}
     for order in orders:

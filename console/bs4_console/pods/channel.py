@@ -147,7 +147,8 @@ class Channel:
         "end".
 
         `seen` is the number of bytes of an unfinished last line that the caller has already
-        received (`Chunk.repeats`). That line is sent again only if it has grown.
+        received (`Chunk.repeats`). That line is sent again only if it has grown. Raises RemoteError
+        if the agent refuses the read, and a LinkError if the link is lost or no answer comes.
         """
         frame = await self._call(read_call(stream, cursor, limit, wait, seen), wait + ANSWER_S)
         return _chunk(frame)
@@ -157,6 +158,8 @@ class Channel:
         and return the result, a dictionary. `op` is the question (stat, seek-line, seek-time,
         search, list and others), and `parameters` are its fields. If the result holds `next`, the
         agent has not finished the search: call again with the contents of `next` as the parameters.
+        Raises RemoteError if the agent refuses the question, and a LinkError if the link is lost or
+        no answer comes.
         """
         frame = await self._call(query_call(stream, op, **parameters))
         result: dict[str, Any] = frame.header["result"]

@@ -135,10 +135,10 @@ class Verdict:
 
 
 def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, t: float) -> Sign:
-    """Make a sign, from which `judge` can judge a pod, of `sight`, an observation by `source`: the
-    provider, W&B or the object store. `t` is the time of the poll in seconds of the clock that all
-    signs share. If the store has files of the run, the sign's word is `seen`, because files do not
-    show whether a machine runs.
+    """Return a sign, from which `judge` can judge a pod, made of `sight`, an observation by
+    `source`: the provider, W&B or the object store. `t` is the time of the poll in seconds of the
+    clock that all signs share. If the store has files of the run, the sign's word is `seen`,
+    because files do not show whether a machine runs.
     """
     if source == "store" and sight.seen_t is not None:
         word = "seen"

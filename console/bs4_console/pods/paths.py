@@ -25,9 +25,9 @@ class Paths:
 
 
 async def ask_paths(session: PodSession, beginning: str) -> Paths:
-    """Ask the pod for its paths that begin with the text `beginning`, for completion with the Tab
-    key. The result has no names if nothing matches. Raises ConsoleError, with the reason in one
-    sentence, if the pod cannot list its files.
+    """Ask the pod for its paths that begin with the text `beginning`, and return them, for
+    completion with the Tab key. The result has no names if nothing matches. Raises ConsoleError,
+    with the reason in one sentence, if the pod cannot list its files.
     """
     try:
         answer = await session.query("files", "paths", path=beginning)

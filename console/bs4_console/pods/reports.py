@@ -148,7 +148,8 @@ def _listed(record: JournalRecord) -> Listed | None:
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
     """Fetch the crash report `one` from its pod into the file `target` on this machine, and return
     that path. Raises UsageError if `target` exists already, or if the hash of the content differs
-    from the hash in the pod's journal (the agent's log of actions and incidents).
+    from the hash in the pod's journal (the agent's log of actions and incidents). Raises OSError if
+    the file cannot be written.
     """
     if target.exists():
         raise UsageError(

@@ -361,7 +361,9 @@ class PodSession:
         caller already has; it is sent again only if it has grown.
 
         `ahead` is for a consumer who reads on and on at `Chunk.next`: several reads of READ_BYTES
-        are then kept under way, so that a long log comes as fast as the link allows.
+        are then kept under way, so that a long log comes as fast as the link allows. Raises
+        Unreachable or ChannelLost if there is no link. Raises RemoteError if the agent refuses the
+        read.
         """
         channel = await self.connected(CONNECT_S)
         if ahead and self._ahead is not None and self._ahead.channel is channel:
@@ -378,13 +380,13 @@ class PodSession:
         """Ask the pod's agent one question about `stream`, a name such as "journal" or
         "log/RUN/trainer", and return the result, a dictionary. `op` is the question, such as "stat"
         or "search", and `parameters` are its fields. Raises Unreachable or ChannelLost if there is
-        no link.
+        no link. Raises RemoteError if the agent refuses the question.
         """
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 
     async def streams(self) -> list[str]:
         """Ask the pod for the names of all its streams, store them in the state and return them,
-        sorted.
+        sorted. Raises Unreachable or ChannelLost if there is no link.
         """
         self.state.streams = await stream_names(await self.connected(CONNECT_S))
         return self.state.streams
@@ -393,7 +395,9 @@ class PodSession:
         """Return the cursor at which line number `line` of the log `stream` begins. A negative
         number counts from the end. The agent may need several queries for a long log; they are sent
         until the line is found. Raises EndlessAnswer if the agent asks for another query 1,000
-        times (ceilings.PAGES).
+        times (ceilings.PAGES). Raises Unreachable or ChannelLost if there is no link, and
+        ProtocolMismatch if the answer is no cursor. Raises RemoteError if the agent refuses the
+        question.
         """
         further: dict[str, Any] = {"line": line}
         for _ in range(ceilings.PAGES):
@@ -422,7 +426,8 @@ class PodSession:
         machine answers at the pod's address by then, it refuses the action.
 
         Raises LooksOnly if the SSH key of this login may only read on the pod, and RefusedError if
-        the pod is read-only for this console and `kind` is not "plan".
+        the pod is read-only for this console and `kind` is not "plan". Raises Unreachable if there
+        is no link; the action may have arrived then.
         """
         if self.state.looks_only:
             raise LooksOnly(self.state.name)

@@ -29,7 +29,8 @@ async def stream_names(channel: Channel) -> list[str]:
 async def stream_ends(channel: Channel) -> dict[str, tuple[int, int] | None]:
     """Ask the agent over `channel` for all streams of the pod, as `stream_names` does, and return
     {name: end} with the present end of each: the generation (number of its file) and the byte
-    offset. The end is None if the agent's list does not say it.
+    offset. The end is None if the agent's list does not say it. Raises RemoteError if the agent
+    refuses the query, and a LinkError if the link is lost.
     """
     ends: dict[str, tuple[int, int] | None] = {}
     after = ""

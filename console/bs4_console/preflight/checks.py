@@ -209,7 +209,9 @@ def within(checks: Sequence[Check], container: object) -> list[Check]:
 
 @functools.cache
 def playbooks() -> frozenset[str]:
-    """Return the ids of all shipped playbooks. They are the ids of the failures, too."""
+    """Return the ids of all shipped playbooks. They are the ids of the failures, too. Raises
+    ConsoleError if the installation is incomplete.
+    """
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 

@@ -21,7 +21,8 @@ class Asks(Protocol):
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         """Send a query about `stream`, a name such as "preflight", to the pod's agent and return
-        the agent's answer. `op` is the kind of the query, and `parameters` are its fields.
+        the agent's answer. `op` is the kind of the query, and `parameters` are its fields. Raises
+        RemoteError if the agent refuses the query, and a LinkError if the link is lost.
         """
 
 
@@ -32,7 +33,8 @@ async def sliced(asks: Asks, op: str, question: StartBody | SchemaBody, timeout:
     part that is then still missing is {"unknown": reason}.
 
     Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
-    if a session has not restored the link within `timeout`.
+    if a session has not restored the link within `timeout`. Raises RemoteError if the agent refuses
+    the query, and a LinkError if the link is lost.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -93,7 +93,8 @@ class Api:
         """Send a request with the HTTP method `method` exactly once, without repeating it after an
         error. `body` is sent as JSON, and `params` are the query parameters of the URL. Return the
         JSON of the answer, None if the answer is empty, or the plain text of the answer if `text`
-        is True. Raises a ProviderError that says what went wrong.
+        is True. Raises a ProviderError that says what went wrong: BadAnswer if the answer is no
+        JSON.
         """
         response = await self._send(method, path, body, params)
         if text:

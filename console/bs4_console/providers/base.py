@@ -236,8 +236,8 @@ class Provider(Protocol):
 
 
 def label_of(run: str, ulid: str) -> str:
-    """Make the label `bs4-<run>-<ulid>` by which a rented machine is recognised. The ULID makes it
-    unique. The run's name in it is only for people, and is cut to 28 characters.
+    """Return a new label `bs4-<run>-<ulid>` by which a rented machine is recognised. The ULID makes
+    it unique. The run's name in it is only for people, and is cut to 28 characters.
     """
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", run).strip("-.")[:_RUN_CHARS] or "run"
     return f"bs4-{word}-{ulid}"

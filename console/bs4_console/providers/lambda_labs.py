@@ -75,7 +75,8 @@ class Lambda(Adapter):
     async def offers(self, want: Want) -> list[Offer]:
         """Return Lambda's instance types with free capacity that fit `want`, one offer for each
         region, cheapest first. The list is empty if an interruptible machine is wanted, because
-        Lambda sells none.
+        Lambda sells none. Raises a ProviderError if the provider declines or does not answer as it
+        should.
         """
         if want.interruptible:
             return []
@@ -112,6 +113,7 @@ class Lambda(Adapter):
     async def prepare(self, public_key: str) -> None:
         """Register this SSH public key with the account unless it is registered already. Remember
         the name under which it is registered, because a launch names exactly one registered key.
+        Raises a ProviderError if the provider declines or does not answer as it should.
         """
         row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
         if row is None:
@@ -122,7 +124,8 @@ class Lambda(Adapter):
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Launch one instance of `offer` with one request, under the name `label`, and return its
         id. Raises InDoubt if the answer does not name exactly one instance, so that the result is
-        unknown.
+        unknown. Raises a ProviderError if the provider declines or does not answer as it should.
+        `want` and `public_key` are those of Provider.create.
         """
         body: dict[str, Any] = {
             **offer.detail,
@@ -140,7 +143,9 @@ class Lambda(Adapter):
         return identity(self.name, ids[0])
 
     async def machines(self) -> list[Machine]:
-        """Return every instance of the Lambda account, whoever launched it."""
+        """Return every instance of the Lambda account, whoever launched it. Raises a ProviderError
+        if the provider declines or does not answer as it should.
+        """
         return [self._machine(row) for row in await self._rows("/instances", "data")]
 
     async def _read(self, machine_id: str) -> Machine:
@@ -148,7 +153,7 @@ class Lambda(Adapter):
 
     async def terminate(self, machine: Machine) -> None:
         """Order Lambda to terminate an instance. Nothing is raised if the instance no longer
-        exists.
+        exists. Raises a ProviderError if the provider declines or does not answer as it should.
         """
         await self._end("POST", "/instance-operations/terminate", {"instance_ids": [machine.id]})
 

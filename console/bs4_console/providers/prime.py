@@ -66,7 +66,8 @@ class Prime(Adapter):
 
     async def offers(self, want: Want) -> list[Offer]:
         """Return the offers that fit `want`, cheapest first, or an empty list. At most 50 pages of
-        Prime's offers are read.
+        Prime's offers are read. Raises a ProviderError if the provider declines or does not answer
+        as it should.
         """
         found: list[Offer | None] = []
         seen = 0
@@ -126,7 +127,8 @@ class Prime(Adapter):
 
     async def prepare(self, public_key: str) -> None:
         """Register this SSH public key with the account unless it is registered already. Remember
-        the id that the provider has given the key, because `create` has to send it.
+        the id that the provider has given the key, because `create` has to send it. Raises a
+        ProviderError if the provider declines or does not answer as it should.
         """
         known = await self._rows("/ssh_keys/", "data", {"offset": 0, "limit": 100})
         row = with_key(known, "publicKey", public_key)
@@ -138,7 +140,9 @@ class Prime(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
-        Raises InDoubt if the answer names no pod, so that the result is unknown.
+        Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
+        ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         row = offer.detail
         images = row.get("images") or []
@@ -171,7 +175,8 @@ class Prime(Adapter):
     async def machines(self) -> list[Machine]:
         """Return every pod of the account. Raises BadAnswer if the list ends before as many pods
         were read as the API counts. If the API gives no usable count, the first page that is not
-        full is taken as the last.
+        full is taken as the last. Raises a ProviderError if the provider declines or does not
+        answer as it should.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
@@ -196,11 +201,15 @@ class Prime(Adapter):
         return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order Prime to terminate a pod. Nothing is raised if the pod no longer exists."""
+        """Order Prime to terminate a pod. Nothing is raised if the pod no longer exists. Raises a
+        ProviderError if the provider declines or does not answer as it should.
+        """
         await self._end("DELETE", f"/pods/{machine.id}")
 
     async def balance(self) -> Balance:
-        """Return the balance of the account's wallet."""
+        """Return the balance of the account's wallet. Raises a ProviderError if the provider
+        declines or does not answer as it should.
+        """
         row = await self._table("/billing/wallet", params={"limit": 1})
         return Balance(credit=self._credit(row.get("balance_usd"), currency=row.get("currency")))
 

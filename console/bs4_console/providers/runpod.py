@@ -65,7 +65,8 @@ class RunPod(Adapter):
 
     async def offers(self, want: Want) -> list[Offer]:
         """Return the GPUs of RunPod's catalog that fit `want`, cheapest first. The list is empty if
-        an interruptible machine is wanted, because version 2 of the API sells none.
+        an interruptible machine is wanted, because version 2 of the API sells none. Raises a
+        ProviderError if the provider declines or does not answer as it should.
         """
         if want.interruptible:
             return []
@@ -120,7 +121,9 @@ class RunPod(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
-        Raises InDoubt if the answer names no pod, so that the result is unknown.
+        Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
+        ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
@@ -143,18 +146,24 @@ class RunPod(Adapter):
         return identity(self.name, answer.get("id"))
 
     async def machines(self) -> list[Machine]:
-        """Return every pod of the RunPod account, whoever rented it."""
+        """Return every pod of the RunPod account, whoever rented it. Raises a ProviderError if the
+        provider declines or does not answer as it should.
+        """
         return [self._machine(row) for row in await self._rows("/pods", "pods")]
 
     async def _read(self, machine_id: str) -> Machine:
         return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order RunPod to terminate a pod. Nothing is raised if the pod no longer exists."""
+        """Order RunPod to terminate a pod. Nothing is raised if the pod no longer exists. Raises a
+        ProviderError if the provider declines or does not answer as it should.
+        """
         await self._end("DELETE", f"/pods/{machine.id}")
 
     async def balance(self) -> Balance:
-        """Return the balance of the account. The key needs RunPod's permission `billing:read`."""
+        """Return the balance of the account. The key needs RunPod's permission `billing:read`.
+        Raises a ProviderError if the provider declines or does not answer as it should.
+        """
         row = await self._table("/billing/balance")
         return Balance(
             credit=self._credit(row.get("balanceAmount")),

@@ -82,7 +82,8 @@ class Vast(Adapter):
 
     async def offers(self, want: Want) -> list[Offer]:
         """Return the offers that fit `want`, cheapest first, or an empty list. The price of an
-        interruptible offer is the lowest bid that Vast accepts plus the cost of its storage.
+        interruptible offer is the lowest bid that Vast accepts plus the cost of its storage. Raises
+        a ProviderError if the provider declines or does not answer as it should.
         """
         query: dict[str, Any] = {
             "verified": {"eq": True},
@@ -148,7 +149,8 @@ class Vast(Adapter):
 
     async def prepare(self, public_key: str) -> None:
         """Register this SSH public key with the account unless it is registered already. Vast puts
-        all keys of the account on each new machine.
+        all keys of the account on each new machine. Raises a ProviderError if the provider declines
+        or does not answer as it should.
         """
         answer = await self._api.get("/api/v0/ssh/")
         known = answer.get("ssh_keys") if isinstance(answer, dict) else answer
@@ -162,7 +164,8 @@ class Vast(Adapter):
         machine, the lowest bid of the offer is paid.
 
         Raises Refused if an interruptible offer states no bid, and InDoubt if the answer names no
-        machine, so that the result is unknown.
+        machine, so that the result is unknown. Raises a ProviderError if the provider declines or
+        does not answer as it should. The other parameters are those of Provider.create.
         """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:
@@ -195,7 +198,7 @@ class Vast(Adapter):
 
     async def machines(self) -> list[Machine]:
         """Return every machine of the Vast account, whoever rented it. The API lists them in pages
-        of 25.
+        of 25. Raises a ProviderError if the provider declines or does not answer as it should.
         """
         found: list[Machine] = []
         after: str | None = None
@@ -221,19 +224,22 @@ class Vast(Adapter):
 
     async def terminate(self, machine: Machine) -> None:
         """Order Vast to delete a machine and its disk. Nothing is raised if the machine no longer
-        exists.
+        exists. Raises a ProviderError if the provider declines or does not answer as it should.
         """
         await self._end("DELETE", f"/api/v0/instances/{machine.id}/", {})
 
     async def balance(self) -> Balance:
-        """Return the credit of the account, or its balance if the answer has no credit."""
+        """Return the credit of the account, or its balance if the answer has no credit. Raises a
+        ProviderError if the provider declines or does not answer as it should.
+        """
         row = _told(await self._api.get("/api/v0/users/current/"))
         credit = self._credit(row.get("credit"), row.get("balance"), currency=row.get("currency"))
         return Balance(credit=credit)
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
         """Return the fingerprints of the machine's SSH host keys, which the console's start command
-        prints to the machine's log. The tuple is empty if the log does not hold them (yet).
+        prints to the machine's log. The tuple is empty if the log does not hold them (yet). Raises
+        a ProviderError if the provider declines or does not answer as it should.
         """
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}

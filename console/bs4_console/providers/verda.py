@@ -100,6 +100,7 @@ class Verda(Adapter):
     async def offers(self, want: Want) -> list[Offer]:
         """Return Verda's instance types that fit `want`, one offer for each location that has them,
         cheapest first, or an empty list. Raises BadAnswer if the prices are not in US dollars.
+        Raises a ProviderError if the provider declines or does not answer as it should.
         """
         kinds = await self._rows("/instance-types", params={"currency": "usd"})
         spot = {"isSpot": str(want.interruptible).lower()}
@@ -156,7 +157,8 @@ class Verda(Adapter):
 
     async def prepare(self, public_key: str) -> None:
         """Register this SSH public key with the account unless it is registered already. Remember
-        the id that the provider has given the key, because `create` has to send it.
+        the id that the provider has given the key, because `create` has to send it. Raises a
+        ProviderError if the provider declines or does not answer as it should.
         """
         row = with_key(await self._rows("/sshkeys"), "key", public_key)
         if row is not None:
@@ -170,6 +172,8 @@ class Verda(Adapter):
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one instance of `offer` with one request, with `label` as its description, and
         return its id. Raises InDoubt if the answer is not an id, so that the result is unknown.
+        Raises a ProviderError if the provider declines or does not answer as it should. `want` and
+        `public_key` are those of Provider.create.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {
@@ -195,7 +199,8 @@ class Verda(Adapter):
 
     async def machines(self) -> list[Machine]:
         """Return every instance of the account. For an instance that a console rented, the price
-        includes the volume that was rented with it.
+        includes the volume that was rented with it. Raises a ProviderError if the provider declines
+        or does not answer as it should.
         """
         found = await self._rows("/instances")
         return [await self._whole(self._machine(row)) for row in found]
@@ -205,7 +210,8 @@ class Verda(Adapter):
 
     async def terminate(self, machine: Machine) -> None:
         """Order Verda to delete an instance and its volume, or only the volume if the instance has
-        gone already. Nothing is raised if the instance no longer exists.
+        gone already. Nothing is raised if the instance no longer exists. Raises a ProviderError if
+        the provider declines or does not answer as it should.
         """
         volume = machine.detail.get("os_volume_id")
         path = "/instances"
@@ -219,7 +225,9 @@ class Verda(Adapter):
         await self._end("PUT", path, body)
 
     async def balance(self) -> Balance:
-        """Return the balance of the project to which the API key belongs."""
+        """Return the balance of the project to which the API key belongs. Raises a ProviderError if
+        the provider declines or does not answer as it should.
+        """
         row = await self._table("/balance", params={"currency": "usd"})
         return Balance(credit=self._credit(row.get("amount"), currency=row.get("currency")))
 

@@ -173,7 +173,8 @@ class Book:
         """Append an event of `intent`, an attempt to rent a machine, to the journal of rented
         machines, and update `intent` to match. `event` is doubt (the machine may exist), made,
         adopted (a machine with its label was found), refused, absent, pod (the machine got a name
-        in the inventory of pods), terminating or gone. `fields` are stored with the event.
+        in the inventory of pods), terminating or gone. `fields` are stored with the event. Raises
+        OSError if the journal cannot be written.
         """
         record: BookRecord = {"t": time.time(), "event": event, "intent": intent.ulid}
         record.update(cast(BookRecord, fields))
@@ -183,7 +184,8 @@ class Book:
 
     def ended(self, machine: Machine) -> None:
         """Record in the journal that a machine no longer exists, whoever has ended it. If no
-        attempt in this journal has rented the machine, do nothing.
+        attempt in this journal has rented the machine, do nothing. Raises UsageError if the journal
+        is damaged.
         """
         for intent in self.intents():
             if (
@@ -223,19 +225,20 @@ class Book:
 
     def of_run(self, run: str) -> list[Intent]:
         """Return the attempts to rent a machine for one run, oldest first. The list is empty if
-        nothing was rented for it by this console.
+        nothing was rented for it by this console. Raises UsageError if the journal is damaged.
         """
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
         """Return the attempt to rent a machine with this label, or None if the journal of rented
-        machines has none.
+        machines has none. Raises UsageError if the journal is damaged.
         """
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
         """Return the attempt by which a machine was rented, found by the machine's exact label or
-        by its provider and id. Return None if this journal has no such attempt.
+        by its provider and id. Return None if this journal has no such attempt. Raises UsageError
+        if the journal is damaged.
         """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id
@@ -249,7 +252,7 @@ class Book:
         """Return the US dollars that the machines in this journal of rented machines have cost
         between `since_t` and `now_t`: those of `run`, or of all runs if `run` is None. A machine of
         which it is unclear whether it was made counts as if it was. Both times are Unix times in
-        seconds; None for `now_t` means now.
+        seconds; None for `now_t` means now. Raises UsageError if the journal is damaged.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

@@ -118,7 +118,8 @@ class Plan:
 
     def keep(self) -> None:
         """Save the plan on this machine, so that `provision create --plan HASH` can carry it out
-        later. Saved plans that are older than a day are deleted.
+        later. Saved plans that are older than a day are deleted. Raises OSError if it cannot be
+        written.
         """
         for old in _plan_file("x").parent.glob("*.json"):
             if time.time() - old.stat().st_mtime > 86400:

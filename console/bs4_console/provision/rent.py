@@ -179,7 +179,8 @@ class Provisioner:
 
         The journal of rents is brought up to date: if it was unclear whether an attempt to rent has
         made a machine, and a machine has its label, the attempt is recorded as successful. An
-        attempt whose machine no longer exists is closed.
+        attempt whose machine no longer exists is closed. Raises UsageError if the journal of rented
+        machines is damaged.
         """
         found, failures = await self.machines()
         known = {
@@ -226,7 +227,7 @@ class Provisioner:
 
         Raises NotApplicableError if `want` has no highest price, NoOffers if no offer is cheap
         enough, OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a
-        machine.
+        machine. Raises UsageError if the journal of rented machines is damaged.
         """
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
             raise NotApplicableError(
@@ -502,7 +503,9 @@ class Provisioner:
     async def up(self, machine: Machine) -> Machine:
         """Wait until the machine runs and its SSH server answers, for at most `patience.boot_s`
         seconds, and return the machine as the provider describes it then. Raises NotUp if that does
-        not happen; the machine then still exists and may cost money, unless it has ended.
+        not happen; the machine then still exists and may cost money, unless it has ended. Raises
+        Unsettled if it runs and another machine has the same label. Raises UsageError if the
+        journal of rented machines is damaged.
         """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s
@@ -559,7 +562,8 @@ class Provisioner:
         called just before the first request that ends it; if it returns False, no request is sent.
 
         Raises NotGone if `may` returned False or the machine still exists after `patience.end_s`
-        seconds, and RefusedError if the machine now has another label.
+        seconds, and RefusedError if the machine now has another label. Raises UsageError if the
+        journal of rented machines is damaged.
         """
         provider = self.providers[machine.provider]
         if intent := self.book.by_machine(machine):

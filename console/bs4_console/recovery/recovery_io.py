@@ -148,7 +148,7 @@ class RealHands:
         """Poll the provider and the pod on the machine `where` once, and return what they showed as
         signs (who saw it, when, and in which state), from which it is judged if the machine is
         lost. If the pod does not answer over its connection, also poll its SSH port, W&B and the
-        object store.
+        object store. Raises UsageError if the pod's address is not known.
         """
         pod = self._pod(where)
         found = []
@@ -219,7 +219,8 @@ class RealHands:
         """Connect to the pod on the machine `where` and return what it says of the run: its newest
         training step, if and how it has ended, and its standing orders (what a person wants done
         for it until further notice, such as copying its checkpoints). The report has only default
-        values if the pod does not know the run. Return None if the pod cannot be reached.
+        values if the pod does not know the run. Return None if the pod cannot be reached. Raises
+        UsageError if the pod's address is not known.
         """
         try:
             async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
@@ -400,7 +401,8 @@ class RealHands:
         """Do the next part of the preparation of the new machine `where` for the run: its start,
         its host key, the agent and the trainer's environment. Return the machine with its address
         and host key once it is ready, or None while there is more to do. Raises Failed if it cannot
-        succeed.
+        succeed. Raises UsageError if the pod's address is not known, and NotApplicableError if the
+        agent makes no plan.
         """
         met = await self._met(where)
         if met is None:
@@ -470,7 +472,8 @@ class RealHands:
     async def restore(self, where: Where, step: int) -> bool:
         """Do the next part of fetching the checkpoint of the training step `step` from the object
         store to the machine `where`. Return True once the checkpoint is complete on the machine,
-        and False while there is more to do. Raises Failed if it cannot succeed.
+        and False while there is more to do. Raises Failed if it cannot succeed. Raises RefusedError
+        if the agent makes no plan.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -503,7 +506,9 @@ class RealHands:
         same arguments and the same W&B runs. `orders` are the run's standing orders (what a person
         wants done for it until further notice); further arguments are taken from them if the object
         store has no record of how the run was started. Return True once the launch is submitted, or
-        if the run was launched already. Raises Failed if it cannot be started.
+        if the run was launched already. Raises Failed if it cannot be started. Raises RefusedError
+        or NotApplicableError if the agent makes no plan. Raises ChannelLost or Unreachable if there
+        is no connection.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)

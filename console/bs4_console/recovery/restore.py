@@ -147,6 +147,7 @@ async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
     """Ask the pod to make a plan of the restore `asked`, for which the agent reads the object
     store, and return the plan. Raises NothingToRestore if the object store has no complete
     checkpoint, and RefusedError with the agent's reason if no plan can be made for another reason.
+    Raises Unreachable if there is no link.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
@@ -160,7 +161,8 @@ async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
 
 async def begin(live: PodSession, view: PlanView) -> str:
     """Start the restore whose plan `view` a person has confirmed. Return the key of the action on
-    the pod, by which it can be followed.
+    the pod, by which it can be followed. Raises RefusedError if the pod is read-only for this
+    console, and Unreachable if there is no link.
     """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 

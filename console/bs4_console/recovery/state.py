@@ -279,7 +279,7 @@ class Records:
         """Write the state to this machine's journal and then to the object store, as the successor
         of the version that was read or written here last. Return True if that succeeded. Return
         False if another controller has written a successor first; the state that was just written
-        then has no effect.
+        then has no effect. Raises a StoreError if the object store fails or refuses the call.
         """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
         data = state.encode(self._version)

@@ -31,8 +31,9 @@ def milestones(
     price: float | None = None,
     spent: float | None = None,
 ) -> list[Milestone]:
-    """Estimate when a run reaches the training steps 100, 500, 1000 and `max_steps`, and what it
-    costs until then. Steps above `max_steps` are left out.
+    """Return an estimate of when a run reaches each of the training steps 100, 500, 1000 and
+    `max_steps`, in seconds from now, and of what it costs until then, in US dollars; the lowest
+    step comes first. Steps above `max_steps` are left out.
 
     `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
     dollars for an hour of the pod. `spent` are the US dollars that the run has cost so far, on all

@@ -93,7 +93,7 @@ class Truncation:
 
 
 def read(path: Path) -> Result:
-    """Read the result of an evaluation from a file that the environment wrote: a JSON object with
+    """Return the result of an evaluation in a file that the environment wrote: a JSON object with
     pass_rate, and optionally perfect_rate, avg_reward and by_archetype. Raises UsageError if the
     file does not exist, has another form, or gives a pass rate outside 0 to 1.
     """

@@ -47,7 +47,7 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """Make the run log's record of the run `run` from the state of its pod."""
+    """Return the run log's record of the run `run`, made from the state of its pod."""
     view = run.view
     plans = launches(pod, view.name)
     newest = plans[max(plans)] if plans else Launched()

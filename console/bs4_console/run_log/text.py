@@ -81,9 +81,9 @@ def run_heading(title: str) -> re.Match[str] | None:
 
 
 def lines(text: str) -> list[Line]:
-    """Split a Markdown document into lines and mark its headings and fenced code blocks. Fences may
-    be indented, as in lists. An opening fence without a closing one is not taken as code, so that
-    it hides no headings.
+    """Return the lines of a Markdown document, each with a mark if it is a heading or in a fenced
+    code block. Fences may be indented, as in lists. An opening fence without a closing one is not
+    taken as code, so that it hides no headings.
     """
     raw: list[str] = _LINE.findall(text)
     marked: list[Line] = []
@@ -113,8 +113,8 @@ def _fence_end(raw: list[str], at: int) -> int | None:
 
 
 def chunks(text: str) -> list[Chunk]:
-    """Split a Markdown document at its headings of level 1 to 3. The texts of the chunks, joined,
-    give the document again.
+    """Return the parts of a Markdown document that is split at its headings of level 1 to 3. The
+    texts of the chunks, joined, give the document again.
     """
     found: list[Chunk] = []
     held: list[Line] = []

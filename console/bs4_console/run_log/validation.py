@@ -40,7 +40,7 @@ class Validation:
 
 
 def curves_of(rows: Iterable[StepRecord]) -> list[Validation]:
-    """Collect the validation curves from `rows`, the records of a run's training steps, the metric
+    """Return the validation curves in `rows`, the records of a run's training steps, the metric
     with the most points first. Only records with a `side` of "eval:METRIC" are used, whose `val` is
     the value at their `step`; records of the trainer and the orchestrator are ignored. The list is
     empty if there was no validation.

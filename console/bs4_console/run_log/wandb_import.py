@@ -37,7 +37,7 @@ class OfflineRun:
 
 
 def find(root: Path) -> list[OfflineRun]:
-    """Find every offline W&B run below the directory `root`. They are sorted by the time in W&B's
+    """Return every offline W&B run below the directory `root`. They are sorted by the time in W&B's
     directory names, oldest first. Directories without a record file are skipped; the list is empty
     if nothing is found.
     """
@@ -61,9 +61,9 @@ def find(root: Path) -> list[OfflineRun]:
 
 
 async def of_pod(live: PodSession, run: RunView, shell: Sequence[str]) -> list[OfflineRun]:
-    """Ask a pod for the offline W&B runs (recorded without a network) of its run `run`, oldest
-    first. They are searched for in the run's working directory, its output directory and the
-    directories directly in that. Nothing is opened; the agent only lists names.
+    """Ask a pod for the offline W&B runs (recorded without a network) of its run `run`, and return
+    them, oldest first. They are searched for in the run's working directory, its output directory
+    and the directories directly in that. Nothing is opened; the agent only lists names.
 
     `shell` is the command that opens a shell on the pod, or () if the pod is this machine. The
     `argv` of each result runs the upload through that shell. The upload uses the pod's own login

@@ -239,7 +239,7 @@ class Sync:
         """Send the files of the plan to the pod, move files to the trash on the pod (the directory
         for removed files) if the plan says so, compare again, and return how much was sent and
         moved. The function `progress` is called with short phrases for a person. Raises SyncFailed
-        if a file on the pod still differs from the source.
+        if a file on the pod still differs from the source. Raises the errors of `plan` too.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
@@ -355,6 +355,7 @@ class Sync:
 def excluded() -> list[str]:
     """Return the patterns, from configs/sync.toml, for the names of files and directories that are
     never sent to a pod as code. In a pattern, * and ? have the meaning that they have in a shell.
+    Raises ConsoleError if the installation is incomplete.
     """
     with (find("configs") / "sync.toml").open("rb") as handle:
         return list(map(str, tomllib.load(handle)["exclude"]))

@@ -113,7 +113,7 @@ class Recipe:
         """Return the recipe as the dictionary that is sent to the agent. Of `credentials` it has
         only the names, because the pod's journal (the agent's log of actions and incidents) keeps
         the dictionary. Raises UsageError if configs/stacks.toml has no entry for the trainer, or if
-        `uv` names no hash.
+        `uv` names no hash. Raises ConsoleError if the installation is incomplete.
         """
         if self.trainer == CREDENTIALS:
             return {
@@ -141,7 +141,9 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Return the names of the trainers that a pod can be set up for."""
+    """Return the names of the trainers that a pod can be set up for. Raises ConsoleError if the
+    installation is incomplete.
+    """
     return tuple(stacks())
 
 
@@ -172,14 +174,17 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
-    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0"."""
+    """Return the version of vLLM that a set-up for this trainer installs, such as "0.12.0". Raises
+    ConsoleError if the installation is incomplete.
+    """
     return stacks()[trainer]["vllm"]
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
     """Ask the pod to make a plan of its set-up by `recipe`, and return the plan. Of `credentials`
     only the names are sent. Raises NotApplicableError with the agent's reason if the agent cannot
-    make a plan.
+    make a plan. Raises UsageError if the recipe cannot be sent, as `Recipe.body` describes, and
+    Unreachable if there is no link.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -193,7 +198,8 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
     """Start the set-up whose plan a person has confirmed, and send the credentials with it.
     `plan_hash` is the plan's hash. Return the key of the action on the pod, by which it can be
-    followed.
+    followed. Raises RefusedError if the pod is read-only for this console, and Unreachable if there
+    is no link.
     """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 
@@ -205,7 +211,8 @@ def under_way(live: PodSession) -> ActionView | None:
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
     """Return True if the set-up `action` on the pod has this recipe and the same names of
-    credentials, so that a person can follow it instead of starting another.
+    credentials, so that a person can follow it instead of starting another. Raises UsageError if
+    the recipe cannot be sent, as `Recipe.body` describes.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
@@ -247,7 +254,8 @@ def _uv() -> dict[str, dict[str, Archive]]:
 @cache
 def stacks() -> Mapping[str, Stack]:
     """Return the versions of libraries that are known to work together, from the shipped file
-    configs/stacks.toml, as one table for each trainer, by the trainer's id.
+    configs/stacks.toml, as one table for each trainer, by the trainer's id. Raises ConsoleError if
+    the installation is incomplete.
     """
     return tomllib.loads((assets.find("configs") / "stacks.toml").read_text(encoding="utf-8"))
 

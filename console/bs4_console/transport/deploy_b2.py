@@ -36,7 +36,7 @@ async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle]
     bundle to install.
 
     Raises NoAgent if the machine has no agent, and NoSpace or DeployFailed if the installation
-    fails. The pod is then as it was before.
+    fails. The pod is then as it was before. Raises Unreachable if the pod does not answer in time.
     """
     wanted, token = bundle(), f"bs4-{secrets.token_hex(6)}"
     done = await remote.run(["sh", "-c", _LOOK, "bs4", token, wanted.name])

@@ -48,7 +48,8 @@ class LocalTransport:
         """Connect to the agent on this machine by starting its `attach` command, send it the bytes
         `first`, and return the pipe to it. Install or update the agent first if needed; `progress`
         is called with short phrases for a person. With `deploy` False nothing is installed, and
-        NoAgent is raised if no agent runs here.
+        NoAgent is raised if no agent runs here. Raises another LinkError, such as NoPython, NoSpace
+        or DeployFailed, if the agent cannot be installed or started.
         """
         progress("starting")
         return await deployment.attach(self, progress, self._bundle if deploy else None, first)

@@ -90,8 +90,8 @@ class SshTransport:
         """Connect to the agent on the pod by starting its `attach` command over SSH, send it the
         bytes `first`, and return the pipe to it. Install or update the agent first if needed;
         `progress` is called with short phrases for a person. With `deploy` False nothing is
-        installed, and NoAgent is raised if no agent runs there. Raises a LinkError if there is no
-        connection.
+        installed, and NoAgent is raised if no agent runs there. Raises another LinkError if there
+        is no connection or the agent cannot be installed, and UsageError for a wrong setting.
         """
         progress("connecting")
         await self.connect()
@@ -103,7 +103,7 @@ class SshTransport:
         """Run the command `argv` on the pod to its end, with `stdin` as its input, and return its
         exit status and output. Raises Unreachable after `timeout` seconds; processes that the
         command has started may then still run. Raises LooksOnly or NoAgent if the key of this login
-        may only read on the pod.
+        may only read on the pod. Raises the errors of `start`.
         """
         pipe = await self.start(argv)
         try:
@@ -130,7 +130,7 @@ class SshTransport:
     async def start(self, argv: Sequence[str]) -> SshPipe:
         """Start the command `argv` on the pod and return the pipe to it. Raises SessionRefused if
         the server still accepts no further session after 3 seconds, and ChannelLost if the
-        connection is lost.
+        connection is lost. Raises the errors of `connect` if there is no connection yet.
         """
         connection = await self.connect()
         deadline = time.monotonic() + _FREED_S
@@ -160,7 +160,8 @@ class SshTransport:
         """Write `data` to a new file `path` on the pod over SFTP, with mode 0600. If the server has
         no SFTP (minimal images, dropbear), the program `cat` on the pod writes it. The caller
         checks the file's hash. Raises NoSpace if the disk is full, DeployFailed for another error
-        of the pod, or ChannelLost if the connection is lost.
+        of the pod, or ChannelLost if the connection is lost. Raises the errors of `connect` if
+        there is no connection yet.
         """
         connection = await self.connect()
         try:

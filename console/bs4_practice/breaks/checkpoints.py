@@ -35,7 +35,9 @@ _OLD_AGE_S = 900.0
 
 async def flip_bytes_and_resume(stage: Stage) -> None:
     """Overwrite 512 bytes in the middle of the trainer's newest complete checkpoint, and launch the
-    run again to resume from that checkpoint. Does not wait for the run's first step.
+    run again to resume from that checkpoint. Does not wait for the run's first step. Raises
+    ValueError if the run has no complete checkpoint. Raises StageError if the run cannot be
+    started.
     """
     newest = complete(stage)
     shard = stage.pod.run_dir / "checkpoints" / f"step_{newest}" / "trainer" / "__0_0.distcp"
@@ -48,7 +50,8 @@ async def flip_bytes_and_resume(stage: Stage) -> None:
 async def lose_a_part_and_resume(stage: Stage) -> None:
     """Rename the orchestrator's part of the newest complete checkpoint, so that only the trainer's
     part is left, and launch the run again to resume from that checkpoint. Does not wait for the
-    run's first step.
+    run's first step. Raises ValueError if the run has no complete checkpoint. Raises StageError if
+    the run cannot be started.
     """
     newest = complete(stage)
     aside(orchestrator_checkpoints(stage) / f"step_{newest}" / "orchestrator")
@@ -61,7 +64,8 @@ async def tear_newest(stage: Stage) -> None:
     which is written last, out of the newest complete checkpoint into the pod's home directory. All
     files of the run's directory are dated 15 minutes back.
 
-    Raises StageError if the run has not failed after 60 seconds.
+    Raises StageError if the run has not failed after 60 seconds. Raises ValueError if the run has
+    no complete checkpoint.
     """
     faults.kill(faults.find(stage.pod, "rank")[0])
     await stage.until(
@@ -80,7 +84,8 @@ def _age(directory: Path) -> None:
 
 async def resume_from_a_step_nobody_has(stage: Stage) -> None:
     """Launch the run to resume from the step that is 103 above its newest complete checkpoint; no
-    checkpoint has that step. Does not wait for the run's first step.
+    checkpoint has that step. Does not wait for the run's first step. Raises ValueError if the run
+    has no complete checkpoint. Raises StageError if the run cannot be started.
     """
     await stage.launch(wait=False, preflight=False, resume=complete(stage) + 103)
 
@@ -163,7 +168,8 @@ async def _disk(stage: Stage, directory: Path, megabytes: int) -> Path:
 async def fill_orchestrators_disk(stage: Stage) -> None:
     """Give the directory into which the orchestrator writes a small disk of its own (8 MiB), and
     fill the disk completely. The directory is that of the orchestrator's checkpoints in prime-rl of
-    January 2026, and that of the rollouts in current prime-rl.
+    January 2026, and that of the rollouts in current prime-rl. Raises OSError if the disk cannot be
+    written to.
     """
     if stage.trainer == OLD:
         disks.fill(await _disk(stage, orchestrator_checkpoints(stage), 8), 0)
@@ -173,7 +179,7 @@ async def fill_orchestrators_disk(stage: Stage) -> None:
 
 async def fill_trainers_disk(stage: Stage) -> None:
     """Give the directory of the trainer's checkpoints a disk of its own of 24 MiB, and fill the
-    disk until half a MiB is free.
+    disk until half a MiB is free. Raises OSError if the disk cannot be written to.
     """
     disks.fill(await _disk(stage, stage.pod.run_dir / "checkpoints", 24), disks.MIB // 2)
 
@@ -211,7 +217,9 @@ async def train_on_a_small_disk(stage: Stage) -> None:
 
 
 async def fill_most(stage: Stage) -> None:
-    """Fill the disk of the pod's output directory until 92 percent of the disk are used."""
+    """Fill the disk of the pod's output directory until 92 percent of the disk are used. Raises
+    OSError if the disk cannot be written to.
+    """
     disks.fill_to(stage.pod.output_dir, 92)
 
 

@@ -47,7 +47,8 @@ async def stop_worker(stage: Stage) -> None:
 
 async def kill_worker_while_it_loads(stage: Stage) -> None:
     """Launch the run and kill the vLLM worker as soon as its process is there, before its model is
-    loaded. Raises TimeoutError if there is no worker within 30 seconds.
+    loaded. Raises TimeoutError if there is no worker within 30 seconds. Raises StageError if the
+    run cannot be started.
     """
     await start(stage)
     faults.kill((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
@@ -55,7 +56,8 @@ async def kill_worker_while_it_loads(stage: Stage) -> None:
 
 async def stop_worker_while_it_loads(stage: Stage) -> None:
     """Launch the run and stop the vLLM worker with SIGSTOP as soon as its process is there, before
-    its model is loaded. Raises TimeoutError if there is no worker within 30 seconds.
+    its model is loaded. Raises TimeoutError if there is no worker within 30 seconds. Raises
+    StageError if the run cannot be started.
     """
     await start(stage)
     faults.pause((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
@@ -63,7 +65,8 @@ async def stop_worker_while_it_loads(stage: Stage) -> None:
 
 async def somebody_on_the_port(stage: Stage) -> None:
     """Start a foreign server on the port of the inference engine, then launch the run, which needs
-    that port. Does not wait for the run's first step.
+    that port. Does not wait for the run's first step. Raises StageError if the run cannot be
+    started. Raises PodError or TimeoutError if that program cannot be started.
     """
     await faults.hold_port(stage.pod, stage.pod.api_port)
     await start(stage)
@@ -71,7 +74,8 @@ async def somebody_on_the_port(stage: Stage) -> None:
 
 async def somebody_on_the_environments_port(stage: Stage) -> None:
     """Start a foreign server on the port of the environment server, then launch the run, which
-    needs that port. Does not wait for the run's first step.
+    needs that port. Does not wait for the run's first step. Raises StageError if the run cannot be
+    started. Raises PodError or TimeoutError if that program cannot be started.
     """
     await faults.hold_port(stage.pod, stage.pod.workspace.env_port)
     await start(stage)
@@ -90,7 +94,7 @@ async def end_own_listener(stage: Stage) -> None:
 async def fill_shared_memory(stage: Stage) -> None:
     """Give the pod's `/dev/shm` a small disk of its own (3 MiB), fill it with files of shared
     memory as killed inference engines leave them, and launch the run. Does not wait for the run's
-    first step.
+    first step. Raises StageError if the run cannot be started.
     """
     directory = disks.give_own_disk(stage, stage.pod.root / "dev" / "shm", _SHM_MEGABYTES)
     for number in range(_SHM_MEGABYTES):
@@ -134,7 +138,7 @@ async def start_the_right_server(stage: Stage) -> None:
     """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and have
     the agent resume the run. Raises StageError if the plain server still listens after 30 seconds
     or the run cannot be resumed, and TimeoutError if the new server does not answer within 60
-    seconds.
+    seconds. Raises PodError if it cannot be started.
     """
     for process in stage.pod.processes():
         if "vllm serve" in process.title and not process.title.startswith("uv"):
@@ -171,7 +175,8 @@ async def wait(stage: Stage) -> None:
 
 async def lead_to_unknown_architecture(stage: Stage) -> None:
     """Write a model into the pod's home directory whose architecture vLLM does not know, name that
-    model in the config, and launch the run. Does not wait for the run's first step.
+    model in the config, and launch the run. Does not wait for the run's first step. Raises
+    StageError if the run cannot be started.
     """
     model = stage.pod.home / "models" / "new-model"
     model.mkdir(parents=True)

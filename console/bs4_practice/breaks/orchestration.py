@@ -51,7 +51,7 @@ async def kill_environment_worker(stage: Stage) -> None:
 
 async def start_with_unknown_environment(stage: Stage) -> None:
     """Put the name of an environment that is not installed into the config, and launch the run.
-    Does not wait for the run's first step.
+    Does not wait for the run's first step. Raises StageError if the run cannot be started.
     """
     replace_in_config(stage, 'id = "reverse-text"', 'id = "wiki-search"')
     await start(stage)
@@ -59,7 +59,7 @@ async def start_with_unknown_environment(stage: Stage) -> None:
 
 async def start_with_reward_that_raises(stage: Stage) -> None:
     """Install a version of the environment whose reward function raises on every answer, and launch
-    the run. Does not wait for the run's first step.
+    the run. Does not wait for the run's first step. Raises StageError if the run cannot be started.
     """
     install_environment(site_packages(stage.pod.project), _RAISES, "0.2.0")
     await start(stage)
@@ -68,6 +68,7 @@ async def start_with_reward_that_raises(stage: Stage) -> None:
 async def start_with_reward_of_another_task(stage: Stage) -> None:
     """Install a version of the environment whose reward function belongs to another task and gives
     nearly every answer the reward 0, and launch the run. Does not wait for the run's first step.
+    Raises StageError if the run cannot be started.
     """
     install_environment(site_packages(stage.pod.project), _NEVER_RIGHT, "0.2.0")
     await start(stage)
@@ -89,7 +90,7 @@ async def start_without_a_component(stage: Stage) -> None:
     """Launch the run so that its launcher does not find a program that it needs to start its
     children. The launcher of January 2026 starts them by uv, which is renamed while the launcher
     loads. The current launcher starts them by their own names; there `orchestrator` is renamed
-    before the launch.
+    before the launch. Raises StageError if the run cannot be started.
     """
     if stage.trainer == OLD:
 
@@ -129,7 +130,8 @@ async def garble_run_config(stage: Stage) -> None:
     """Launch the run, and overwrite the first three bytes of the config file (`orch.toml`) that the
     orchestrator writes for the trainer. The trainer's processes are paused until that is done, so
     that they read only the garbled file. Returns when the trainer has refused it by writing
-    `error.txt`. Raises TimeoutError if that takes longer than 60 seconds.
+    `error.txt`. Raises TimeoutError if that takes longer than 60 seconds. Raises StageError if the
+    run cannot be started.
     """
     path = stage.pod.run_dir / "run_default" / "configs" / "orch.toml"
     held: dict[int, Process] = {}
@@ -154,7 +156,7 @@ async def garble_run_config(stage: Stage) -> None:
 
 async def start_with_unknown_key(stage: Stage) -> None:
     """Put a key that the trainer does not know into the config, and launch the run. Does not wait
-    for the run's first step.
+    for the run's first step. Raises StageError if the run cannot be started.
     """
     replace_in_config(stage, "max_steps = 10000", "max_steps = 10000\nmax_stepz = 5")
     await start(stage)
@@ -162,7 +164,7 @@ async def start_with_unknown_key(stage: Stage) -> None:
 
 async def start_where_a_run_lies(stage: Stage) -> None:
     """Launch the run as a new one where an earlier run has left its output. Does not wait for the
-    run's first step.
+    run's first step. Raises StageError if the run cannot be started.
     """
     await stage.launch(wait=False, preflight=False)
 

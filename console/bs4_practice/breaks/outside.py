@@ -32,7 +32,7 @@ async def log_in(stage: Stage) -> None:
 
 async def cut_off_from_the_hub(stage: Stage) -> None:
     """Remove the model from the pod's cache, and launch the run while no model hub answers. Does
-    not wait for the run's first step.
+    not wait for the run's first step. Raises StageError if the run cannot be started.
     """
     stubs.forget_model(stage)
     await start(stage)
@@ -49,7 +49,8 @@ async def bring_the_network_back(stage: Stage) -> None:
 
 async def name_a_model_nobody_has(stage: Stage) -> None:
     """Start a model hub, put the name of a model that the hub does not have into the config, and
-    launch the run. Does not wait for the run's first step.
+    launch the run. Does not wait for the run's first step. Raises StageError if the run cannot be
+    started.
     """
     await stubs.start_hub(stage, 401)
     edit_config(stage, {"model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Txt"})
@@ -63,7 +64,7 @@ def _monitor(stage: Stage, offline: bool = False) -> dict[str, object]:
 
 async def report_without_a_key(stage: Stage) -> None:
     """Launch a run that is to report to W&B, on a pod that has no W&B key. Does not wait for the
-    run's first step.
+    run's first step. Raises StageError if the run cannot be started.
     """
     edit_config(stage, _monitor(stage))
     await start(stage)
@@ -71,7 +72,8 @@ async def report_without_a_key(stage: Stage) -> None:
 
 async def report_to_nobody(stage: Stage) -> None:
     """Save a W&B key in the pod's `~/.netrc`, and launch a run that is to report to W&B, which a
-    practice pod cannot reach. Does not wait for the run's first step.
+    practice pod cannot reach. Does not wait for the run's first step. Raises StageError if the run
+    cannot be started.
     """
     netrc = stage.pod.home / ".netrc"
     netrc.touch(mode=0o600)

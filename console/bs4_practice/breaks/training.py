@@ -82,7 +82,8 @@ async def stop_second_rank(stage: Stage) -> None:
 
 async def stop_second_rank_at_its_start(stage: Stage) -> None:
     """Launch a run with two trainer ranks and stop the second one with SIGSTOP as soon as both
-    processes are there. Raises TimeoutError if that takes longer than 60 seconds.
+    processes are there. Raises TimeoutError if that takes longer than 60 seconds. Raises StageError
+    if the run cannot be started.
     """
     two_ranks(stage)
     await stage.launch(wait=False, preflight=False)
@@ -100,7 +101,7 @@ def rate(value: float) -> Act:
 async def start_with_groups_of_one(stage: Stage) -> None:
     """Launch a run that generates only one rollout for each prompt. Advantages compare the rollouts
     of a prompt with each other, so that this run has none to train on. Does not wait for the run's
-    first step.
+    first step. Raises StageError if the run cannot be started.
     """
     edit_config(stage, {"orchestrator.group_size": 1})
     await stage.launch(wait=False, preflight=False)
@@ -108,7 +109,7 @@ async def start_with_groups_of_one(stage: Stage) -> None:
 
 async def start_with_long_sequences(stage: Stage) -> None:
     """Launch a run with sequences of 24576 tokens, which do not fit into a GPU's memory. Does not
-    wait for the run's first step.
+    wait for the run's first step. Raises StageError if the run cannot be started.
     """
     edit_config(stage, {"seq_len": 24576})
     await stage.launch(wait=False, preflight=False)
@@ -116,7 +117,7 @@ async def start_with_long_sequences(stage: Stage) -> None:
 
 async def start_on_one_gpu(stage: Stage) -> None:
     """Launch a run whose inference server and trainer share GPU 0. Does not wait for the run's
-    first step.
+    first step. Raises StageError if the run cannot be started.
     """
     edit_config(stage, {"inference_gpu_ids": [0], "trainer_gpu_ids": [0]})
     await stage.launch(wait=False, preflight=False)

@@ -72,7 +72,9 @@ async def train_with_a_small_ray_disk(stage: Stage) -> None:
 
 
 async def fill_rays_disk(stage: Stage) -> None:
-    """Fill the disk of Ray's directory until 97 percent of the disk are used."""
+    """Fill the disk of Ray's directory until 97 percent of the disk are used. Raises OSError if the
+    disk cannot be written to.
+    """
     disks.fill_to(_rays(stage), 97)
 
 
@@ -91,7 +93,7 @@ def _rays(stage: Stage) -> Path:
 async def stop_workers_at_their_start(stage: Stage) -> None:
     """Launch the run, and stop both Ray workers with SIGSTOP before they have registered with Ray,
     as happens to workers whose GPU does not answer. Raises TimeoutError if two workers are not
-    stopped within 60 seconds.
+    stopped within 60 seconds. Raises StageError if the run cannot be started.
     """
     await start(stage)
     paused: set[int] = set()
@@ -150,7 +152,8 @@ async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
 
 async def start_from_half_an_adapter(stage: Stage) -> None:
     """Write a LoRA adapter that has its weights but no config, name it in the run's config, and
-    launch the run. Does not wait for the run's first step.
+    launch the run. Does not wait for the run's first step. Raises StageError if the run cannot be
+    started.
     """
     adapter = stage.pod.project / "adapter"
     adapter.mkdir()

@@ -30,7 +30,7 @@ def lacking(directory: Path) -> str:
 
     It is complete if config.json names a model, every safetensors file is as long as its header
     says, and every shard that the index names exists and holds the tensors that the index lists for
-    it.
+    it. Raises OSError if the disk fails.
     """
     config = _object(directory / _CONFIG)
     if not config.get("model_type") and not config.get("architectures"):

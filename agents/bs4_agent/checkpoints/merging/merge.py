@@ -225,7 +225,8 @@ class Merging:
 
         Raises NotApplicable if there is no such step, no merger or nothing to merge; and Refused if
         the step, the adapter or the base is incomplete, the target exists or would be in the way of
-        other files, or the disk or the memory is too small.
+        other files, or the disk or the memory is too small. Raises UnknownRun if there is no such
+        run.
         """
         run = self._runs.get(asked.run)
         if asked.adapter:
@@ -435,7 +436,8 @@ class Merging:
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
         """Run the merger for the action `key` to its end and return a sentence about the result.
         `say` receives progress messages. Raises PlanChanged if the checkpoint has changed since the
-        plan, and StepFailed if the merge fails or another merge works in the same directory.
+        plan, and StepFailed if the merge fails or another merge works in the same directory. Raises
+        LaunchFailed if the program for it cannot be started.
         """
         orders = self._home.state / "merges"
         orders.mkdir(mode=0o700, exist_ok=True)
@@ -477,7 +479,8 @@ class Merging:
     def place(self, prepared: Prepared, key: str) -> str:
         """Move the merged model to the target directory with one rename and return a sentence about
         it. Raises PlanChanged if the target exists by now, and StepFailed if the model is not
-        complete any more.
+        complete any more. Raises Refused if a directory on the way is in other people's hands, and
+        OSError if the disk reports an error.
         """
         model, target = _beside(prepared), prepared.target
         if not self._there(prepared, key):

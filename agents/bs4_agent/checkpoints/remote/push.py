@@ -101,7 +101,8 @@ class Push:
 
         Raises Refused if the pointer already names this step with other content and the step must
         not be overwritten, StepFailed if a file vanished or changed during the upload, and
-        StoreDamaged if the uploaded step does not verify in the store.
+        StoreDamaged if the uploaded step does not verify in the store. Raises another StoreError if
+        the object store fails or refuses the call.
         """
         paths = local.paths
         known = self._hashes.of(paths.values())

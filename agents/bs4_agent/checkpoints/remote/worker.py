@@ -310,8 +310,9 @@ def _prune(store: Store, layout: Layout, keep: int, every: int, tell: WorkerOutp
 
 
 def open_store(home: Home, job: UploadJob) -> Store:
-    """Open the job's B2 bucket with the key that is stored on this pod. Raises NotApplicable if
-    there is no key, and StoreAuth if other users can read the key's file.
+    """Open the job's B2 bucket with the key that is stored on this pod, and return the store.
+    Raises NotApplicable if there is no key, and StoreAuth if other users can read the key's file.
+    Raises BadRequest if the job's place cannot be read.
     """
     from bs4_common.checkpoints.remote import b2
 

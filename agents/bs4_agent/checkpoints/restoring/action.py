@@ -104,7 +104,7 @@ def make(
 
     If `before`, an earlier plan, is given, the same checkpoint step is planned again without a
     query to the store, which may be slow. Raises PlanChanged if the agent's notes about that
-    checkpoint are gone.
+    checkpoint are gone. Raises StepFailed if the object store cannot be queried.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -210,7 +210,9 @@ class Fetch:
     """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
-        """Return True if all files are fetched and verified already or are in their final place."""
+        """Return True if all files are fetched and verified already or are in their final place.
+        Raises PlanChanged if the agent's notes about the checkpoint are gone.
+        """
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
@@ -229,7 +231,8 @@ class Fetch:
         say: Callable[[str], None],
     ) -> str:
         """Fetch the files and return a sentence about the result. `say` receives progress messages
-        as text. Raises StepFailed if a file cannot be fetched.
+        as text. Raises StepFailed if a file cannot be fetched. Raises PlanChanged if the agent's
+        notes about the checkpoint are gone.
         """
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 
@@ -241,7 +244,7 @@ class Put:
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
         """Return True if the checkpoint is in its final place and the run is registered with the
-        agent.
+        agent. Raises PlanChanged if the agent's notes about the checkpoint are gone.
         """
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
@@ -302,7 +305,8 @@ class Restore(PlannedKind[RestorePlan]):
         """Make the plan `confirmed` again for the present state of the pod and the same checkpoint
         step, without a query to the object store, and return the new plan. Raises Refused if the
         run is running or the checkpoint does not fit on the disk, and PlanChanged if the agent's
-        notes about the checkpoint are gone.
+        notes about the checkpoint are gone. Raises NotApplicable if the step lacks a part that the
+        trainer needs.
         """
         return make(self._restoring, self._runs, confirmed.asked, confirmed)
 
@@ -314,7 +318,7 @@ class Restore(PlannedKind[RestorePlan]):
 
     def verify(self, action: Underway[RestorePlan], context: RestoreContext) -> Outcome:
         """Return the outcome of the action: it has succeeded if the checkpoint is complete on the
-        pod.
+        pod. Raises PlanChanged if the agent's notes about the checkpoint are gone.
         """
         plan = action.plan
         prepared = self._restoring.again(plan.asked, plan.identity)

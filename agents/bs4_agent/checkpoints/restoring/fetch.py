@@ -194,7 +194,8 @@ def _same(path: Path, file: RemoteFile) -> bool:
 
 def hashes(path: Path) -> tuple[str, str]:
     """Return (SHA-1, SHA-256) of a file, in hex. B2 itself keeps only the SHA-1, which protects
-    against damage but not against an attacker.
+    against damage but not against an attacker. Raises Refused if the path is no regular file, and
+    OSError if it cannot be opened.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     with open_file(path) as found:

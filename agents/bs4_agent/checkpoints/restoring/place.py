@@ -154,6 +154,8 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
     call can be repeated: only directories that are still in the staging directory are renamed.
 
     Raises PlanChanged if a directory is neither in the staging directory nor in its final place.
+    Raises Refused if a directory on the way is in other people's hands, and OSError if the disk
+    reports an error.
     """
     placed = []
     for one in where.directories:
@@ -174,7 +176,8 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 def put_beside(where: Placement) -> None:
     """Move the config, and other files that belong to no part of the checkpoint, from the staging
     directory to `where.beside`, which is next to the run's trash (a directory in which removed
-    files are kept) and archived logs. A config that a person wrote is never touched.
+    files are kept) and archived logs. A config that a person wrote is never touched. Raises Refused
+    if a directory on the way is in other people's hands, and OSError if the disk reports an error.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():

@@ -235,7 +235,8 @@ class Restoring:
     def again(self, asked: RestoreRequest, identity: str) -> Prepared:
         """Return the result of an earlier `find` for the request `asked` whose manifest hash is
         `identity`, without a query to the object store. A restarted agent needs this. Raises
-        PlanChanged if the agent's notes about that result are gone.
+        PlanChanged if the agent's notes about that result are gone. Raises NotApplicable if the
+        step lacks a part that the trainer needs.
         """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
@@ -320,7 +321,8 @@ class Restoring:
         """Fetch every missing file into the staging directory, verify it, and return a sentence
         about the result. `key` is the key of the action, and `say` is called with the progress. A
         failure that may pass by itself is retried. Raises StepFailed if the files cannot be
-        fetched; its message has the object store's error.
+        fetched; its message has the object store's error. Raises NotApplicable if the pod has no
+        library for the object store.
         """
         where, found = prepared.where, prepared.found
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)

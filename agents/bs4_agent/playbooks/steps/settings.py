@@ -70,7 +70,8 @@ class EditConfig:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Target]:
         """Return one target: the config file of the step `planned` with its digest (SHA-256).
-        Raises PlanChanged if the file has changed since the plan was made.
+        Raises PlanChanged if the file has changed since the plan was made. Raises NotApplicable if
+        it cannot be read.
         """
         (target,) = planned.targets
         if configfile.fingerprint(configfile.read(Path(target["path"]))) != target["sha256"]:

@@ -91,7 +91,7 @@ class Checkout(Stepping):
         """Clone prime-rl or switch the clone to the revision of the step `planned`, with its
         submodules, and return a sentence about its state. `targets` is the result of `check`, and
         `say` is called with progress messages. Raises StepFailed if git fails or the directory is
-        at another revision afterwards.
+        at another revision afterwards. Raises LaunchFailed if a command cannot be started.
         """
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory

@@ -57,7 +57,8 @@ class Environments(Stepping):
     ) -> str:
         """Install the training environment of the step `planned` into the `.venv` of the prime-rl
         checkout, and return a sentence with its version. `targets` is not used, and `say` is called
-        with progress messages. Raises StepFailed if it cannot be imported afterwards.
+        with progress messages. Raises StepFailed if it cannot be imported afterwards. Raises
+        LaunchFailed if a command cannot be started.
         """
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
         context.run(

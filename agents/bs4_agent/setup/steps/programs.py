@@ -68,7 +68,7 @@ class Tools(Stepping):
         """Install the programs that are missing, and return the word "installed". `planned` is the
         step, `targets` is not used, and `say` is called with progress messages. Raises StepFailed
         if the pod has no apt-get, the agent cannot become root, or a program is still missing
-        afterwards.
+        afterwards. Raises LaunchFailed if a command cannot be started.
         """
         if context.place.which("apt-get") is None or context.place.sudo() is None:
             raise StepFailed(
@@ -148,7 +148,8 @@ class Uv(Stepping):
         """Fetch the archive that the step `planned` names, compare its SHA-256, install the program
         uv from it, and return the version of uv. `targets` is not used, and `say` is called with
         progress messages. Raises StepFailed if the recipe has no archive for this machine type, the
-        SHA-256 is another one, or uv cannot be run afterwards.
+        SHA-256 is another one, or uv cannot be run afterwards. Raises LaunchFailed if a command
+        cannot be started.
         """
         if "sha256" not in planned.parameters:
             raise StepFailed(f"uv cannot be installed: {_unpinned()}")

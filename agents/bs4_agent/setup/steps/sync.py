@@ -60,7 +60,8 @@ class Sync(Stepping):
     ) -> str:
         """Run `uv sync` as the step `planned` says, and return a sentence about the result.
         `targets` is not used, and `say` is called with progress messages. Raises StepFailed if it
-        fails, or if the `.venv` has no `python` or no `rl` program afterwards.
+        fails, or if the `.venv` has no `python` or no `rl` program afterwards. Raises LaunchFailed
+        if a command cannot be started.
         """
         directory = context.recipe.directory
         uv = context.place.which("uv")

@@ -165,7 +165,8 @@ class B2Store:
 
     def entries(self, prefix: str) -> list[Entry]:
         """Return the newest version of every file whose name begins with `prefix`, sorted by name;
-        empty if there is no such file. Every 1000 names take one request.
+        empty if there is no such file. Every 1000 names take one request. Raises a StoreError if
+        the object store fails or refuses the call.
         """
         found: list[Entry] = []
         # It starts at the prefix: the service skips to it by itself, the simulator does not.
@@ -182,7 +183,8 @@ class B2Store:
 
     def versions(self, name: str) -> list[Entry]:
         """Return every version of the file with exactly this name, newest first, or an empty list.
-        The versions of a hidden file are included, because hiding a file deletes nothing.
+        The versions of a hidden file are included, because hiding a file deletes nothing. Raises a
+        StoreError if the object store fails or refuses the call.
         """
         found: list[Entry] = []
         start, version = name, None
@@ -200,14 +202,16 @@ class B2Store:
 
     def read(self, name: str, most: int) -> bytes:
         """Return the content of a small file. Raises NotThere if it does not exist, and
-        StoreDamaged if it has more than `most` bytes.
+        StoreDamaged if it has more than `most` bytes. Raises another StoreError if the object store
+        fails or refuses the call.
         """
         with self._told(name):
             return self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
 
     def content(self, entry: Entry, most: int) -> bytes:
         """Return the content of exactly this version of a small file. Raises NotThere if it does
-        not exist, and StoreDamaged if it has more than `most` bytes.
+        not exist, and StoreDamaged if it has more than `most` bytes. Raises another StoreError if
+        the object store fails or refuses the call.
         """
         with self._told(entry.name):
             return self._tried(
@@ -216,7 +220,8 @@ class B2Store:
 
     def write(self, name: str, data: bytes) -> Entry:
         """Write `data` as the content of the small file `name` in one request, and return its
-        entry. Older versions of the file stay until they are deleted.
+        entry. Older versions of the file stay until they are deleted. Raises a StoreError if the
+        object store fails or refuses the call.
         """
         with self._told(name):
             return self._tried(
@@ -229,7 +234,9 @@ class B2Store:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, only its missing parts are sent.
         `progress` receives the number of bytes that were sent since its last call (negative if the
-        transfer begins anew). The path must contain no symbolic link.
+        transfer begins anew). The path must contain no symbolic link. Raises Refused if the path is
+        no regular file, OSError if the file cannot be opened, and a StoreError if the object store
+        fails or refuses the call.
         """
         with open_file(path) as opened, self._told(name):
             # A file that is smaller than two parts is sent in one call, whatever was begun under
@@ -245,7 +252,8 @@ class B2Store:
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete. `progress` is as in `upload`. Raises NotThere if it does not exist, and
-        StoreDamaged if the bytes do not have the SHA-1 that the object store reports.
+        StoreDamaged if the bytes do not have the SHA-1 that the object store reports. Raises
+        another StoreError if the object store fails or refuses the call.
         """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
@@ -257,13 +265,16 @@ class B2Store:
         return entry
 
     def delete(self, entry: Entry) -> None:
-        """Delete this version of the file for good. Do nothing if the version is gone already."""
+        """Delete this version of the file for good. Do nothing if the version is gone already.
+        Raises a StoreError if the object store fails or refuses the call.
+        """
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent):
             self._session.delete_file_version(entry.version, entry.name)
 
     def unfinished(self, prefix: str) -> list[Entry]:
         """Return the uploads of large files below `prefix` that were begun and neither finished nor
-        cancelled. B2 bills their parts, and the listing of `entries` does not show them.
+        cancelled. B2 bills their parts, and the listing of `entries` does not show them. Raises a
+        StoreError if the object store fails or refuses the call.
         """
         with self._told(prefix):
             found = []
@@ -277,7 +288,7 @@ class B2Store:
 
     def cancel(self, entry: Entry) -> None:
         """Cancel an unfinished upload from `unfinished` and delete its parts. Do nothing if it is
-        gone already.
+        gone already. Raises a StoreError if the object store fails or refuses the call.
         """
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
             self._session.cancel_large_file(entry.version)

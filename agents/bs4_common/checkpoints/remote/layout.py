@@ -131,12 +131,14 @@ class Layout:
 
     def log(self, attempt: int, name: str) -> str:
         """Return the name in the bucket of the log `name` of an ended attempt; `attempt` is its
-        number.
+        number. Raises BadRequest if `name` is no relative path that B2 accepts.
         """
         return checked(f"{self.root}logs/{attempt}/{checked(name)}")
 
     def report(self, name: str) -> str:
-        """Return the name in the bucket of the crash report `name`."""
+        """Return the name in the bucket of the crash report `name`. Raises BadRequest if `name` is
+        no relative path that B2 accepts.
+        """
         return checked(f"{self.root}reports/{checked(name)}")
 
     def step_of(self, name: str) -> int | None:

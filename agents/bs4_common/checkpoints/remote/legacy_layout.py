@@ -62,9 +62,9 @@ class SeedRun:
 
 
 def read(store: Store, layout: Layout) -> SeedRun:
-    """Read what older upload scripts saved of a run, in either of their two layouts. The steps are
-    oldest first; there are none if nothing was saved. Raises a StoreError if the object store fails
-    or refuses the call, and StoreDamaged if latest.json cannot be understood.
+    """Return what older upload scripts saved of a run, in either of their two layouts. The steps
+    are oldest first; there are none if nothing was saved. Raises a StoreError if the object store
+    fails or refuses the call, and StoreDamaged if latest.json cannot be understood.
     """
     found: dict[tuple[str, int], dict[str, Entry]] = {}
     config = None

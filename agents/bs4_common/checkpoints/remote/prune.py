@@ -109,7 +109,8 @@ def prune(
 
     `say` is called with each step that was removed. `confirmed` has the steps to which a person has
     agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,
-    and StoreAuth if the key may not delete.
+    and StoreAuth if the key may not delete. `keep` and `milestones` are those of `decide`. Raises
+    another StoreError if the object store fails.
     """
     removed: list[RemoteStep] = []
     while True:

@@ -125,7 +125,9 @@ class RemoteSet:
 
     @classmethod
     def from_dict(cls, data: RemoteSetFields) -> RemoteSet:
-        """Return the step in a dictionary that `as_dict` has written."""
+        """Return the step in a dictionary that `as_dict` has written. Raises KeyError, TypeError,
+        ValueError or AttributeError if it is none.
+        """
         launch = data.get("launch")  # notes of an older agent have none
         return cls(
             step=data["step"],
@@ -165,7 +167,9 @@ class RemoteCopy:
 
     @classmethod
     def from_dict(cls, data: RemoteCopyFields) -> RemoteCopy:
-        """Return the result of a search in a dictionary that `as_dict` has written."""
+        """Return the result of a search in a dictionary that `as_dict` has written. Raises
+        KeyError, TypeError, ValueError or AttributeError if it is none.
+        """
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
             [(int(step), str(why)) for step, why in data["skipped"]],
@@ -184,7 +188,8 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> RemoteCopy:
-    """Find the newest step of `run` that is complete in the object store, or exactly `step`.
+    """Find the newest step of `run` that is complete in the object store, or exactly `step`, and
+    return it with the steps that were passed over and the reasons.
 
     A step is complete if its manifest can be read (if the pointer names this step, the manifest
     must have the hash in the pointer), and the store lists every file of it with the size and SHA-1

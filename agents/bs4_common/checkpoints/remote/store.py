@@ -41,45 +41,49 @@ class Store(Protocol):
 
     def entries(self, prefix: str) -> list[Entry]:
         """Return the newest version of every file whose name begins with `prefix`, sorted by name;
-        empty if there is no such file.
+        empty if there is no such file. Raises a StoreError if the object store fails or refuses the
+        call.
         """
 
     def versions(self, name: str) -> list[Entry]:
         """Return every version of exactly this name, newest first. The list is empty if no version
-        exists.
+        exists. Raises a StoreError if the object store fails or refuses the call.
         """
 
     def read(self, name: str, most: int) -> bytes:
         """Return the newest content of a small file. Raises NotThere if the file does not exist,
         and StoreDamaged if it has more than `most` bytes or its content does not match the server's
-        hash.
+        hash. Raises another StoreError if the object store fails or refuses the call.
         """
 
     def content(self, entry: Entry, most: int) -> bytes:
         """Return the content of exactly this version of a small file. Raises NotThere if it does
         not exist, and StoreDamaged if it has more than `most` bytes or does not match the server's
-        hash.
+        hash. Raises another StoreError if the object store fails or refuses the call.
         """
 
     def write(self, name: str, data: bytes) -> Entry:
         """Write a small file in one request and return its entry. A reader sees either the old
-        content or the new one. Older versions stay until they are deleted.
+        content or the new one. Older versions stay until they are deleted. Raises a StoreError if
+        the object store fails or refuses the call.
         """
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
         an earlier upload of the same bytes was interrupted, its parts are not sent again.
         `progress` receives the number of bytes that were sent since its last call (negative if the
-        transfer begins anew). Raises the errors that the docstring of the class names.
+        transfer begins anew). Raises a StoreError if the object store fails or refuses the call.
         """
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete, by a rename; the directory of `path` must exist. `progress` is as in
-        `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry.
+        `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry. Raises
+        another StoreError if the object store fails or refuses the call.
         """
 
     def delete(self, entry: Entry) -> None:
         """Delete this version of the file for good. Do nothing if the version is gone already.
-        Raises StoreAuth if the key may not delete.
+        Raises StoreAuth if the key may not delete. Raises another StoreError if the object store
+        fails or refuses the call.
         """

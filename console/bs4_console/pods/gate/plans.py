@@ -116,7 +116,8 @@ class Launched:
 
 def launched(plan: object) -> Launched:
     """Return what the plan of a launch says about what was started. `plan` is its body, also as the
-    body of the launch repeats it.
+    body of the launch repeats it. What the plan does not say, or says in another form, is "", {} or
+    None.
     """
     config, spec, record = (_member(plan, name) for name in ("config", "spec", "record"))
     return Launched(

@@ -370,7 +370,9 @@ def training_step(record: Any) -> StepRecord:
 
 
 def journal(record: Any) -> JournalRecord:
-    """Check a record of the journal as `check` does, and return it."""
+    """Check a record of the journal as `check` does, and return it. Raises RecordRefused if a field
+    has another type than it must have.
+    """
     checked: JournalRecord = check("journal", record)
     return checked
 

@@ -122,7 +122,8 @@ class LogFinding(LogWindow):
         of a very long line that are not in memory. Return how many bytes of the line are before the
         first match, or None if the line has no match. `place` is the line's place: (index of its
         source in `feed.streams`, number of the log file, byte offset in it). `feed` reads the log
-        from the pod.
+        from the pod. Raises RemoteError if the agent refuses the query, and EndlessAnswer if it
+        does not come to an end.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"
