@@ -7,10 +7,22 @@ from __future__ import annotations
 import signal
 from typing import Any
 
+import hypothesis
+
 from tests.support import pods as servers
 from tests.support.pods import pod, pods
 
 __all__ = ["pod", "pods"]
+
+# The same examples in every run, and as long for each as a busy machine takes: `make fuzz` is what
+# looks for new ones.
+hypothesis.settings.register_profile(
+    "same everywhere",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("same everywhere")
 
 
 def pytest_configure() -> None:

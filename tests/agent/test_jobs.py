@@ -91,7 +91,8 @@ def test_what_runs_is_waited_for_and_what_died_with_its_shim_is_run_again(
     # prepared, and the agent died before its shim was there
     assert own.find(KEY, argv) == directory
     start_shim(directory)
-    until(lambda: (tmp_path / "out").exists())
+    # It is there before what is written into it.
+    until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text() == "x")
     assert own.find(KEY, argv) == directory
     with pytest.raises(Busy, match="still runs"):
         own.refuse_strangers(OTHER)

@@ -172,6 +172,7 @@ def test_values_of_the_environment_are_given_to_the_launcher_and_never_written_d
     record = read(attempt / "shim.json")
     assert record is not None
     assert "TOKEN" in record["env"]
+    until(lambda: not identity(attempt, "shim").alive())  # it writes no more
     written = b"".join(path.read_bytes() for path in attempt.iterdir())
     assert b"hunter2" not in written.replace(b'test \\"$TOKEN\\" = hunter2', b"").replace(
         b'test "$TOKEN" = hunter2', b""
@@ -215,6 +216,7 @@ def test_an_attempt_is_started_once(attempt: Path) -> None:
     kill(identity(attempt, "shim"))
     until(lambda: not identity(attempt, "shim").alive())
     assert start_shim(attempt) == 3, "its shim is gone, but it has been started"
+    until(lambda: (attempt / "launcher.log").read_text())
     assert (attempt / "launcher.log").read_text() == "started\n"
     kill(identity(attempt, "launcher"))
 

@@ -57,7 +57,7 @@ async def test_a_turn_that_fails_leaves_the_next_one_free() -> None:
     with pytest.raises(ZeroDivisionError):
         async with turns.turn():
             raise ZeroDivisionError
-    async with asyncio.timeout(1.0), turns.turn():
+    async with asyncio.timeout(60), turns.turn():
         pass
 
 

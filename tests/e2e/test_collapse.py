@@ -32,11 +32,12 @@ OUTLIVES_S = 120.0
 async def collapse(stage: Stage) -> None:
     """Kill the engine in the middle of a generation and wait until the run has ended by itself."""
     await train(stage)
+    engine = faults.find(stage.pod, "engine")[0]  # looking for it takes long on a busy machine
     if stage.trainer == "prime-rl-2026-01":
         await half_a_batch(stage.pod)
     else:
         await faults.wait_generating(stage.pod)
-    assert faults.kill(faults.find(stage.pod, "engine")[0])
+    assert faults.kill(engine)
     incident = await stage.incident(CAUSE, 30)
     run = stage.session.state.runs["demo"]
     assert run.word == "running", "the incident must open before the collapse"

@@ -33,7 +33,7 @@ def test_a_scenario_opens_the_screen_and_a_person_mends_it(terminal: Terminal) -
     words = [*PROGRAM, "demo", "--scenario", "step-desync"]
     terminal.type(f"{shlex.join(words)}; echo left with $?")
     terminal.press("Enter")
-    terminal.until(lambda text: "A practice pod is being started" in text, 30)
+    terminal.until(lambda text: "A practice pod is being started" in text)
     terminal.until(lambda text: "critical" in text and "Trainer and orchestrator" in text, 240)
     terminal.type("i")
     terminal.until(lambda text: "EVIDENCE" in text)
@@ -51,7 +51,7 @@ def test_a_scenario_opens_the_screen_and_a_person_mends_it(terminal: Terminal) -
         120,
     )
     terminal.type(":q\r")
-    shown = terminal.until(lambda text: "left with 0" in text, 60)
+    shown = terminal.until(lambda text: "left with 0" in text)
     assert "Traceback" not in shown
 
 

@@ -107,11 +107,13 @@ async def test_a_start_that_hangs_is_seen_and_stopped_while_launch_waits(tmp_pat
         try:
             await hang(stage)
             found = (await stage.until(lambda: critical(stage), 300, "a critical incident"))[0]
+            said = f"critical on demo: {found.title} ({found.failure})."
             await stage.until(
-                lambda: "is accepted now" in launch.err, 60, "the incident where launch waits"
+                lambda: said in launch.err and "is accepted now" in launch.err,
+                60,
+                "the incident where launch waits",
             )
             assert launch.process.poll() is None, (launch.out, launch.err)
-            assert f"critical on demo: {found.title} ({found.failure})." in launch.err
             assert f"`bs4-console stop --pod {name} --run demo` is accepted now" in launch.err
             stopped = await stop(console, name)
             assert stopped.code == 0, stopped

@@ -257,9 +257,9 @@ def measure(here: World, seconds: float) -> dict[str, Any]:
 
 
 def said(here: World, kind: str) -> str:
-    """Return the row of a hostile pod, waiting for what it is to say for some seconds."""
+    """Return the row of a hostile pod, waiting a minute at most for what it is to say."""
     wanted = re.compile(liar.KINDS[kind])
-    until = time.monotonic() + 10.0
+    until = time.monotonic() + 60.0
     while not wanted.search(found := here.rows(kind)) and time.monotonic() < until:
         time.sleep(0.5)
     return " ".join(found.split())

@@ -19,6 +19,7 @@ from bs4_practice.gpus import library, recorder
 from bs4_practice.gpus.board import Board
 from bs4_practice.pod import PracticePod
 from tests.practice.running import Run, Start, trained
+from tests.support.processes import open_files
 
 NEEDS_COMPILER = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("cc", "gcc", "clang")),
@@ -92,9 +93,7 @@ async def test_memory_comes_and_goes_with_its_holder(start: Start) -> None:
                 "a GPU that computes",
             )
             for pid, index in ((worker.pid, 0), (rank.pid, 1)):
-                assert f"{pod.root}/dev/nvidia{index}" in {
-                    str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()
-                }
+                assert f"{pod.root}/dev/nvidia{index}" in open_files(pid)
             faults.pause(worker)
             assert devices(pod)[0]["used"] > 0
             faults.kill(worker)

@@ -104,16 +104,17 @@ async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notic
 ) -> None:
     async with start(generation, step_seconds=0.2) as pod, Run(pod) as run:
         await trained(pod, 2)
-        server = faults.find(pod, "inference")[0]
+        server, killed = faults.find(pod, "inference")[0], faults.find(pod, victim)[0]
         await faults.wait_generating(pod)
-        assert faults.kill(faults.find(pod, victim)[0])
+        assert faults.kill(killed)
         await faults.until(lambda: not tree.alive(server), 60, "the server's end")
         assert f"Finished server process [{server.pid}]" in log_text(pod, "inference")
         await stands_still(pod)
         assert "failed with exit code" not in run.text
         assert faults.find(pod, "rank")
+        # What is ending has no title any more, and holds its memory until it is gone.
         await faults.until(lambda: not faults.find(pod, "worker"), 60, "the workers' end")
-        assert pod.gpus.used(0) == 0
+        await faults.until(lambda: pod.gpus.used(0) == 0, 60, "the memory of the workers")
 
 
 @pytest.mark.long
@@ -124,9 +125,10 @@ async def test_2026_01_falls_apart_after_two_more_steps(start: Start) -> None:
     """
     async with start("2026-01", env=SLOW_INFERENCE, step_seconds=0.4) as pod, Run(pod) as run:
         await trained(pod, 2)
+        engine = faults.find(pod, "engine")[0]  # looking for it takes long on a busy machine
         await half_a_batch(pod)
         before = len(log_text(pod, "orchestrator"))
-        assert faults.kill(faults.find(pod, "engine")[0])
+        assert faults.kill(engine)
         code = await run.code(90)
         after = log_text(pod, "orchestrator")[before:]
         shrunk, empty = re.findall(r"SUCCESS Step \d+ \|.*", after)
@@ -158,8 +160,9 @@ async def test_2026_01_hangs_for_good_when_its_update_died_at_the_barrier(start:
     """
     async with start("2026-01", step_seconds=0.8) as pod, Run(pod) as run:
         await trained(pod, 1)
+        engine = faults.find(pod, "engine")[0]  # looking for it takes long on a busy machine
         await held_at_the_barrier(pod)
-        faults.kill(faults.find(pod, "engine")[0])
+        faults.kill(engine)
         wanted = (
             "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')"
         )
@@ -353,4 +356,4 @@ async def test_the_server_answers_like_the_real_one(start: Start) -> None:
         engine = faults.find(pod, "engine")[0]
         faults.terminate(faults.find(pod, "inference")[0])
         await faults.until(lambda: pod.processes() == [], 60, "a clean end")
-        assert not tree.alive(engine)
+        await faults.until(lambda: not tree.alive(engine), 60, "the engine's end")

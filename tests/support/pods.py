@@ -11,6 +11,7 @@ end that says how real they were.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import tempfile
@@ -40,12 +41,11 @@ def sweep() -> None:
     """
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         pid = directory.name.removeprefix(_PREFIX).partition("-")[0]
-        if (
-            directory.stat().st_uid == os.getuid()
-            and pid.isdecimal()
-            and not psutil.pid_exists(int(pid))
-        ):
-            shutil.rmtree(directory, ignore_errors=True)
+        if not pid.isdecimal() or psutil.pid_exists(int(pid)):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # another worker sweeps at the same time
+            if directory.stat().st_uid == os.getuid():
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 class Pods:

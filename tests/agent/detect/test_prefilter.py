@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bs4_common.failures.prefilter import Prefilter
@@ -87,14 +87,14 @@ def _matches(pattern: str, source: str, raw: bytes) -> bool:
     return any(Expression(pattern).search(part) is not None for part in line.text.split("\n"))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.sampled_from(PATTERNS), HEADS, TEXT, st.sampled_from(["trainer", "inference", "kernel"]))
 def test_no_plain_line_that_matches_is_passed_over(pattern, head, text, source):
     raw = (head + text).encode()
     assert _seen(pattern, raw) or not _matches(pattern, source, raw)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(st.sampled_from(PATTERNS), TEXT, TEXT, st.booleans(), st.booleans())
 def test_no_json_line_that_matches_is_passed_over(pattern, text, second, ascii_only, exception):
     row = {
@@ -176,7 +176,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(LINES, LINES, st.integers(0, 40), st.integers(0, 40))
 def test_every_way_of_looking_finds_the_same_lines(first, second, start, back):
     """Also where digits are part of a word, in block after block, and when somebody asks again from

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bs4_common.failures import offline, reading
@@ -149,7 +149,7 @@ def shipped():
     return make
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(
     st.lists(LINE, max_size=40),
     st.booleans(),
@@ -172,7 +172,7 @@ def test_the_shortcut_finds_the_same(lines, ends, block, many, source):
     assert facts.events == same.events
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.lists(LINE, max_size=40), SOURCE)
 def test_live_and_finished_give_the_same(lines, source):
     """The same lines fed one by one as they are written; places differ (streams have cursors), all

@@ -71,7 +71,7 @@ def test_a_run_started_by_hand_is_found_watched_and_stopped(pod: Pod) -> None:
         assert again.get("manual").live
         assert again.membership.owner_of(members["engine"]) == ("manual", "engine")
         StopRun(again, "manual").execute()
-        root.wait(5)
+        root.wait(60)
         assert not any(identity.alive() for identity in members.values())
         end = ended(again, "manual")
         assert (end.code, end.good) == (None, False)

@@ -238,16 +238,19 @@ def test_an_attempts_lines_are_its_own(pod: Pod) -> None:
     become the new attempt's.
     """
     pod.trainer.program = (
-        'sleep 0.3; rm -rf "$1/logs"; mkdir -p "$1/logs"; echo "step $2 0.5" > '
-        '"$1/logs/trainer.stdout"'
+        'while [ -e held ]; do sleep 0.05; done; rm -rf "$1/logs"; mkdir -p "$1/logs"; '
+        'echo "step $2 0.5" > "$1/logs/trainer.stdout"'
     )
+    held = pod.root / "work/held"
     agent = Agent(pod)
     launch(agent.runs, pod.spec(resume=7), key="k1")
     ended(agent.runs)
     agent.until(lambda: agent.steps() == [(1, "trainer", 7)])
+    held.touch()
     launch(agent.runs, pod.spec(resume=9), key="k2")
     agent.poll()
     assert agent.follower.recent("alpha", 2).side("trainer").last_step is None
+    held.unlink()
     ended(agent.runs, number=2)
     agent.until(lambda: len(agent.steps()) == 2)
     assert agent.steps() == [(1, "trainer", 7), (2, "trainer", 9)]

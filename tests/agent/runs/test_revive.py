@@ -16,6 +16,7 @@ import pytest
 
 from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import identity, kill, lines, prepare, read, shell, start_shim, until
+from tests.support.processes import open_files
 
 pytestmark = pytest.mark.usefixtures("no_process_left")
 
@@ -83,12 +84,15 @@ def test_a_dead_agent_is_started_and_is_no_descendant_of_the_run(home: Path) -> 
     assert started["sid"] == started["pid"]
     assert started["home"] == str(home)
     until(lambda: (read(attempt / "descendants.json") or {"members": []})["members"])
-    time.sleep(1.2)
-    members = {m["identity"]["pid"] for m in (read(attempt / "descendants.json") or {})["members"]}
-    assert members == {launcher.pid}
+    time.sleep(1.2)  # time in which the shim looks a dozen times
+
+    def members() -> set[int]:
+        told = (read(attempt / "descendants.json") or {"members": []})["members"]
+        return {member["identity"]["pid"] for member in told}
+
+    until(lambda: members() == {launcher.pid})
     assert len(starts(home)) == 1, "it lives, so there is nothing to do"
-    open_files = {str(fd.readlink()) for fd in Path(f"/proc/{started['pid']}/fd").iterdir()}
-    assert open_files == {"/dev/null", str(home / "agent.log")}
+    until(lambda: open_files(started["pid"]) == {"/dev/null", str(home / "agent.log")})
     status = Path(f"/proc/{started['pid']}/status").read_text()
     assert "SigBlk:\t0000000000000000" in status
 

@@ -31,13 +31,12 @@ def family(pod: Pod) -> Pod:
 
 def test_a_tree_is_told_at_once_and_ends(family: Pod) -> None:
     runs = family.runs()
-    family.trainer.signals = (("SIGINT", 40.0), ("SIGTERM", 40.0), ("SIGKILL", 40.0))
+    # Longer than a test may take: the waits end with the processes, not with the clock.
+    family.trainer.signals = (("SIGINT", 1000.0), ("SIGTERM", 1000.0), ("SIGKILL", 1000.0))
     launch(runs, family.spec(), key="k1")
     found = components(runs, "trainer", "engine", "launcher")
     before = [member for member in runs.members("alpha") if member.alive]
-    begun = time.monotonic()
     report = StopRun(runs, "alpha").execute()
-    assert time.monotonic() - begun < 35, "the waits end with the processes, not with the clock"
     assert report.ok
     assert not any(one.alive() for one in found.values())
     interrupted = {one.identity for one in report.sent if one.signal == "SIGINT"}
@@ -68,7 +67,8 @@ def test_a_stop_is_done_when_the_shim_has_written_the_end_so_that_a_start_may_fo
 
 def test_whoever_ignores_int_and_term_is_killed(pod: Pod) -> None:
     pod.trainer.program = tree(deaf=True, children={"trainer": {"deaf": True}})
-    pod.trainer.signals = (("SIGINT", 0.3), ("SIGTERM", 0.3), ("SIGKILL", 5.0))
+    # Two seconds in which a busy machine must let both say that they heard it.
+    pod.trainer.signals = (("SIGINT", 2.0), ("SIGTERM", 2.0), ("SIGKILL", 5.0))
     runs = pod.runs()
     launch(runs, pod.spec(), key="k1")
     up(pod, 2)

@@ -123,7 +123,7 @@ def test_a_run_is_launched_followed_and_stopped_by_descent(place: Place) -> None
     )
     # a signal to the driver's group would not reach it
     assert os.getpgid(found["worker"].pid) == found["worker"].pid
-    place.until(lambda: place.step() >= 6 and place.whole() == 5)
+    place.until(lambda: place.step() >= 6 and place.whole() >= 5)
     records = place.records()
     trained = {r["step"]: r for r in records if r["side"] == "trainer"}
     assert {"loss", "grad_norm", "lr", "entropy", "time_s"} <= trained[3].keys()

@@ -104,7 +104,7 @@ class World:
                 return
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(operations)
 def test_every_line_once_and_in_order(steps: list[tuple[str, int]]) -> None:
     with (

@@ -412,8 +412,8 @@ def test_an_inode_that_is_used_again_is_another_file(unlinked: Follower, at_once
 
 
 def test_an_unfinished_line_is_shown_after_a_second_and_comes_again(log: Follower) -> None:
-    log.path.write_text("whole\nunfin")
     began = time.monotonic()
+    log.path.write_text("whole\nunfin")
     assert log.read() == [b"whole"]
     assert log.cursor == "1:6"
     chunk = until(lambda: (c := raw(log.stream, "1:6")).data and c, "the unfinished line")

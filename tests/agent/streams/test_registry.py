@@ -14,6 +14,7 @@ from bs4_common.errors import BadRequest, UnknownStream
 from bs4_common.streams.cursor import Chunk
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream
+from tests.agent.streams.tiny import until
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_read_waits_for_an_append(
     stream = SegmentStream(tmp_path, 1 << 20)
     streams.add("telemetry", stream)
     waiting = [later(streams.read, "telemetry", "end", 262144, 20.0) for _ in range(5)]
-    time.sleep(0.05)
+    until(lambda: streams._entries["telemetry"].waiting == 5, "all of them wait")
     stream.append({"t": 1, "n": 1})
     # Who slept through it would come after the 20 s of the wait.
     assert [future.result(15).data for future in waiting] == [b'{"t":1,"n":1}\n'] * 5
@@ -97,7 +98,8 @@ def test_stop_and_remove_end_a_wait(
     stop = threading.Event()
     stopped = later(lambda: streams.read("telemetry", "end", wait=20.0, stop=stop))
     removed = later(lambda: streams.read("journal", "end", wait=20.0))
-    time.sleep(0.05)
+    for name in ("telemetry", "journal"):
+        until(lambda name=name: streams._entries[name].waiting == 1, f"a read of {name} waits")
     stop.set()
     streams.notify("telemetry")
     streams.remove("journal")
@@ -111,16 +113,20 @@ def test_log_lines_come_within_a_moment(
 ) -> None:
     path = add_log(streams, tmp_path)
     took: list[float] = []
+    cursor = "start"
     # Looked at ten times a second: the machine may be busy once, not each time.
     while not took or (min(took) >= 0.25 and len(took) < 20):
         text = f"line {len(took)}\n"
-        waiting = later(streams.read, "log/r/trainer", "end", 262144, 10.0)
+        waiting = later(streams.read, "log/r/trainer", cursor, 262144, 30.0)
+        until(lambda: streams._entries["log/r/trainer"].waiting == 1, "the read waits")
         time.sleep(0.25)
         with path.open("a") as handle:
             handle.write(text)
         began = time.monotonic()
-        assert waiting.result(15).data == text.encode()
+        chunk = waiting.result(45)
         took.append(time.monotonic() - began)
+        assert chunk.data == text.encode()
+        cursor = chunk.next
     assert min(took) < 0.25, took
 
 
@@ -136,8 +142,8 @@ def test_a_busy_log_is_delivered_in_batches(streams: Streams, tmp_path: Path) ->
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        cursor, reads, until = "start", 0, time.monotonic() + 1.0
-        while time.monotonic() < until:
+        cursor, reads, over_m = "start", 0, time.monotonic() + 1.0
+        while time.monotonic() < over_m:
             cursor = streams.read("log/r/trainer", cursor, wait=5.0).next
             reads += 1
             time.sleep(0.004)  # a quick network
@@ -157,11 +163,11 @@ def test_an_unfinished_line_comes_once_to_who_says_what_he_has(
     began = time.monotonic()
     assert streams.read("log/r/trainer", chunk.next, wait=0.5, seen=5).data == b""
     assert time.monotonic() - began >= 0.5
-    waiting = later(lambda: streams.read("log/r/trainer", chunk.next, wait=10.0, seen=5))
-    time.sleep(0.2)
+    waiting = later(lambda: streams.read("log/r/trainer", chunk.next, wait=30.0, seen=5))
+    until(lambda: streams._entries["log/r/trainer"].waiting == 1, "the read waits")
     with path.open("a") as handle:
         handle.write("ished\n")
-    assert waiting.result(9).data == b"unfinished\n"
+    assert waiting.result(25).data == b"unfinished\n"
 
 
 def test_a_reader_that_never_says_what_it_has_gets_the_line_once_a_second(
@@ -169,8 +175,8 @@ def test_a_reader_that_never_says_what_it_has_gets_the_line_once_a_second(
 ) -> None:
     path = add_log(streams, tmp_path)
     path.write_text("unfin")
-    reads, until = 0, time.monotonic() + 1.5
-    while time.monotonic() < until:
+    reads, over_m = 0, time.monotonic() + 1.5
+    while time.monotonic() < over_m:
         assert streams.read("log/r/trainer", "start", wait=20.0).data == b"unfin"
         reads += 1
     assert 1 <= reads <= 3

@@ -39,12 +39,12 @@ def test_a_hang_blocks_nobody_is_named_and_ends(
     assert guarded.wait_first(30)
     until(lambda: guarded.latest()["state"] == "ok")
     nvml.gpus[2].hang = 1
-    until(lambda: hung(guarded))
+    # On a busy machine a call about another GPU may be late enough to look hung first.
+    until(lambda: hung(guarded) and " of GPU 2 for " in guarded.latest()["detail"])
     start = time.monotonic()
     sample = guarded.latest()
     assert time.monotonic() - start < 5, "who asks the driver hangs for as long as it does"
     assert sample["detail"].startswith("hung in nvmlDeviceGet")
-    assert " of GPU 2 for " in sample["detail"]
     assert sample["age_s"] >= 0.3
     assert len(sample["devices"]) == 4, "what was known is still shown, with its age"
     nvml.gpus[2].hang = 0

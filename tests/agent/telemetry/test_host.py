@@ -205,10 +205,13 @@ def test_the_path_of_the_host_inside_a_container(tmp_path: Path) -> None:
 
 
 def test_without_control_groups_it_is_the_machine(tmp_path: Path) -> None:
+    before = psutil.virtual_memory()
     used, total = MemoryMeter(tmp_path, tmp_path / "none").used_and_total()
-    machine = psutil.virtual_memory()
-    assert total == machine.total
-    assert used == pytest.approx(machine.total - machine.available, abs=256 * MIB)
+    after = psutil.virtual_memory()
+    assert total == before.total
+    # What else runs here takes and gives back memory between the looks.
+    looks = [machine.total - machine.available for machine in (before, after)]
+    assert min(looks) - 256 * MIB < used < max(looks) + 256 * MIB
 
 
 @pytest.fixture

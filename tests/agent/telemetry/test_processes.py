@@ -7,14 +7,18 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry import processes
-from bs4_agent.telemetry.processes import ProcessTable
+from bs4_agent.telemetry.processes import ProcessTable, Snapshot
 from bs4_common.identity import Identity
 from tests.agent.telemetry.conftest import Child
+
+#: Seconds of the unit in which the kernel counts CPU time.
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 # A root with a child and a grandchild. The root is a subreaper when told so; all three end when the
 # test closes the root's input.
@@ -74,25 +78,53 @@ def test_cpu_is_percent_of_one_core_since_the_last_look(
     busy = spawn("print('up', flush=True)\nwhile True: pass")
     idle = spawn("import sys; print('up', flush=True); sys.stdin.read()")
     table = ProcessTable(scope)
-    assert table.refresh()[busy.pid].cpu is None
-    start, ticks = time.monotonic(), _cpu_ticks(busy.pid)
-    while time.monotonic() - start < 2.0:
-        time.sleep(0.05)
-    snapshot = table.refresh()
-    real = (
-        100 * (_cpu_ticks(busy.pid) - ticks) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - start)
-    )
-    assert snapshot[busy.pid].cpu == pytest.approx(real, abs=8)
-    assert snapshot[idle.pid].cpu == pytest.approx(0, abs=5)
-    assert table.refresh()[busy.pid].cpu == snapshot[busy.pid].cpu, (
-        "a second look at once has nothing to measure"
-    )
+
+    def look() -> tuple[Snapshot, dict[int, tuple[Spent, Spent]]]:
+        """A snapshot, and what each process had spent before it and after it."""
+        before = {child.pid: _spent(child.pid) for child in (busy, idle)}
+        snapshot = table.refresh()
+        return snapshot, {pid: (earlier, _spent(pid)) for pid, earlier in before.items()}
+
+    first, begin = look()
+    assert first[busy.pid].cpu is None
+    time.sleep(2.0)
+    second, end = look()
+    for child in (busy, idle):
+        cpu = second[child.pid].cpu
+        assert cpu is not None
+        # The table has read its own numbers somewhere between ours, on a busy machine late.
+        (a, b), (c, d) = begin[child.pid], end[child.pid]
+        least = (c.seconds - b.seconds - TICK_S) / (d.at_m - a.at_m)
+        most = (d.seconds - a.seconds + TICK_S) / (c.at_m - b.at_m)
+        assert 100 * least - 0.1 <= cpu <= 100 * most + 0.1, "it is rounded to 0.1"
+    assert second[busy.pid].cpu > second[idle.pid].cpu
     busy.kill()
 
 
-def _cpu_ticks(pid: int) -> int:
+def test_a_look_right_after_another_has_nothing_to_measure(
+    scope: Scope, spawn: Callable[..., Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = spawn("print('up', flush=True)\nwhile True: pass")
+    monkeypatch.setattr(processes, "_CPU_INTERVAL_S", 0.0)
+    table = ProcessTable(scope)
+    table.refresh()
+    measured = table.refresh()[busy.pid].cpu
+    assert measured is not None
+    monkeypatch.setattr(processes, "_CPU_INTERVAL_S", 3600.0)
+    assert table.refresh()[busy.pid].cpu == measured
+    busy.kill()
+
+
+class Spent(NamedTuple):
+    """Seconds of CPU time that a process had spent at a moment of the monotonic clock."""
+
+    at_m: float
+    seconds: float
+
+
+def _spent(pid: int) -> Spent:
     fields = _stat(Path(f"/proc/{pid}"))
-    return int(fields[11]) + int(fields[12])
+    return Spent(time.monotonic(), (int(fields[11]) + int(fields[12])) * TICK_S)
 
 
 def test_descendants(scope: Scope, spawn: Callable[..., Child]) -> None:

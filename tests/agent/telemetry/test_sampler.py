@@ -8,11 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import psutil
 import pytest
 
 from bs4_agent.scope import Scope
+from bs4_agent.telemetry import holders
 from bs4_agent.telemetry import sampler as sampler_module
 from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, AbsentGpus
@@ -39,7 +42,7 @@ def make(scope: Scope, tmp_path: Path) -> Iterator[Make]:
         runs: Sequence[RunMembers] = (),
     ) -> Sampler:
         gpus = GuardedGpus(source, interval=0.05)
-        gpus.wait_first(5)
+        assert gpus.wait_first(30)
         made.append(
             (
                 Sampler(scope, gpus, ProcessTable(scope), append, lambda: runs, lambda: [tmp_path]),
@@ -57,11 +60,14 @@ def make(scope: Scope, tmp_path: Path) -> Iterator[Make]:
         gpus.close()
 
 
-def test_a_whole_record(make: Make, nvml: State, dev: Path, hold: Callable[..., Child]) -> None:
+def test_a_whole_record(
+    make: Make, nvml: State, dev: Path, hold: Callable[..., Child], until: Callable[..., None]
+) -> None:
     engine, other, dead = hold(dev / "nvidia1"), hold(dev / "nvidia2"), hold()
     nvml.gpus[1].hold([(engine.pid, 60 * GIB)])
     nvml.gpus[2].hold([(other.pid, 5 * GIB)])
     members = [(engine.identity, "engine"), (dead.identity, "orchestrator")]
+    until(lambda: psutil.Process(engine.pid).status() == psutil.STATUS_SLEEPING)
     sampler = make(
         NvmlGpus(),
         runs=[RunMembers("run-1", 3, members), RunMembers("run-2", 1, [(dead.identity, None)])],
@@ -132,11 +138,17 @@ def test_foreign_pids_are_told_in_the_coverage(
 
 
 def test_a_process_that_takes_a_gpu_is_its_owner_in_the_next_records(
-    make: Make, nvml: State, dev: Path, spawn: Callable[..., Child], until: Callable[..., None]
+    make: Make,
+    nvml: State,
+    dev: Path,
+    spawn: Callable[..., Child],
+    until: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its files were looked at a moment ago and are not due for 5 s, but the driver names it, so
-    they are with the next snapshot.
+    """Its files were looked at a moment ago and are not due for an hour, but the driver names it,
+    so they are with the next snapshot.
     """
+    monkeypatch.setattr(holders, "_CONFIRM_S", 3600.0)
     source = (
         "import sys; print('up', flush=True); sys.stdin.readline(); held = open(sys.argv[1]); "
         "print('open', flush=True); sys.stdin.read()"
@@ -149,8 +161,7 @@ def test_a_process_that_takes_a_gpu_is_its_owner_in_the_next_records(
     until(
         lambda: (
             [proc["visible"] for proc in sampler.tick()["gpus"]["devices"][0]["procs"]] == [True]
-        ),
-        timeout=4.0,
+        )
     )
 
 
@@ -208,43 +219,56 @@ def test_members_started_later_are_seen_with_the_next_full_pass(
 
 
 class Writer:
-    """Keeps the time of each record; the third one takes `slow` seconds, and some fail."""
+    """Counts the records; the third one fails."""
 
-    def __init__(self, slow: float = 0.0, error: Exception | None = None) -> None:
-        self.times: list[float] = []
-        self._slow = slow
+    def __init__(self, error: Exception) -> None:
+        self.records = 0
         self._error = error
 
     def __call__(self, record: dict[str, Any]) -> None:
-        self.times.append(record["m"])
-        if len(self.times) == 3:
-            time.sleep(self._slow)
-            if self._error is not None:
-                raise self._error
+        self.records += 1
+        if self.records == 3:
+            raise self._error
 
 
 def _run(sampler: Sampler, writer: Writer, count: int, until: Callable[..., None]) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=sampler.run, args=(stop,))
     thread.start()
-    until(lambda: len(writer.times) >= count)
+    until(lambda: writer.records >= count)
     stop.set()
     thread.join(30)
     assert not thread.is_alive()
 
 
-def test_the_pace_neither_drifts_nor_bursts(
-    make: Make, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
-) -> None:
-    # Long enough for a busy machine to be late by 0.18 s.
-    monkeypatch.setattr(sampler_module, "_INTERVAL_S", 0.4)
-    writer = Writer(slow=1.36)
-    _run(make(AbsentGpus(""), writer), writer, 9, until)
-    ticks = [(at - writer.times[0]) / 0.4 for at in writer.times]
-    steps = [round(later - earlier) for earlier, later in itertools.pairwise(ticks)]
-    assert max(abs(tick - round(tick)) for tick in ticks) < 0.45, "on the grid"
-    assert steps[2] >= 4, "ticks missed meanwhile are left out"
-    assert min(steps) >= 1, "and not caught up"
+class Day:
+    """The clock and the stop of a sampler in one: time passes while it waits, and while a record is
+    written. Each takes a quarter of a second, the third one three seconds and a half.
+    """
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.times: list[float] = []
+
+    def write(self, record: dict[str, Any]) -> None:
+        self.times.append(self.now)
+        self.now += 3.5 if len(self.times) == 3 else 0.25
+
+    def is_set(self) -> bool:
+        return len(self.times) >= 9
+
+    def wait(self, seconds: float) -> None:
+        self.now += max(0.0, seconds)
+
+
+def test_the_pace_neither_drifts_nor_bursts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = Day()
+    sampler = make(AbsentGpus(""), day.write)
+    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic=lambda: day.now))
+    sampler.run(cast(threading.Event, day))
+    steps = [later - earlier for earlier, later in itertools.pairwise(day.times)]
+    # On the grid; the ticks that were missed meanwhile are left out, and not caught up.
+    assert steps == [1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def spoiled(data: dict[str, Any], dice: random.Random) -> None:
 
 
 @given(seed=st.integers(0, 2**32), wrong=st.booleans(), to=st.sampled_from([OLD, NEW]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_value_is_in_the_result_or_named(seed: int, wrong: bool, to: str) -> None:
     dice = random.Random(seed)
     data = Maker(load(NEW if to == OLD else OLD), dice, keys=0.35).make()

@@ -302,14 +302,11 @@ async def test_an_unfinished_last_line_is_replaced_as_it_grows_and_never_doubled
     """
     reader = Repeating([b"one\nload", b"loading", b"loading 50%", b"loading done\ntwo\n"])
     async with Running(reader, "log/r/trainer") as running:
-        shown: list[list[str]] = []
-        for piece in range(1, 4):
+        shown = [["one", "loading"], ["one", "loading 50%"], ["one", "loading done", "two"]]
+        for piece, lines in enumerate(shown, 1):
             reader.stage = piece
             await until(lambda piece=piece: reader.given >= piece)
-            await until(lambda: len(running.store) >= 2)
-            await asyncio.sleep(0.01)
-            shown.append(text(running.store))
-        assert shown == [["one", "loading"], ["one", "loading 50%"], ["one", "loading done", "two"]]
+            await until(lambda lines=lines: text(running.store) == lines)
         assert reader.seen[-2:] != [0, 0]
 
 

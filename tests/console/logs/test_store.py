@@ -22,7 +22,7 @@ def lines(store: LogStore) -> list[bytes]:
     return [store.line(n)[1] for n in range(store.first, store.first + len(store))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_chunks_may_be_cut_anywhere(cuts: list[int]) -> None:
     text = b"".join(b"line %d\n" % i for i in range(40))

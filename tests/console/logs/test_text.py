@@ -50,7 +50,7 @@ def test_a_long_line_without_carriage_returns_costs_linear_time() -> None:
     assert len(clean(b"x" * 4_000_000 + b"\r" + b"y" * 10 + b"\n")) == 11
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=400))
 def test_whatever_comes_no_escape_and_no_line_is_lost(raw: bytes) -> None:
     cleaned = clean(raw)

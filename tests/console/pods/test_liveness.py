@@ -250,7 +250,7 @@ _sign = st.sampled_from(sorted(_words)).flatmap(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_sign, max_size=25))
 def test_whatever_is_seen_a_loss_rests_on_two_sources(signs):
     verdict = of(signs)
@@ -266,7 +266,7 @@ def test_whatever_is_seen_a_loss_rests_on_two_sources(signs):
     ]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(_sign, max_size=15), st.randoms())
 def test_the_order_in_which_signs_arrive_does_not_matter(signs, random):
     if len({s.t for s in signs}) < len(signs):

@@ -353,7 +353,8 @@ async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     kills=st.lists(st.integers(1, 40), max_size=6),

@@ -164,7 +164,7 @@ def overlaps(parties: list[Party]) -> list[tuple[str, str]]:
     return [(a[2], b[2]) for a, b in itertools.pairwise(acts) if b[0] < a[1] and a[2] != b[2]]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     seed=st.integers(0, 2**32),
     count=st.integers(2, 3),

@@ -392,7 +392,8 @@ def test_cutting_loses_nothing(text: str) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(_TEXTS, min_size=1, max_size=3))
 def test_any_documents_keep_every_line(tmp_path: Path, texts: list[str]) -> None:

@@ -43,6 +43,7 @@ def test_an_order_is_carried_out_and_goes_on(agent: Agent) -> None:
     agent.bench.save(10)
     agent.until(lambda: agent.view.pointer == 10)
     assert agent.bench.pointed() == 10
+    agent.until(lambda: 10 in agent.view.done)  # told after the pointer was moved
     events = agent.events()
     assert events[:2] == ["ordered", "started"]
     assert {"verified", "pointed", "step-done", "finished"} <= set(events)
@@ -100,7 +101,7 @@ def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
     agent.until(lambda: agent.view.pointer == 5)
     failed = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "failed"]
     assert "ended by signal 9; it is started again" in failed[0]["detail"]
-    assert agent.view.failures == 0
+    agent.until(lambda: agent.view.failures == 0)
 
 
 def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
@@ -131,7 +132,7 @@ def test_the_store_may_be_away_for_long(agent: Agent) -> None:
     assert alive == [True] or failures >= module.DEAD_AFTER
     agent.bench.server.faults.clear()
     agent.until(lambda: agent.view.pointer == 5)
-    assert agent.view.failed is None
+    agent.until(lambda: agent.view.failed is None)
 
 
 def test_a_sync_that_fails_on_and_on_is_a_fact_for_the_detectors(agent: Agent) -> None:
