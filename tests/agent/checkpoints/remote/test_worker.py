@@ -268,18 +268,19 @@ def test_it_gives_way_to_the_run(bench: Bench) -> None:
     import psutil
 
     bench.save(10, large=LARGE)
-    seen: list[int] = []
+    reached, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        reached.set()
+        go.wait(60)
+
+    bench.server.faults.add(Fault("stop", call="b2_finish_large_file", on=wait))
     with bench.worker(bench.job(10)) as process:
-        done = threading.Event()
-
-        def look() -> None:
-            seen.append(psutil.Process(process.pid).nice())
-            done.set()
-
-        bench.server.faults.add(Fault("stop", call="b2_finish_large_file", on=look))
-        assert done.wait(60)
+        assert reached.wait(60)
+        nice = psutil.Process(process.pid).nice()
+        go.set()
         process.wait(60)
-    assert seen == [19]
+    assert nice == 19
 
 
 def test_a_key_that_is_refused_is_told_before_a_step_has_been_read(bench: Bench) -> None:
