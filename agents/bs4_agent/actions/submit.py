@@ -99,6 +99,9 @@ class Actions:
             raise BadRequest(
                 f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}."
             )
+        if "plan" in body:
+            # It is what the agent has made again, and a restarted agent carries it out.
+            raise BadRequest("`plan` of an action is written by the agent; send its `plan_hash`.")
         if body.get("home", self.executor.home) != self.executor.home:
             raise Refused(
                 "This was confirmed for another pod than the one that answers at its address now; "
