@@ -4,7 +4,6 @@ restart of the agent.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -141,12 +140,8 @@ class Actions:
                 continue
             go_on = self._resumes.get(action.kind)
             if go_on is None:
-                self.executor.event(
-                    action.key,
-                    action.run,
-                    "interrupted",
-                    detail="the agent was restarted; ask again",
-                )
+                detail = "the agent was restarted; ask again"
+                self.executor.end(action.key, "interrupted", detail=detail)
             else:
                 go_on(action)
 
@@ -175,8 +170,10 @@ class Actions:
         """
 
         def work() -> None:
-            event = functools.partial(self.executor.event, asked.key, "")
-            event("done", detail=self.kinds.jobs.end(lambda text: event("started", detail=text)))
+            detail = self.kinds.jobs.end(
+                lambda text: self.executor.progress(asked.key, "", "started", detail=text)
+            )
+            self.executor.insist(asked.key, "done", detail=detail)
 
         self.executor.accept(asked, "")
         self.executor.start("", asked.key, work)
