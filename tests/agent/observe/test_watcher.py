@@ -66,14 +66,22 @@ class Watched:
 
 
 def test_an_incident_that_opens_on_a_full_disk_is_told_and_acted_on_once_there_is_room() -> None:
-    demo = Watched([transition("opened")], [transition("updated")])
-    demo.watcher.poll()
-    demo.watcher.poll()
+    demo = Watched([transition("opened")], *[[transition("updated")]] * 100)
+    for _ in range(100):
+        demo.watcher.poll()
     assert (demo.told, demo.acted) == ([], [])
     demo.full = False
     demo.watcher.poll()
-    demo.watcher.poll()
     assert (demo.told, demo.acted) == (["opened", "updated"], ["i1"])
+
+
+def test_an_incident_that_is_over_before_there_is_room_is_told_and_not_acted_on() -> None:
+    demo = Watched([transition("opened")], [transition("cleared")])
+    demo.watcher.poll()
+    demo.watcher.poll()
+    demo.full = False
+    demo.watcher.poll()
+    assert (demo.told, demo.acted) == (["opened", "cleared"], [])
 
 
 def test_an_action_that_finds_no_room_takes_no_incident_with_it(
