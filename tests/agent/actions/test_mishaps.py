@@ -5,6 +5,7 @@ nothing afterwards.
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -89,6 +90,30 @@ def test_progress_that_cannot_be_written_ends_no_step(agent: ToyAgent) -> None:
     before = agent.tried
     agent.full = lambda number: number - before in (2, 3, 9)
     assert agent.ended(agent.confirm(plan_hash)).state == "done"
+
+
+def test_what_the_next_agent_must_know_is_on_the_disk_before_anything_follows(
+    agent: ToyAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_hash, written, synced = agent.plan(), agent.stream.append_line, []
+
+    def append_line(line: bytes, *, sync: bool = False) -> str:
+        cursor = written(line, sync=sync)
+        if sync:
+            record = json.loads(line)
+            synced.append((record["event"], record.get("step"), list(agent.toy.wrote)))
+        return cursor
+
+    monkeypatch.setattr(agent.stream, "append_line", append_line)
+    agent.ended(agent.confirm(plan_hash))
+    assert synced == [
+        ("accepted", None, []),
+        ("intent", 0, []),
+        ("step-done", 0, ["first"]),
+        ("intent", 1, ["first"]),
+        ("step-done", 1, ["first", "second"]),
+        ("done", None, ["first", "second"]),
+    ]
 
 
 def fill(agent: ToyAgent) -> None:
