@@ -293,6 +293,17 @@ def test_an_order_that_holds_is_not_called_failed_because_its_end_found_no_room(
     assert ends(agent, key) == ["done"]
 
 
+def test_a_step_that_acted_and_could_not_say_so_does_not_act_again(tmp_path: Path) -> None:
+    key = ulid()
+    left_by_an_earlier_life(tmp_path, key)
+    (tmp_path / FILES[0]).write_text("")
+    with life(tmp_path) as agent:
+        agent.actions.resume()
+        action = agent.ended(key)
+        assert (action.state, agent.toy.wrote) == ("done", [FILES[1]])
+        assert [step.state for step in action.steps] == ["skipped", "done"]
+
+
 def test_actions_are_gone_on_with_once_however_often_that_is_asked_for(tmp_path: Path) -> None:
     key, may_end = ulid(), threading.Event()
     left_by_an_earlier_life(tmp_path, key)
