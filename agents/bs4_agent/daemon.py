@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import functools
 import os
@@ -175,7 +176,9 @@ class Daemon:
         agent did not finish.
         """
         spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
-        self._tell_start()
+        # With a full journal it watches all the same, and a console can release what it holds.
+        with contextlib.suppress(SpoolFull):
+            self._tell_start()
         self.runs.poll()
         for run in self.runs.all():
             learn_secrets(self.runs, run)
@@ -240,9 +243,14 @@ class Daemon:
         release everything it holds. Call it after `serve` has returned. Raises SpoolFull if the
         journal has no room.
         """
-        self.book.append(
-            "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()
-        )
+        with contextlib.suppress(SpoolFull):
+            self.book.append(
+                "agent",
+                event="stopped",
+                version=__version__,
+                bundle=self.build.bundle,
+                pid=os.getpid(),
+            )
         if self._syncs is not None:
             self._syncs.close()
         self.gpus.close()
@@ -371,7 +379,7 @@ class Daemon:
 
     def _supervised(self, name: str, work: Callable[[threading.Event], None]) -> None:
         """Run `work` until the agent stops. A defect in it must not end the watch in silence: it is
-        journalled (its traceback is in agent.log), and work starts again.
+        journalled if the journal has room (its traceback is in agent.log), and work starts again.
         """
         while not self._stop.is_set():
             try:
@@ -379,13 +387,15 @@ class Daemon:
             except Exception as error:  # noqa: BLE001
                 # The last line of defence. Expected errors are handled where they happen.
                 traceback.print_exc()
-                self.book.append(
-                    "agent",
-                    event="fault",
-                    thread=name,
-                    detail=f"{type(error).__name__}: {error}"[:500],
-                    pid=os.getpid(),
-                )
+                # A full disk must not end the thread either.
+                with contextlib.suppress(SpoolFull, OSError):
+                    self.book.append(
+                        "agent",
+                        event="fault",
+                        thread=name,
+                        detail=f"{type(error).__name__}: {error}"[:500],
+                        pid=os.getpid(),
+                    )
                 self._stop.wait(FAULT_PAUSE_S)
 
     def _follower_fault(self, sentence: str) -> None:

@@ -4,6 +4,7 @@ thread, and writes its records into the journal.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
@@ -81,6 +82,13 @@ class ActionExecutor:
         """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
+    def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
+        """Write an event of the action `key` on `run` that only tells how far it has come, if the
+        journal has room.
+        """
+        with contextlib.suppress(SpoolFull):
+            self.event(key, run, event, **fields)
+
     def insist(self, key: str, event: str, **fields: Any) -> None:
         """Write an event of the action `key` into the journal, for example "done", with which it
         ends, and return once the record is on the disk. Do nothing if the action has ended already.
@@ -97,6 +105,16 @@ class ActionExecutor:
                     time.sleep(END_RETRY_S)
             else:
                 return
+
+    def end(self, key: str, event: str, **fields: Any) -> None:
+        """Write the event with which the action `key` ends into the journal, for example
+        "interrupted", and return once the record is on the disk. If the journal has no room, return
+        at once and try again on a thread of its own. Do nothing if the action has ended already.
+        """
+        try:
+            self.book.append_unless_ended(key, event=event, **fields)
+        except (SpoolFull, OSError):
+            self.start("", key, lambda: self.insist(key, event, **fields))
 
     # Planned actions
 
@@ -195,7 +213,7 @@ class ActionExecutor:
         except UNREADABLE as error:
             kind.forget(key)
             detail = f"its plan cannot be read any more ({error}); make a new one"
-            self.event(key, run, "interrupted", detail=detail)
+            self.end(key, "interrupted", detail=detail)
             return
         if not self.go_on(
             action, kind.left_hold(action), lambda: self._carry_out(kind, key, run, plan, action)
@@ -375,7 +393,7 @@ class ActionExecutor:
                 self.locks.hold(hold, action.key)
         except Busy:
             detail = "a later action was accepted, so this one had ended; how is not known"
-            self.event(action.key, action.run, "interrupted", detail=detail)
+            self.end(action.key, "interrupted", detail=detail)
             return False
         return self.start(hold, action.key, work)
 

@@ -47,9 +47,8 @@ class Orders:
         self._executor.book(
             "mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=asked.who
         )
-        self._executor.event(
-            asked.key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}"
-        )
+        said = f"{playbook.id} is in mode {mode} for {run}"
+        self._executor.end(asked.key, "done", detail=said)
 
     def keep(self, asked: Submission) -> None:
         """Give the standing order that says how many complete checkpoints of the body's `run` stay
@@ -66,7 +65,7 @@ class Orders:
         said = f"nothing of {run} is freed any more"
         if fields["last"]:
             said = f"the {fields['last']} newest complete checkpoints of {run} stay"
-        self._executor.event(asked.key, run, "done", detail=said)
+        self._executor.end(asked.key, "done", detail=said)
         self.on_keep()
 
     def sync(self, asked: Submission) -> None:
@@ -84,7 +83,7 @@ class Orders:
         self._executor.book("sync", sync=True, run=run, event="ordered", who=asked.who, **fields)
         to = fields["to"]
         said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
-        self._executor.event(asked.key, run, "done", detail=said)
+        self._executor.end(asked.key, "done", detail=said)
         self.on_sync()
 
     def note(self, asked: Submission) -> None:
@@ -104,7 +103,7 @@ class Orders:
                 steps[name] = value
         self._executor.accept(asked, run)
         self._executor.book("note", run=run, text=text, who=asked.who, **steps)
-        self._executor.event(asked.key, run, "done")
+        self._executor.end(asked.key, "done")
 
     def _run(self, asked: Submission) -> str:
         """Return the name of the body's run. Raises UnknownRun."""

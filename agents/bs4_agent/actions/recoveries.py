@@ -103,9 +103,18 @@ class Recoveries:
                 "plan_hash": self._executor.ledger.actions[key].result["plan_hash"],
             }
             with self._executor.lock:
+                self._refuse_withdrawn(run, playbook_id)
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
                 self._executor.confirm(self._recovery, Submission(confirmed, body, who))
+
+    def _refuse_withdrawn(self, run: str, playbook_id: str) -> None:
+        """Raise Refused if mode `auto` was taken back since the incident opened. The plan may have
+        waited for hours, for a store or for another action on the run.
+        """
+        mode = self._executor.ledger.mode(run, playbook_id)
+        if mode != "auto":
+            raise Refused(f"its mode for {run} is {mode} by now.")
 
     def _refuse_stopped(self, run: str) -> None:
         """Raise Refused if a person has stopped the run since its newest attempt began. Then only a

@@ -4,6 +4,7 @@ action early and goes first.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from bs4_agent.actions.kind import Kind, Outcome, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target
 from bs4_agent.pod import Pod
-from bs4_common.errors import Busy, Cancelled, PlanChanged
+from bs4_common.errors import Busy, Cancelled, PlanChanged, SpoolFull
 from bs4_common.ledger import ActionView, Ledger
 
 #: Seconds that a stop waits for the end of the step that another action is in.
@@ -106,13 +107,14 @@ class Stops(Kind[Stop]):
                 continue
             for action in actions:
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
-                    self._executor.cancel(action.key, stop.key, stop.who)
+                    # Without room, the stop holds the run first, and that ends the other action.
+                    with contextlib.suppress(SpoolFull):
+                        self._executor.cancel(action.key, stop.key, stop.who)
         for action in actions:
             if action.cancelled_by and not action.ended:
                 error = Cancelled(action.cancelled_by)
-                self._executor.event(
+                self._executor.end(
                     action.key,
-                    action.run,
                     "interrupted",
                     detail=error.message,
                     result={"error": error.type},
@@ -129,7 +131,7 @@ class Stops(Kind[Stop]):
         if before.kind in _CANCELLED:
             self._executor.cancel(before.key, key, self._executor.ledger.actions[key].who)
         doing = _doing(before)
-        self._executor.event(key, run, "started", detail=f"waiting for the end of {doing}")
+        self._executor.progress(key, run, "started", detail=f"waiting for the end of {doing}")
         with self._executor.safe_points.rest():
             taken = self._executor.locks.await_turn(run, key, STEP_S)
         if not taken:

@@ -4,7 +4,6 @@ restart of the agent.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -99,6 +98,9 @@ class Actions:
             raise BadRequest(
                 f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}."
             )
+        if "plan" in body:
+            # It is what the agent has made again, and a restarted agent carries it out.
+            raise BadRequest("`plan` of an action is written by the agent; send its `plan_hash`.")
         if body.get("home", self.executor.home) != self.executor.home:
             raise Refused(
                 "This was confirmed for another pod than the one that answers at its address now; "
@@ -139,12 +141,8 @@ class Actions:
                 continue
             go_on = self._resumes.get(action.kind)
             if go_on is None:
-                self.executor.event(
-                    action.key,
-                    action.run,
-                    "interrupted",
-                    detail="the agent was restarted; ask again",
-                )
+                detail = "the agent was restarted; ask again"
+                self.executor.end(action.key, "interrupted", detail=detail)
             else:
                 go_on(action)
 
@@ -173,8 +171,10 @@ class Actions:
         """
 
         def work() -> None:
-            event = functools.partial(self.executor.event, asked.key, "")
-            event("done", detail=self.kinds.jobs.end(lambda text: event("started", detail=text)))
+            detail = self.kinds.jobs.end(
+                lambda text: self.executor.progress(asked.key, "", "started", detail=text)
+            )
+            self.executor.insist(asked.key, "done", detail=detail)
 
         self.executor.accept(asked, "")
         self.executor.start("", asked.key, work)

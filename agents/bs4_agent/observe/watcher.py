@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
+from bs4_common.errors import SpoolFull
 from bs4_common.failures.engine import Engine, transition_fields
 from bs4_common.failures.evidence import Place, evidence_of
 from bs4_common.failures.facts import Finding
 from bs4_common.identity import Identity
+from bs4_common.ledger import JournalRecord
+from bs4_common.states import Transit
 from bs4_common.trainers.base import LogLine
 
 #: Seconds between two scans while nothing happens. A process that ends, a line that fires a
@@ -45,6 +49,8 @@ class Watcher:
         self._pod, self._engine, self._book, self._actions = pod, engine, book, actions
         self._lock = threading.Lock()
         self._alarm = Alarm()
+        self._untold: deque[JournalRecord] = deque()
+        """The changes of incidents that are not in the journal yet, oldest first."""
         for view in book.ledger.open_incidents():
             known = Finding(
                 failure=view.failure,
@@ -126,15 +132,39 @@ class Watcher:
     def poll(self) -> None:
         """Scan the pod once: collect the facts about its runs, find out which incidents are new,
         changed or over, and write each of these into the journal. Act on new ones as the mode
-        (observe, ask or auto) of the playbook that repairs them says.
+        (observe, ask or auto) of the playbook that repairs them says. What the journal has no room
+        for is written by a later scan, and acted on then if it is not over.
         """
         facts = self._pod.collect_facts()
         with self._lock:
             transitions = self._engine.evaluate(facts)
         for transition in transitions:
-            fields = transition_fields(transition, facts.coverage)
-            self._book.append("incident", sync=True, **fields)
-            if transition.event == "opened":
+            self._keep(transition_fields(transition, facts.coverage))
+        while self._untold:
+            fields = self._untold.popleft()
+            try:
+                self._book.append("incident", sync=True, **fields)
+            except SpoolFull:
+                self._untold.appendleft(fields)
+                return
+            if fields["event"] == "opened" and not self._waits("cleared", fields["incident"]):
                 self._actions.recoveries.opened(
                     fields["incident"], fields["run"], fields["playbook"]
                 )
+
+    def _keep(self, fields: JournalRecord) -> None:
+        """Keep a change of an incident until it is in the journal. Of several updates that wait for
+        room only the newest is kept, so that a disk that is full for days takes no memory.
+        """
+        if fields["event"] == "updated":
+            for earlier in self._waits("updated", fields["incident"]):
+                self._untold.remove(earlier)
+        self._untold.append(fields)
+
+    def _waits(self, event: Transit, incident: str) -> list[JournalRecord]:
+        """Return the changes of this kind of an incident that wait for room in the journal."""
+        found = []
+        for fields in self._untold:
+            if (fields["event"], fields["incident"]) == (event, incident):
+                found.append(fields)
+        return found

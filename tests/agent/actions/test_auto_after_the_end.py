@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.actions import recoveries
+from bs4_agent.actions.submission import Submission
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
 
@@ -101,6 +102,29 @@ def test_an_incident_that_opens_with_the_end_is_mended(agent: StoppingAgent) -> 
     assert recovered(agent) == ["mode auto"]
     assert notes(agent) == []
     agent.ended(agent.stop())
+
+
+def test_a_mode_that_is_taken_back_while_the_plan_is_made_starts_nothing(
+    agent: StoppingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(agent)
+    collapse(agent)
+    executor = agent.actions.executor
+    planned = executor.plan_now
+
+    def plan_now(kind: Any, asked: Submission) -> Any:
+        made = planned(kind, asked)
+        agent.submit(
+            {"kind": "mode", "run": RUN, "playbook": RELAUNCHES, "mode": "observe"}, "alice"
+        )
+        return made
+
+    monkeypatch.setattr(executor, "plan_now", plan_now)
+    agent.actions.recoveries.opened(open_incident(agent), RUN, RELAUNCHES)
+    assert recovered(agent) == []
+    assert notes(agent) == [
+        f"{RELAUNCHES} was not carried out: its mode for demo is observe by now."
+    ]
 
 
 def test_a_person_may_start_it_again(agent: StoppingAgent) -> None:

@@ -5,10 +5,13 @@ nothing afterwards.
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -87,6 +90,30 @@ def test_progress_that_cannot_be_written_ends_no_step(agent: ToyAgent) -> None:
     before = agent.tried
     agent.full = lambda number: number - before in (2, 3, 9)
     assert agent.ended(agent.confirm(plan_hash)).state == "done"
+
+
+def test_what_the_next_agent_must_know_is_on_the_disk_before_anything_follows(
+    agent: ToyAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_hash, written, synced = agent.plan(), agent.stream.append_line, []
+
+    def append_line(line: bytes, *, sync: bool = False) -> str:
+        cursor = written(line, sync=sync)
+        if sync:
+            record = json.loads(line)
+            synced.append((record["event"], record.get("step"), list(agent.toy.wrote)))
+        return cursor
+
+    monkeypatch.setattr(agent.stream, "append_line", append_line)
+    agent.ended(agent.confirm(plan_hash))
+    assert synced == [
+        ("accepted", None, []),
+        ("intent", 0, []),
+        ("step-done", 0, ["first"]),
+        ("intent", 1, ["first"]),
+        ("step-done", 1, ["first", "second"]),
+        ("done", None, ["first", "second"]),
+    ]
 
 
 def fill(agent: ToyAgent) -> None:
@@ -179,6 +206,102 @@ def left_by_an_earlier_life(root: Path, *keys: str) -> None:
         for key in keys:
             body = {"key": key, "kind": KIND, "run": "demo"}
             agent.executor.accept(Submission(key, {**body, "plan": plan}, "bob"), "demo")
+
+
+def test_an_end_that_comes_twice_in_the_last_step_is_told_once_and_undoes_nothing(
+    agent: ToyAgent,
+) -> None:
+    plan_hash, key = agent.plan(), ulid()
+
+    def cancel() -> None:
+        if agent.toy.wrote == list(FILES):
+            for who in ("carol", "dave"):
+                agent.executor.cancel(key, ulid(), who)
+
+    agent.toy.on_act = cancel
+    agent.confirm(plan_hash, key=key)
+    assert agent.ended(key).state == "done"
+    assert agent.action(key).cancelled_by == "carol"
+    agent.executor.cancel(key, ulid(), "erin")
+    told = [r["event"] for r in agent.book.records() if r.get("action") == key]
+    assert told.count("cancel") == 1
+    assert told[-1] == "done"
+    nothing_is_left(agent)
+
+
+def accepted(agent: ToyAgent, kind: str, **body: Any) -> str:
+    """Journal an action of this kind as an earlier life has left it."""
+    key = ulid()
+    agent.executor.accept(Submission(key, {"key": key, "kind": kind, **body}, "bob"), "demo")
+    return key
+
+
+def unreadable_plan(agent: ToyAgent) -> list[str]:
+    return [accepted(agent, KIND, plan={"title": "of another version"})]
+
+
+def unknown_kind(agent: ToyAgent) -> list[str]:
+    return [accepted(agent, "of a later version")]
+
+
+def two_on_one_run(agent: ToyAgent) -> list[str]:
+    plan = agent.book.ledger.plans[agent.plan()].plan
+    return [accepted(agent, KIND, plan=plan) for _ in range(2)][:1]
+
+
+def being_stopped(agent: ToyAgent) -> list[str]:
+    stopped = accepted(agent, "launch")
+    agent.book("action", action=stopped, run="demo", event="cancel", who="bob", stop=ulid())
+    return [stopped]
+
+
+def told_to_stop(agent: ToyAgent) -> list[str]:
+    stopped = accepted(agent, "restore")
+    accepted(agent, "stop", run="demo")
+    return [stopped]
+
+
+@pytest.mark.parametrize(
+    "leave", [unreadable_plan, unknown_kind, two_on_one_run, being_stopped, told_to_stop]
+)
+def test_an_agent_that_begins_on_a_full_disk_ends_what_it_cannot_go_on_with_later(
+    tmp_path: Path, leave: Callable[[ToyAgent], list[str]]
+) -> None:
+    with life(tmp_path) as agent:
+        keys = leave(agent)
+    with life(tmp_path) as agent:
+        pod: Any = SimpleNamespace(stop=lambda run, say: "stopped")
+        agent.actions.stops._pod = pod
+        fill(agent)
+        agent.actions.resume()
+        assert not any(agent.action(key).ended for key in keys)
+        agent.full = lambda number: False
+        for key in keys:
+            assert agent.ended(key).state == "interrupted"
+            assert ends(agent, key) == ["interrupted"]
+        nothing_is_left(agent)
+
+
+@pytest.mark.parametrize("body", [{"kind": "keep", "last": 2}, {"kind": "note", "text": "well"}])
+def test_an_order_that_holds_is_not_called_failed_because_its_end_found_no_room(
+    agent: ToyAgent, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(agent.actions.orders, "_run", lambda asked: "demo")
+    agent.full = lambda number: number == 2
+    agent.actions.submit({"key": (key := ulid()), **body}, "bob")
+    assert agent.ended(key).state == "done"
+    assert ends(agent, key) == ["done"]
+
+
+def test_a_step_that_acted_and_could_not_say_so_does_not_act_again(tmp_path: Path) -> None:
+    key = ulid()
+    left_by_an_earlier_life(tmp_path, key)
+    (tmp_path / FILES[0]).write_text("")
+    with life(tmp_path) as agent:
+        agent.actions.resume()
+        action = agent.ended(key)
+        assert (action.state, agent.toy.wrote) == ("done", [FILES[1]])
+        assert [step.state for step in action.steps] == ["skipped", "done"]
 
 
 def test_actions_are_gone_on_with_once_however_often_that_is_asked_for(tmp_path: Path) -> None:

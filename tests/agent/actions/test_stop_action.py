@@ -8,13 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bs4_agent.actions import executor as module
+from bs4_agent.actions.kind import PlannedKind
 from bs4_common.errors import Busy, SpoolFull, StepFailed
 from bs4_common.ids import ulid
-from tests.agent.launch.fake_pod import LaunchAgent, agent_in, snapshots
+from tests.agent.actions.toy import Toy, ToyAgent, life_of
+from tests.agent.launch.fake_pod import FakePod, LaunchAgent, agent_in, snapshots
+from tests.agent.runs.practice import until
 
 WHOLE = [("accepted", None), ("intent", 0), ("step-done", 0), ("done", None)]
 
@@ -82,6 +86,56 @@ def test_a_stop_ends_a_launch_that_waits_and_then_holds_the_run(agent: LaunchAge
     assert (action.state, action.detail) == ("interrupted", "cancelled by carol's stop")
     assert agent.action(launch).cancelled_by == "carol"
     assert agent.pod.stops == 1
+    agent.nothing_is_left()
+
+
+@pytest.mark.parametrize("kind", ["launch", "playbook", "restore"])
+def test_a_stop_ends_whatever_holds_the_run_after_its_step(tmp_path: Path, kind: str) -> None:
+    class Holding(Toy):
+        name = kind
+
+    class Agent(ToyAgent):
+        def make(self) -> PlannedKind[Any]:
+            self.toy = Holding(self.root)
+            return self.toy
+
+    Agent.kind = kind
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert may_end.wait(30.0)
+
+    with life_of(Agent, tmp_path) as agent:
+        pod: Any = FakePod(tmp_path)
+        agent.actions.stops._pod = pod
+        agent.toy.on_act = hold
+        key = agent.confirm(agent.plan())
+        assert begun.wait(30.0)
+        stop = ulid()
+        agent.actions.submit({"key": stop, "kind": "stop", "run": "demo"}, "carol")
+        until(lambda: agent.action(key).cancelled_by == "carol")
+        may_end.set()
+        assert agent.ended(stop).state == "done"
+        assert agent.action(key).detail == "cancelled by carol's stop"
+        assert (agent.toy.wrote, pod.stops) == (["first"], 1)
+
+
+def test_a_stop_that_cannot_say_that_it_waits_stops_all_the_same(agent: LaunchAgent) -> None:
+    waits = threading.Event()
+
+    def wait(pause: Callable[[float], object]) -> None:
+        waits.set()
+        pause(60.0)
+
+    agent.pod.on_wait = wait
+    launch = agent.start()
+    assert waits.wait(30.0)
+    before = agent.tried
+    agent.full = lambda number: number == before + 2  # after its acceptance and the cancel
+    assert agent.ended(agent.stop()).state == "done"
+    assert agent.ended(launch).state == "interrupted"
+    assert agent.tried > before + 2
     agent.nothing_is_left()
 
 

@@ -17,7 +17,7 @@ import pytest
 from bs4_agent.actions import executor as module
 from bs4_agent.launch import plan, validation
 from bs4_agent.playbooks.pod_actions import targets_at
-from bs4_common.errors import Busy, LaunchFailed, PlanChanged, Refused, SpoolFull
+from bs4_common.errors import BadRequest, Busy, LaunchFailed, PlanChanged, Refused, SpoolFull
 from bs4_common.ids import ulid
 from tests.agent.actions.toy import on_record
 from tests.agent.launch.fake_pod import STRAY, LaunchAgent, agent_in, snapshots
@@ -228,6 +228,18 @@ def test_a_launch_without_a_plan_starts_exactly_what_it_says(agent: LaunchAgent)
         "Start demo",
         "Wait for the first step",
     ]
+
+
+@pytest.mark.parametrize("confirmed", [True, False], ids=["with its hash", "without"])
+def test_a_submission_brings_no_plan_of_its_own(agent: LaunchAgent, confirmed: bool) -> None:
+    """The next life of the agent would carry it out, and nobody has confirmed it."""
+    plan_hash = agent.planned()
+    brought = agent.book.ledger.plans[plan_hash].plan
+    submit = functools.partial(agent.confirm, plan_hash, confirm_run="demo")
+    with pytest.raises(BadRequest, match="written by the agent"):
+        (submit if confirmed else agent.start)(plan=brought)
+    assert [action.kind for action in agent.book.ledger.actions.values()] == ["plan"]
+    agent.whole(submit())
 
 
 # What the version before has left
