@@ -158,7 +158,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--png", action="store_true", help="all of them as PNG too, to look at")
     arguments = parser.parse_args(argv)
-    os.environ["TZ"] = "UTC"
+    # Whatever terminal this runs on, the pictures have all colours.
+    os.environ["TZ"], os.environ["COLORTERM"] = "UTC", "truecolor"
     time.tzset()
     sys.path[:0] = [str(ROOT), str(ROOT / "console"), str(ROOT / "agents")]
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_console.errors import ConsoleError
+from bs4_console.pods import shell
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.session import PodSession
@@ -215,6 +216,16 @@ def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = 
         Mirror(mirror),
         "demo",
     )
+
+
+def shell_words(pod: practice.PracticePod, known_hosts: Path) -> list[str]:
+    """Return the command, as a list of words, that opens a shell on the practice pod. The pod's
+    host key is in the file `known_hosts`.
+    """
+    program, *words = shell.of_pod(inventory_entry(pod))
+    # ssh takes the first value of an option that is given twice.
+    known = ["-o", f'UserKnownHostsFile="{known_hosts}"', "-o", f"HostKeyAlias={pod.name}"]
+    return [program, *known, *words]
 
 
 def inventory_entry(pod: practice.PracticePod) -> Pod:

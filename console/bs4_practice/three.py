@@ -17,7 +17,7 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 from bs4_practice import faults
 from bs4_practice import pod as practice
-from bs4_practice.stage import connect
+from bs4_practice.stage import connect, shell_words
 
 RUN = "practice"
 #: The failing run trains for this many steps of a second first: time to look at a healthy one.
@@ -55,6 +55,8 @@ class Practice:
 
     fleet: Fleet
     pods: dict[str, practice.PracticePod]
+    shells: dict[str, list[str]]
+    """The command, as a list of words, that opens a shell on each pod."""
 
     async def stage(self) -> None:
         """Launch the run of each pod. Returns when each launch has ended; why one failed is shown
@@ -115,9 +117,11 @@ async def three_pods() -> AsyncIterator[Practice]:
             )
         )
         try:
-            sessions = [
-                connect(pod, root / f"known-{pod.name}", root / "mirror" / pod.name) for pod in pods
-            ]
-            yield Practice(Fleet(sessions), {pod.name: pod for pod in pods})
+            sessions, shells = [], {}
+            for pod in pods:
+                known_hosts = root / f"known-{pod.name}"
+                sessions.append(connect(pod, known_hosts, root / "mirror" / pod.name))
+                shells[pod.name] = shell_words(pod, known_hosts)
+            yield Practice(Fleet(sessions), {pod.name: pod for pod in pods}, shells)
         finally:
             await asyncio.gather(*(pod.stop() for pod in pods))

@@ -12,8 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypedDict, cast
 
@@ -93,13 +93,21 @@ class Diagnosis(TypedDict):
     """Causes first."""
     coverage: list[str]
     """Phrases about what could not be seen."""
+    guessed: dict[str, str]
+    """By name of a loose log in a directory whose program was not clear: the source as whose log it
+    was read.
+    """
 
 
-class AssumedDiagnosis(Diagnosis):
+class AssumedDiagnosis(TypedDict):
     """The result of the function `assuming`: a diagnosis, and for each log whose program was not
     clear, the program that was assumed to have written it.
     """
 
+    findings: list[FindingRow]
+    """Causes first."""
+    coverage: list[str]
+    """Phrases about what could not be seen."""
     assumed: dict[str, str]
     """By path of a log: the source that was assumed for it."""
 
@@ -140,6 +148,8 @@ def assuming(
                 whole["coverage"] += _doubts(path, source)
             whole["findings"] += found["findings"]
             whole["coverage"] += found["coverage"]
+            for file, name in found["guessed"].items():
+                whole["assumed"][str(path / file)] = name
     if unclear is not None and not whole["findings"]:
         raise unclear
     whole["findings"].sort(key=lambda finding: finding["role"] != "root")
@@ -182,7 +192,7 @@ def _assumed(path: Path, trainer: str | None, piped: BinaryIO) -> tuple[str, Dia
             f"{path} does not look like a log: it begins with bytes that are no text.",
             "Give the log itself, or a run's directory.",
         )
-    return "", {"findings": [], "coverage": [f"{path} ({UNCLEAR})"]}
+    return "", {"findings": [], "coverage": [f"{path} ({UNCLEAR})"], "guessed": {}}
 
 
 def _head(path: Path, piped: BinaryIO) -> bytes:
@@ -259,6 +269,7 @@ def diagnose(
     library, rules = _prepared(compile_all())
     findings: list[FindingRow] = []
     coverage: list[str] = []
+    guessed: dict[str, str] = {}
     subjects: list[_Subject] = []
     for path in paths:
         if path.name.endswith(reports.SUFFIX):
@@ -274,8 +285,13 @@ def diagnose(
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
         coverage += [*facts.coverage, *subject.unread]
+        guessed |= subject.guessed
     findings.sort(key=lambda f: f["role"] != "root")
-    return {"findings": findings, "coverage": list(dict.fromkeys(coverage))}
+    return {
+        "findings": findings,
+        "coverage": list(dict.fromkeys(coverage)),
+        "guessed": guessed,
+    }
 
 
 @functools.lru_cache(maxsize=1)
@@ -291,13 +307,15 @@ def _prepared(compiled: bytes) -> tuple[list[Playbook], Rules]:
 class _Subject:
     """One log, the loose logs of one directory, or one run directory. `read` returns its facts.
     `given` is the directory that the person named, and `run` the run's own directory in it (None
-    for a log). `unread` lists the files that were not read, with the reasons.
+    for a log). `unread` lists the files that were not read, with the reasons. `guessed` maps the
+    names of logs whose program was not clear to the source as whose logs they are read.
     """
 
     read: Callable[[Engine, bool], RunFacts]
     given: Path | None = None
     run: Path | None = None
     unread: Sequence[str] = ()
+    guessed: Mapping[str, str] = field(default_factory=dict)
 
     def name(self, file: str) -> str:
         """Return a file's name relative to the directory that the person gave. Detectors name files
@@ -410,7 +428,7 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
     runs = _run_directories(given, path, trainer)
     if runs:
         return [_run_directory(given, run, generation) for run, generation in runs]
-    logs, unread, generation = _loose(given, source, trainer)
+    logs, unread, generation, guessed = _loose(given, source, trainer)
     if not logs and trainer is None:
         raise UsageError(
             f"{path} does not look like a run's output directory and holds no log of a known kind.",
@@ -422,7 +440,7 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
             return offline.directory_facts(given, trainer or "prime-rl", engine, thorough=thorough)
         return offline.loose_facts(logs, generation, engine, thorough=thorough)
 
-    return [_Subject(read, given, given, unread)]
+    return [_Subject(read, given, given, unread, guessed)]
 
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
@@ -481,11 +499,13 @@ def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[
 
 def _loose(
     root: Path, source: str | None, trainer: str | None
-) -> tuple[list[Loose], list[str], str]:
-    """Return the logs of a directory that belongs to no run, the files that were not read, and the
-    logs' generation. The logs count as one incident.
+) -> tuple[list[Loose], list[str], str, dict[str, str]]:
+    """Return the logs of a directory that belongs to no run, the files that were not read, the
+    logs' generation, and by name of a log whose program was not clear the source as whose log it
+    is read. The logs count as one incident.
     """
     logs: list[Loose] = []
+    guessed: dict[str, str] = {}
     unread: list[str] = []
     tried = 0
     generation = trainer or ""
@@ -507,10 +527,10 @@ def _loose(
             assumed = _assumed_source(path, trainer)
         if assumed:
             logs.append(Loose(assumed, name, path))
-            unread.append(f"{name} (read as a log of {assumed}; {UNCLEAR})")
+            guessed[name] = assumed
         else:
             unread.append(f"{name} ({UNCLEAR})")
-    return logs, unread, generation
+    return logs, unread, generation, guessed
 
 
 def _assumed_source(path: Path, trainer: str | None) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: Steps that the failing pod of `demo --headless` trains first, and the seconds within which its
 #: failure must be named.
 SOON_STEPS, NAMED_S = 8, 60.0
+_ENDING = "The practice pods are being ended; that takes a few seconds."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -121,10 +122,13 @@ async def _on_screen() -> int:
     from bs4_console.tui.app import configured
     from bs4_practice.three import three_pods
 
+    print("Three practice pods are being started; that takes about ten seconds.", flush=True)
     async with three_pods() as practice:
         tasks = [asyncio.create_task(practice.stage()), asyncio.create_task(practice.fail_later())]
         app = configured(practice.fleet, practice=True)
+        app.practice_shells = practice.shells
         await app.run_async()
+        print(_ENDING, flush=True)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -179,16 +183,19 @@ async def _practise(options: argparse.Namespace) -> int:
     print("A practice pod is being started; that takes about ten seconds.", flush=True)
     from bs4_console.fleet.watched import Fleet
     from bs4_console.tui.app import configured
-    from bs4_practice.stage import connect, staged
+    from bs4_practice.stage import connect, shell_words, staged
 
     settings = {"foreign_pids": scenario.foreign_pids, **scenario.pod}
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         async with staged(trainer, **settings) as stage:
             # The person has a console of their own on the pod, beside the one that breaks it.
-            own = connect(stage.pod, Path(directory) / "known_hosts", Path(directory) / "mirror")
+            known_hosts = Path(directory) / "known_hosts"
+            own = connect(stage.pod, known_hosts, Path(directory) / "mirror")
             app = configured(Fleet([own]), practice=True)
+            app.practice_shells = {own.state.name: shell_words(stage.pod, known_hosts)}
             breaking = asyncio.create_task(_broken(app, scenario, stage))
             await app.run_async()
+            print(_ENDING, flush=True)
             breaking.cancel()
             await asyncio.gather(breaking, return_exceptions=True)
             return app.return_code or 0

@@ -5,7 +5,7 @@ offline, with the same engine as on a pod.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bs4_console.checks.diagnose import SOURCES, UNCLEAR, FindingRow, assuming
@@ -17,6 +17,8 @@ from bs4_console.trainers.registry import TRAINERS
 
 #: Pieces of evidence that are shown of a finding, and characters of each.
 SHOWN, MOST = 2, 200
+#: How a phrase about a log that was not given ends, after the name of its source.
+_NO_LOG = " log (never seen)"
 _NOT_SURE = "No known failure is seen, but what wrote a log is not clear: say it with --source."
 
 
@@ -56,11 +58,28 @@ def run(options: argparse.Namespace) -> int:
     if not report["findings"]:
         unclear = any(UNCLEAR in phrase for phrase in report["coverage"])
         print(_NOT_SURE if unclear else "Nothing known is wrong here.")
-    for path, source in report["assumed"].items():
-        print(f"assumed: {path} was written by the {source}; say it with --source if not")
+    for source in dict.fromkeys(report["assumed"].values()):
+        logs = [path for path, name in report["assumed"].items() if name == source]
+        were = "was" if len(logs) == 1 else "were"
+        print(
+            f"assumed: {', '.join(logs)} {were} written by the {source}; say it with --source if "
+            "not"
+        )
     if report["coverage"]:
-        print(f"not looked at: {', '.join(report['coverage'])}")
+        print(f"not looked at: {_unseen(report['coverage'])}")
     return finding_code(report["findings"])
+
+
+def _unseen(coverage: Sequence[str]) -> str:
+    """Return the phrases about what could not be seen, those about logs that were not given as
+    one.
+    """
+    missing = [phrase for phrase in coverage if phrase.endswith(_NO_LOG)]
+    said = [phrase for phrase in coverage if phrase not in missing]
+    if missing:
+        names = [phrase.removesuffix(_NO_LOG) for phrase in missing]
+        said.append(f"logs that were not given ({', '.join(names)})")
+    return ", ".join(said)
 
 
 def _told(finding: FindingRow, playbook: PlaybookFile) -> Iterator[str]:
@@ -68,7 +87,8 @@ def _told(finding: FindingRow, playbook: PlaybookFile) -> Iterator[str]:
     one or two lines of evidence. `playbook` is the file of the failure, {} if there is none.
     """
     title = playbook.get("title", finding["id"])
-    yield f"{finding['severity'].upper()} {finding['id']} ({finding['role']}): {title}"
+    role = "root cause" if finding["role"] == "root" else finding["role"]
+    yield f"{finding['severity'].upper()} {finding['id']} ({role}): {title}"
     texts = [item["text"] for item in finding["evidence"]]
     if finding["summary"] not in (*texts, title):
         yield f"    why:   {finding['summary'][:MOST]}"

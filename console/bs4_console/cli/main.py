@@ -7,9 +7,11 @@ import importlib
 import inspect
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NoReturn
 
 from bs4_console.cli.output import complain
@@ -68,8 +70,43 @@ class Parser(argparse.ArgumentParser):
         """Print `message`, the usage error, on standard error and end the program with the exit
         code `usage_code`, which is 2 unless the command has set another.
         """
-        complain(f"{message}. See `{self.prog} --help`.")
+        complain(_unknown_word(message, self.prog) or f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
+
+
+#: Words of other programs, and the commands that do what is meant.
+_OTHER_WORDS = {
+    "resume": "launch",
+    "restart": "launch",
+    "start": "launch",
+    "run": "launch",
+    "kill": "stop",
+    "status": "check",
+    "health": "check",
+    "doctor": "diagnose",
+    "ckpt": "checkpoints",
+    "fix": "playbook",
+}
+
+
+def _unknown_word(message: str, program: str) -> str:
+    """Return the sentence about a command, or a verb of the command `program`, that does not exist,
+    with those that are meant perhaps. Return "" if `message`, argparse's own, is about anything
+    else.
+    """
+    found = re.match(
+        r"argument (COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)$", message
+    )
+    if found is None:
+        return ""
+    noun, word, listed = found.groups()
+    known = re.findall(r"[\w-]+", listed)
+    near = get_close_matches(word, known, n=3)
+    if noun == "COMMAND" and word in _OTHER_WORDS:
+        near = [_OTHER_WORDS[word], *near]
+    what = f"{program} has no {noun.lower()} {word!r}."
+    meant = f" Close to it: {', '.join(dict.fromkeys(near))}." if near else ""
+    return f"{what}{meant} `{program} --help` names all."
 
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:

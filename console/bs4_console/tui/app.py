@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -401,6 +402,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         if complaint := self.lacks(command, screen):
             self.say(complaint, severity="warning")
         else:
+            if command.needs:
+                screen.acted()
             self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
@@ -412,10 +415,12 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             return ""
         command, args = commands.parse(text)
         if command is None:
-            return (
-                f"There is no command {text.split()[0]!r}; Tab shows what there is, :help "
-                "explains it."
-            )
+            word = text.split()[0]
+            near = get_close_matches(word, commands.BY_NAME, n=2)
+            told = "Tab shows what there is, :help explains it"
+            if near:
+                told = f"close to it: {', '.join(f':{name}' for name in near)}"
+            return f"There is no command {word!r}; {told}."
         if command.id == "open" and args:
             command = commands.BY_ID["file"]
         if screen.place not in command.where:
@@ -426,6 +431,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.call_later(screen.prompted, command.clears, "", final=True)
             self.say(f"{command.title}: none now; {self.keys[command.id]} asks for one.")
             return ""
+        if command.needs:
+            screen.acted()
         self.call_later(self.handler(command, screen), args)
         return ""
 

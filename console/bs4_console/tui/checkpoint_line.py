@@ -133,7 +133,8 @@ class CheckpointLine:
                 pause = min(pause, FIRST_S)
             elif (due := found["forecast"].get("next_t")) is not None and found["live"]:
                 # The next one is looked for when it should be there, not up to a minute later.
-                pause = min(pause, max(FIRST_S, due - self._app.clock.wall() - offset))
+                least = min(FIRST_S, self._every_s / 5)
+                pause = min(pause, max(least, due - self._app.clock.wall() - offset))
             self._found, self._found_at, self.trouble = found, self._app.clock.mono(), ""
         except ConsoleError as error:
             # The line is empty then, because errors of the link or the run are shown elsewhere. The

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from codecs import getincrementaldecoder
+from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.constants import ESCAPE_DELAY
@@ -21,7 +23,15 @@ class KeyDriver(LinuxDriver):
     """Textual's Linux driver with a quicker Esc. Textual 8.2.8 checks only every 100 ms whether an
     Esc still waits for the rest of a key's sequence, so that Esc is answered up to 100 ms late
     whatever ESCDELAY says. This driver waits for ESCDELAY after each read and then decides.
+
+    Textual draws on standard error. If that is no terminal, for example under `2>file`, this driver
+    draws on standard output, because keys that act must not be pressed on an empty screen.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self._file is None or not self._file.isatty():
+            self._file = sys.__stdout__
 
     def run_input_thread(self) -> None:
         """Read keys from the terminal and pass them to the app. Runs in a thread, which ends with

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
@@ -27,6 +29,10 @@ class Navigation(Notifications):
     """
 
     fleet: Fleet
+    practice_shells: Mapping[str, list[str]] = MappingProxyType({})
+    """For each practice pod the command, as a list of words, that opens a shell on it. Such a pod
+    is in no inventory.
+    """
 
     def __init__(self, *, ansi_color: bool | None) -> None:
         super().__init__(ansi_color=ansi_color)
@@ -278,16 +284,23 @@ class Navigation(Notifications):
         self._greeted.add(pod.name)
         self.push_screen(HostKeyScreen(pod))
 
+    def shell_command(self, pod: PodState) -> list[str]:
+        """Return the command, as a list of words, that opens a shell on the pod. Raises UsageError
+        if the pod's address is none.
+        """
+        from bs4_console.pods import shell
+
+        return self.practice_shells.get(pod.name) or shell.argv(pod.name, pod.address)
+
     def open_shell(self, pod: PodState) -> None:
         """Open a shell on the pod: inside tmux in a new window, otherwise on this terminal in place
         of the screen until the person leaves the shell. If no shell can be opened, or it ends with
         an error, a message says so.
         """
-        from bs4_console.pods import shell
         from bs4_console.tui import outside
 
         try:
-            argv = shell.argv(pod.name, pod.address)
+            argv = self.shell_command(pod)
             self.say(f"Shell on {pod.name}:", outside.command_text(argv))
             if outside.in_tmux():
                 outside.window(pod.name, argv)

@@ -87,6 +87,11 @@ class Notifications(App[int]):
         self._news = None
         self.clear_notifications()
 
+    def forget_line(self) -> None:
+        """Take the line above the key bar away, because it was about another row. Toasts stay."""
+        self._news = None
+        self.show_news()
+
     def say_end(self, action: ActionView, text: str) -> None:
         """Show `text` as a message if the action has ended: as information if the action was done,
         as an error if it failed. While the action is under way nothing is shown.

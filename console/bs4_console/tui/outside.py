@@ -31,7 +31,7 @@ def window(name: str, argv: Sequence[str]) -> None:
     window closes if the program succeeds; if it fails the window stays until Enter is pressed.
     Raises ConsoleError if tmux does not open the window.
     """
-    wait = "echo; echo 'ended with '$?'; Enter closes this window'; read -r _;"
+    wait = 'code=$?; echo; echo "ended with $code; Enter closes this window"; read -r _;'
     held = f"{command_text(argv)} || {{ {wait} }}"
     try:
         done = subprocess.run(

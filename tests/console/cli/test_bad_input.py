@@ -168,7 +168,11 @@ def test_an_unknown_playbook_and_an_unknown_stream(trained: Practice) -> None:
 def test_an_unknown_command_and_a_data_directory_that_is_a_file(
     console: Console, tmp_path: Path, pods: Pods
 ) -> None:
-    assert "invalid choice: 'stauts'" in refused(console, "stauts", code=2)
+    said = refused(console, "chek", code=2)
+    assert "bs4-console has no command 'chek'. Close to it: check. `bs4-console --help`" in said
+    assert "Close to it: launch." in refused(console, "resume", code=2)
+    assert "runs has no verb 'lst'. Close to it: list." in refused(console, "runs", "lst", code=2)
+    assert "has no command 'qqqq'. `bs4-console --help`" in refused(console, "qqqq", code=2)
     (tmp_path / "data").write_text("")
     console.extra["BS4_DATA_DIR"] = str(tmp_path / "data")
     console.config.mkdir()

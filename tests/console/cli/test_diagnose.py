@@ -175,15 +175,35 @@ def test_without_a_source_it_says_what_it_assumed(console: Console, tmp_path: Pa
     assert given["assumed"] == {}
 
 
+def test_a_directory_says_what_it_assumed_and_not_that_it_left_it_out(
+    console: Console, tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_bytes(OUT_OF_MEMORY)
+    (tmp_path / "b.log").write_bytes(OUT_OF_MEMORY)
+    (tmp_path / "notes.txt").write_bytes(b"what I did today\n")
+    lines = console("diagnose", str(tmp_path)).out.splitlines()
+    assert lines[-2] == (
+        f"assumed: {tmp_path}/a.log, {tmp_path}/b.log were written by the trainer; say it with "
+        "--source if not"
+    )
+    assert "notes.txt (what wrote it is not clear)" in lines[-1]
+    assert "a.log" not in lines[-1]
+    assert console("diagnose", str(tmp_path), "--json").json["assumed"] == {
+        str(tmp_path / "a.log"): "trainer",
+        str(tmp_path / "b.log"): "trainer",
+    }
+
+
 def test_the_answer_is_for_a_person(console: Console, tmp_path: Path) -> None:
     """Title, first step, evidence once, and one line of what was not looked at."""
     log = tmp_path / "trainer.log"
     log.write_bytes(OUT_OF_MEMORY)
     lines = console("diagnose", str(log), "--source", "trainer").out.splitlines()
-    assert lines[0] == "CRITICAL cuda-oom (root): A GPU ran out of memory"
+    assert lines[0] == "CRITICAL cuda-oom (root cause): A GPU ran out of memory"
     assert lines[1].startswith("    first: Look at the other processes")
     assert lines[2].startswith(f"    seen:  {log}:1: torch.OutOfMemoryError")
     assert lines[3].startswith("not looked at: kernel log, ")
+    assert lines[3].endswith(", logs that were not given (launcher, orchestrator, inference)")
     assert len(lines) == 4
 
 

@@ -293,7 +293,7 @@ async def test_a_shell_here_when_there_is_no_tmux(monkeypatch: pytest.MonkeyPatc
 def test_a_shell_in_a_window_of_tmux(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
     """A real tmux: `ssh` is a stand-in that says how it was called."""
     stub = tmp_path / "ssh"
-    stub.write_text("#!/bin/sh\necho called with $*\nread -r _\n")
+    stub.write_text("#!/bin/sh\necho called with $*\nread -r _\nexit 255\n")
     stub.chmod(0o755)
     (tmp_path / "program.py").write_text(
         "import sys\nfrom bs4_console.tui import app\nfrom tests.console.tui import fixtures\n"
@@ -310,6 +310,8 @@ def test_a_shell_in_a_window_of_tmux(terminal: Terminal, tmp_path: Path) -> None
     shown = terminal.until(lambda text: "called with" in text)
     assert "-t -p 2222 -- root@192.0.2.41" in shown
     assert terminal.flag("window_name") == "h100-a"
+    terminal.press("Enter")
+    terminal.until(lambda text: "ended with 255; Enter closes this window" in text)
     terminal.press("Enter")
     terminal.until(lambda text: "WHAT'S WRONG" in text)
     terminal.type(":q\r")

@@ -182,3 +182,23 @@ async def test_the_next_checkpoint_is_looked_for_when_it_should_be_there() -> No
         session.state.link.state = "lost"
         now[0] = 100.0
         assert "seen 1m ago" in _drawn(app), "what is not asked any more has its age"
+
+
+async def test_on_the_checkpoints_screen_what_is_due_is_there_in_two_seconds() -> None:
+    """Short steps write one every second or two; ten seconds later another one is the newest."""
+    session, now = fixtures.healthy(), [0.0]
+    due = report()
+    due["forecast"]["next_t"] = fixtures.NOW + 1.0
+    session.checkpoints = due
+    app: Any = ConsoleApp(
+        fixtures.fleet(session),
+        clock=Clock(wall=lambda: fixtures.NOW, mono=lambda: fixtures.MONO + now[0]),
+    )
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("D",))
+        await until(pilot, lambda: app.screen._report.report() is not None)
+        session.checkpoints = report() | {"resumable": 200}
+        now[0] = 1.9
+        assert app.screen._report.report()["resumable"] == 180
+        now[0] = 2.1
+        await until(pilot, lambda: app.screen._report.report()["resumable"] == 200)

@@ -138,7 +138,7 @@ async def test_runs_of_any_pod() -> None:
         assert app.screen.compared == ()
         await drive(pilot, sessions, ("V",))
         assert app.screen.prompt.is_open, "nothing of the run itself to compare: a run is asked for"
-        assert app.screen.prompt.field.value == "compare "
+        assert app.screen.prompt.field.value == "compare h100-a/math-7b"
 
 
 def launched(session: Any, run: str, config: str) -> None:
@@ -229,3 +229,18 @@ def test_compared_curves_have_a_hue_each_in_plot_title_and_legend() -> None:
     dashes = {role for line in drawn[1:-1] for text, role in line if text.strip("⠀ .0123456789")}
     assert {"accent", "hue1", "hue2", "hue1 bold", "hue2 bold"} <= dashes
     assert {role for text, role in drawn[0] if text.strip() in ("B", "C")} == {"hue1", "hue2"}
+
+
+async def test_where_no_attempt_was_overtaken_the_key_offers_another_run() -> None:
+    """Enter alone always does something, also with one run, with which nothing can be compared."""
+    sessions = [fixtures.healthy(), fixtures.desync()]
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, (":run code-14b", "V"))
+        assert app.screen.prompt.field.value == "compare h100-a/math-7b"
+    alone = fixtures.healthy()
+    app = ConsoleApp(fixtures.fleet(alone), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [alone], ("enter", "V"))
+        assert not app.screen.prompt.is_open
+        assert "nothing to compare with" in app.messages[-1].text

@@ -121,6 +121,28 @@ async def test_find_goes_to_a_match_beyond_what_is_held_and_counts_all() -> None
         await until(pilot, lambda: "line 2007 " in pointed(pane))
 
 
+async def test_find_says_which_match_of_how_many_is_pointed_at() -> None:
+    """Of a short log, which is fetched up to its start."""
+    log = "".join(map(trainer, range(4_000)))
+    async with opened(":find ERROR", log=log) as (pilot, pane):
+
+        def title() -> str:
+            return "".join(text for text, _ in pane._title())
+
+        await until(pilot, lambda: "find ERROR 4 of 4" in title())
+        await pilot.press("N")
+        await until(pilot, lambda: "find ERROR 3 of 4" in title())
+        await pilot.press("up")
+        await until(pilot, lambda: "find ERROR 4 lines" in title())
+
+
+async def test_of_a_long_log_find_says_only_how_many_lines_match() -> None:
+    async with opened(":find ERROR") as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        assert "find ERROR 30 lines" in "".join(text for text, _ in pane._title())
+        assert len(pane.view.store) < LINES
+
+
 @pytest.mark.parametrize(
     ("place", "expected"),
     [

@@ -391,7 +391,7 @@ def _source_of(app: Any, words: str) -> str:
     return found[0].split()[0] if found else ""
 
 
-def opened_again(pod: PodState) -> None:
+def opened_again(pod: PodState, run: str = "math-7b", attempt: int = 3) -> None:
     """The same failure in the attempt that the fix has started."""
     fixtures.journal(
         pod,
@@ -400,8 +400,8 @@ def opened_again(pod: PodState) -> None:
         event="opened",
         incident="inc-again",
         failure="step-desync",
-        run="math-7b",
-        attempt=3,
+        run=run,
+        attempt=attempt,
         role="root",
         severity="critical",
         title="Trainer and orchestrator wait for each other at different steps",
@@ -574,6 +574,89 @@ async def test_the_cursor_goes_to_the_run_that_practice_has_broken() -> None:
         app.screen.table.cursor = ("h100-b", "code-14b")
         await demo._broken(app, scenario, SimpleNamespace(pod=session.state))  # type: ignore[arg-type]
         assert app.screen.table.cursor == ("h100-a", "math-7b")
+
+
+async def test_until_it_is_moved_the_cursor_is_on_what_needs_a_person_most() -> None:
+    """The first pod to answer may be a healthy one, and keys act on the row under the cursor."""
+    first, session = fixtures.desync(incident=False), fixtures.healthy()
+    app = console(first, session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert app.screen.table.cursor == ("h100-a", "math-7b")
+        opened_again(session.state, "code-14b", 1)
+        session.state.changed()
+        await settle(pilot)
+        assert app.screen.table.cursor == ("h100-b", "code-14b")
+        assert app.screen.subject().run.name == "code-14b"
+
+
+@pytest.mark.parametrize("keys", [("down", "up"), ("enter", "escape")])
+async def test_a_cursor_that_was_moved_or_acted_on_stays_with_its_row(
+    keys: tuple[str, ...],
+) -> None:
+    session, other = fixtures.desync(incident=False), fixtures.healthy()
+    app = console(session, other)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [session, other], keys)
+        assert app.screen.table.cursor == ("h100-a", "math-7b")
+        opened_again(other.state, "code-14b", 1)
+        other.state.changed()
+        await settle(pilot)
+        assert app.screen.table.rows[0].key == ("h100-b", "code-14b")
+        assert app.screen.table.cursor == ("h100-a", "math-7b")
+
+
+async def test_a_message_about_a_row_goes_when_the_cursor_leaves_it() -> None:
+    sessions = fixtures.everything()
+    app = console(*sessions)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.say("No incident is open here.", severity="warning")
+        app.say("Broken.", severity="error")
+        await drive(pilot, [], ("u",))
+        assert not app.screen.query_one(NewsLine).display
+        assert app._notifications, "an error stays until it was read or the screen changes"
+
+
+def test_a_plan_begins_with_all_that_it_does() -> None:
+    pod = fixtures.planned().state
+    found = next(iter(pod.ledger.plans.values()))
+    lines = plan.plan_lines(found, pod, fixtures.CLOCK, 80, [("r runs it", "")])
+    said = " ".join(text_of(line) for line in lines[:4])
+    assert "It ends 11 processes, moves" in said
+    assert "starts the run again from step 40" in said
+
+
+async def test_a_complaint_goes_when_the_name_is_typed_again() -> None:
+    session = fixtures.planned()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("i", "r", "x", "enter"))
+        assert "That is not math-7b" in page(app)
+        await drive(pilot, [session], ("y",))
+        assert "That is not" not in page(app)
+
+
+async def test_a_command_with_a_typing_error_names_what_is_close() -> None:
+    app = console(fixtures.healthy())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], (":checkponts",))
+        assert "There is no command 'checkponts'; close to it: :checkpoints" in page(app)
+
+
+def test_the_paths_of_a_checkpoint_keep_their_ends() -> None:
+    part = {"name": "trainer", "complete": True, "bytes": 1, "path": "/a/very/long/way/step_8/t"}
+    one: Any = {"step": 8, "parts": [part], "missing": {}}
+    assert text_of(checkpoints.detail(one, 45)[1]).endswith("…way/step_8/t")
+    assert text_of(checkpoints.detail(one, 90)[1]).endswith(" /a/very/long/way/step_8/t")
+
+
+async def test_the_shell_of_a_practice_pod_needs_no_inventory() -> None:
+    app = console(fixtures.desync())
+    app.practice_shells = {"h100-a": ["ssh", "-o", "HostKeyAlias=h100-a", "root@127.0.0.1"]}
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, [], ("$",))
+        assert "ssh -o HostKeyAlias=h100-a root@127.0.0.1" in app.messages[-1].text
 
 
 def test_a_run_with_a_dead_process_has_no_eta() -> None:

@@ -93,9 +93,13 @@ def terminal(
     made.close()
 
 
-def test_first_paint_help_and_quit(terminal: Terminal, tmp_path: Path) -> None:
+@pytest.mark.parametrize("errors", ["", "2>/dev/null"])
+def test_first_paint_help_and_quit(terminal: Terminal, tmp_path: Path, errors: str) -> None:
+    """Also with standard error in a file: keys must never act on an empty screen."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    terminal.type(f"cd {ROOT} && {sys.executable} {tmp_path / 'program.py'}; echo left with $?")
+    terminal.type(
+        f"cd {ROOT} && {sys.executable} {tmp_path / 'program.py'} {errors}; echo left with $?"
+    )
     terminal.press("Enter")
     shown = terminal.until(lambda text: "WHAT'S WRONG" in text and "h100-a" in text)
     assert "Trainer and orchestrator" in shown

@@ -136,6 +136,11 @@ class ConsoleScreen(Screen[None]):
         """
         return False
 
+    def acted(self) -> None:
+        """Note that a command is carried out with the subject of the screen. A screen whose subject
+        can change by itself overrides this, so that it stays.
+        """
+
     def without(self, need: str) -> str:
         """Return the sentence to show if something is missing that a command needs. `need` is what
         is missing: "pod", "run", "incident", "plan", or "write" (the console or the pod is
@@ -417,13 +422,11 @@ class ConsoleScreen(Screen[None]):
         in a message. If the pod is this machine, the message says so instead and nothing is copied.
         `args` is ignored.
         """
-        from bs4_console.pods import shell
-
         pod = self.subject().pod
         if pod is not None and pod.address in ("", "local"):
             self.console_app.say(f"{pod.name} is this machine: open a shell here.")
         elif pod is not None:
-            command = shlex.join(shell.argv(pod.name, pod.address))
+            command = shlex.join(self.console_app.shell_command(pod))
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
     def do_launch(self, args: str) -> None:

@@ -132,6 +132,13 @@ class Confirmation(Question[bool]):
             return
         self.dismiss(yes)
 
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        """Take the complaint about an earlier answer away, because another one is typed."""
+        if self._complaint:
+            self._complaint = ""
+            self.tell()
+
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()

@@ -410,7 +410,7 @@ class FleetScreen(TableScreen):
             self.draw_safely()
             wanted = self._next_urgent()
         if wanted is not None:
-            self.table.cursor = wanted.key
+            self.table.steer(wanted.key)
             return
         hidden = " The filter may hide what does." if self.filter_text else ""
         self.console_app.say(f"Nothing needs you here.{hidden}")

@@ -66,9 +66,18 @@ class TableScreen(ConsoleScreen):
     def _moved(self) -> None:
         self.moved()
 
+    @on(RowTable.Steered)
+    def _steered(self) -> None:
+        """Take the last message away, because it was about another row."""
+        self.console_app.forget_line()
+
     @on(RowTable.Opened)
     def _opened(self) -> None:
         self.do_open("")
+
+    def acted(self) -> None:
+        """Leave the cursor on the row with which a person does something."""
+        self.table.hold()
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
         """Filter the table by `text`, which was typed after `/`. An empty text shows all rows.

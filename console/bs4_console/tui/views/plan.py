@@ -167,9 +167,11 @@ def plan_lines(
     the command touches, and how success is verified.
     """
     body = plan_of(plan)
-    does, role = danger(body)
+    _, role = danger(body)
+    run = pod.runs.get(plan.run)
     lines: list[Line] = [
-        [("PLAN ", "head"), (plan.playbook, "bold"), ("  ", ""), (does, role)],
+        [("PLAN ", "head"), (plan.playbook, "bold")],
+        *fold(effects(body, None if run is None else run.step), width, role),
         [
             ("hash ", "dim"),
             (plan.plan_hash[:16], "accent"),

@@ -124,8 +124,9 @@ class CurveCommands:
         message says so.
 
         An empty `args` always opens the `:` prompt for a choice. The prompt is filled with "none"
-        if something is compared, and otherwise with the newest attempt whose steps were done again,
-        so that Enter alone takes the usual choice.
+        if something is compared, otherwise with the newest attempt whose steps were done again, and
+        if there is none with the first other run, so that Enter alone takes the usual choice. If
+        there is nothing to compare with, a message says so.
         """
         if args in ("none", "off"):
             self.compared = ()
@@ -136,6 +137,14 @@ class CurveCommands:
                 usual = "none"
             elif overtaken:
                 usual = str(overtaken[0])
+            elif (other := self._other_run()) is not None:
+                usual = other
+            else:
+                self.console_app.say(
+                    "There is nothing to compare with: no other run, and no earlier attempt whose "
+                    "steps were done again."
+                )
+                return
             self.ask(":", f"compare {usual}", self.console_app.complete)
             # A letter replaces what is offered, and an arrow keeps it.
             field = self.prompt.field
@@ -144,6 +153,14 @@ class CurveCommands:
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)
         self.redraw()
+
+    def _other_run(self) -> str | None:
+        """Return the first run that is not this one as "pod/run", or None if there is none."""
+        for pod in self.console_app.fleet.pods:
+            for run in sorted(pod.runs):
+                if (pod.name, run) != (self.pod.name, self.run_name):
+                    return f"{pod.name}/{run}"
+        return None
 
     def _toggle(self, key: str) -> None:
         if key in self.compared:

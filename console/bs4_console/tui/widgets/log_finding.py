@@ -4,7 +4,10 @@ matches.
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 
 from textual.worker import Worker
 
@@ -12,7 +15,54 @@ from bs4_console.logs.feed import LogFeed
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.search import LogSearch, beside, edges_of
 from bs4_console.logs.store import Place
+from bs4_console.tui.widgets.log_view import LogView
 from bs4_console.tui.widgets.log_window import LogWindow
+
+#: A log of fewer lines in memory is fetched up to its start, so that its matches can be numbered.
+SHORT_LINES = 5_000
+#: Seconds in which a paint may collect matches.
+STEP_S = 0.005
+
+
+class MatchList:
+    """The visible lines in memory that match what is looked for, as ascending numbers of lines in
+    the LogStore. They are collected in steps, so that a long log does not stop the screen.
+    """
+
+    def __init__(self) -> None:
+        self._of: object = None
+        """What the numbers were collected for: the store, the filter and the searched text."""
+        self._numbers: list[int] = []
+        self._next = 0
+        """The number of the first line that was not examined yet."""
+
+    def place(self, view: LogView) -> tuple[int, int] | None:
+        """Return (which match the line pointed at is, how many there are), counted from 1. Return
+        None if no match is pointed at, or while lines are left to examine.
+        """
+        pattern, lens, store = view.pattern, view.lens, view.store
+        if pattern is None or lens.pending or not len(lens):
+            return None
+        of = (id(store), store.first, lens.filter, pattern)
+        if of != self._of:
+            self._of, self._numbers, self._next = of, [], store.first
+        deadline = time.perf_counter() + STEP_S
+        while self._next < store.end:
+            if time.perf_counter() > deadline:
+                return None
+            position = lens.position(self._next)
+            if lens.number(position) >= self._next:
+                position -= 1
+            found = lens.find(pattern, position, 1)
+            if found is None or lens.number(found) >= store.end:
+                self._next = store.end
+            else:
+                self._numbers.append(lens.number(found))
+                self._next = self._numbers[-1] + 1
+        at = bisect_left(self._numbers, view.spot) if view.spot is not None else 0
+        if at < len(self._numbers) and self._numbers[at] == view.spot:
+            return at + 1, len(self._numbers)
+        return None
 
 
 class LogFinding(LogWindow):
@@ -21,7 +71,26 @@ class LogFinding(LogWindow):
     """
 
     search: LogSearch | None = None
+
+    @cached_property
+    def _matches(self) -> MatchList:
+        return MatchList()
+
     _counter: Worker[None] | None = None
+
+    def place_of_match(self) -> tuple[int, int] | None:
+        """Return (which of the matching lines is pointed at, how many there are), counted from 1,
+        for example (3, 86). Return None if no match is pointed at, or if the log is not in memory
+        from its start on. Older lines of a short log are then fetched.
+        """
+        feed = self._feed
+        if feed is None or not feed.loaded or self.search is None or not self.search.finished:
+            return None
+        if feed.at_start:
+            return self._matches.place(self.view)
+        if len(self._store) < SHORT_LINES and self.view.spot is not None:
+            self._fetch_older(feed)
+        return None
 
     def on_unmount(self) -> None:
         """Stop counting matches, because the log is closed."""

@@ -76,11 +76,15 @@ class LogPane(LogFinding):
         return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
 
     def _found(self) -> Line:
-        """Return what is searched for, and in how many lines it was found."""
+        """Return what is searched for, in how many lines it was found, and which of them is pointed
+        at, where that is known.
+        """
         if not self.view.find_text:
             return []
         line: Line = [(" · ", "dim"), (f"find {self.view.find_text}", "accent")]
-        if self.search is not None:
+        if (place := self.place_of_match()) is not None:
+            line.append((" {:,} of {:,}".format(*place), "bold"))
+        elif self.search is not None:
             more = "" if self.search.finished else "…"
             line.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
         return line

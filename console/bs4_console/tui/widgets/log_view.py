@@ -218,6 +218,11 @@ class LogView(LogCanvas, can_focus=True):
         self._marks.find = log_lines.for_text(text) if text else None
         self._marks.role = "hit" if self.find_text else "mark"
 
+    @property
+    def pattern(self) -> re.Pattern[bytes] | None:
+        """Return the regular expression that is looked for, or None."""
+        return self._find
+
     def next_match(self, direction: int) -> bool:
         """Point at the next line that matches what is looked for: below the line pointed at if
         `direction` is 1, above it if it is -1. Return False if no line in memory in that direction

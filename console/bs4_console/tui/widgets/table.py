@@ -60,6 +60,9 @@ class RowTable(ScrollView, can_focus=True):
     class Moved(Message):
         """Posted when another row is under the cursor."""
 
+    class Steered(Message):
+        """Posted when a person has put the cursor on another row."""
+
     class Opened(Message):
         """Posted when the row under the cursor was double-clicked."""
 
@@ -74,6 +77,10 @@ class RowTable(ScrollView, can_focus=True):
         self._lines: list[tuple[int, Line | None]] = []
         """What stands below the heading if rows have a second line: for each line the position of
         its row and the text of the second line, or None for the first. Empty if no row has one.
+        """
+        self._placed = False
+        """True once the cursor was put on a row, or something was done with its row. Until then it
+        stays on the first row, which is the one that needs a person most.
         """
         self._moved: set[int] = set()
         """The positions of the rows that have a second line."""
@@ -115,7 +122,8 @@ class RowTable(ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows instead of the present ones. Only rows that differ are painted. If the
-        row under the cursor is gone, the cursor stays at its position.
+        row under the cursor is gone, the cursor stays at its position. As long as nobody has put it
+        anywhere, it stays on the first row that is no heading.
         """
         before, widths, fitted = self.rows, self._widths, (*self.size, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
@@ -127,7 +135,9 @@ class RowTable(ScrollView, can_focus=True):
         # A scrollbar takes a cell of each row.
         scrolled = len(self.rows) + 1 > self.size.height
         self._widths = self._fit(self.size.width - 1 - scrolled)
-        if self.cursor not in self._at:
+        if not self._placed:
+            index = next((i for i, row in enumerate(self.rows) if row.banner is None), 0)
+        if not self._placed or self.cursor not in self._at:
             self.set_reactive(
                 RowTable.cursor,
                 self.rows[min(index, len(self.rows) - 1)].key if self.rows else None,
@@ -144,10 +154,21 @@ class RowTable(ScrollView, can_focus=True):
             self.refresh()
             self._reveal()
 
+    def hold(self) -> None:
+        """Leave the cursor on its row from now on, wherever the row goes."""
+        self._placed = True
+
+    def steer(self, key: tuple[str, str]) -> None:
+        """Put the cursor on the row `key`, because a person wants it there. Post Steered too."""
+        self.hold()
+        self.cursor = key
+        self.post_message(self.Steered())
+
     def watch_cursor(self) -> None:
         """Scroll to the row under the cursor, and post Moved. Textual calls this when `cursor` has
         changed.
         """
+        self.hold()
         self.refresh()
         self._reveal()
         self.post_message(self.Moved())
@@ -169,7 +190,7 @@ class RowTable(ScrollView, can_focus=True):
         last row.
         """
         if self.rows:
-            self.cursor = self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key
+            self.steer(self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key)
 
     def action_page(self, direction: int) -> None:
         """Move the cursor by about the height of the table, down if `direction` is 1 and up if it
@@ -183,7 +204,7 @@ class RowTable(ScrollView, can_focus=True):
         row, _ = self._row_at(line)
         if event.y < 1 or not 0 <= row < len(self.rows):
             return
-        self.cursor = self.rows[row].key
+        self.steer(self.rows[row].key)
         if event.chain == 2:
             self.post_message(self.Opened())
 
