@@ -4,8 +4,9 @@ adds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -75,6 +76,11 @@ class Note:
     text: str
     lesson: bool = False
     status: str = ""
+
+
+def in_order(*written: Iterable[Note]) -> list[Note]:
+    """Return the notes of all of `written` in the order of their times."""
+    return sorted(chain.from_iterable(written), key=attrgetter("t"))
 
 
 @dataclass(frozen=True, kw_only=True)
