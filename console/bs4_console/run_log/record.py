@@ -122,9 +122,10 @@ class RunRecord:
     unknown value is "" or None.
 
     `step_time`, `duration`, `gpu_usage`, `baseline`, `final_score`, `improvement`, `speedup`,
-    `env_version` and `wandb_project` are what people wrote, in their words. `configs` are the texts
-    of configs in the run's section, by their title. `tags` are the words by which a person groups
-    runs.
+    `env_version`, `wandb_project`, `reward_remark`, `expected` (what a change was to bring) and
+    `actual` (what it brought) are what people wrote, in their words. `tokens_s` are the tokens a
+    second. `configs` are the texts of configs in the run's section, by their title. `tags` are the
+    words by which a person groups runs.
     """
 
     name: str
@@ -169,6 +170,10 @@ class RunRecord:
     speedup: str = ""
     env_version: str = ""
     wandb_project: str = ""
+    expected: str = ""
+    actual: str = ""
+    reward_remark: str = ""
+    tokens_s: float | None = None
     configs: dict[str, str] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
 
