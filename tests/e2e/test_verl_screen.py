@@ -101,6 +101,13 @@ def shown_step(text: str) -> int:
 
 def opened(console: Console, terminal: Terminal) -> None:  # noqa: F811
     """The console as its own command starts it, with this person's directories."""
+    typed(console, terminal)
+
+
+def typed(console: Console, terminal: Terminal, *words: str) -> None:  # noqa: F811
+    """A command of the console in the terminal, with this person's directories. At its end the
+    terminal shows `left with` and the exit code.
+    """
     environment = [
         f"{name}={value}"
         for name, value in console.environment.items()
@@ -111,6 +118,7 @@ def opened(console: Console, terminal: Terminal) -> None:  # noqa: F811
         sys.executable,
         "-c",
         "import sys; from bs4_console.cli.main import main; sys.exit(main())",
+        *words,
     ]
     script = console.root / "console.sh"
     script.write_text(f"{shlex.join(['env', *environment, *program])}\necho left with $?\n")

@@ -1,5 +1,5 @@
-"""A week of an engineer who trains on rented machines, Monday to Thursday, by the commands that a
-person types, beside a screen that stays open in a terminal all week.
+"""A week of an engineer who trains on rented machines, day by day, by the commands that a person
+types, beside a screen that stays open in a terminal all week.
 
 Clouds, machines, store and trainers are practice ones; commands, screen, SSH and processes are
 real. Whatever goes for good during the week was shown before: `Week.said` has all that commands
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from bs4_console.transport.hostkeys import fingerprint
 from bs4_practice import faults, witness
 from bs4_practice.b2.server import B2Server
 from bs4_practice.cloud import Cloud, PracticePods, running
@@ -32,7 +34,8 @@ from tests.console.cli.test_run_log import DOCUMENT
 from tests.console.tui.test_terminal import Terminal, terminal  # noqa: F401 (a fixture)
 from tests.e2e import journals
 from tests.e2e.rented import until
-from tests.e2e.test_verl_screen import Person, opened
+from tests.e2e.test_programs import furnish
+from tests.e2e.test_verl_screen import Person, opened, typed
 from tests.support import keys
 from tests.support.trees import below
 
@@ -74,16 +77,17 @@ class Week:
         """The machine behind a pod of the inventory."""
         return self.metal.pods[self.told("pods", "show", name)["instance"]]
 
-    def rents(self, name: str, provider: str, *words: str) -> None:
-        """A machine by its plan's hash, into the inventory."""
-        asked = ("provision", "create", *H100, "--run", "week", "--provider", provider, *words)
+    def rents(self, name: str, *words: str) -> str:
+        """A machine by its plan's hash, into the inventory. The provider that has it."""
+        asked = ("provision", "create", *H100, "--run", "week", *words)
         identity = ("--identity", str(self.key))
         plan = self.told(*asked, *identity, "--plan")
-        assert plan["offers"][0]["provider"] == provider
+        assert [one["provider"] for one in plan["offers"]] == ["vast", "vast", "runpod"]
         hash_ = plan["plan_hash"]
         made = self.told("provision", "create", "--plan", hash_, "--pod", name, *identity)
         assert (made["pod"], made["trusted"]) == (name, True), "the provider tells its host key"
         self.does("deploy", "--pod", name)
+        return str(made["machine"]["provider"])
 
     def gives_credentials(self, name: str) -> None:
         """The store's key to a pod, and nothing else is set up there."""
@@ -96,16 +100,16 @@ class Week:
         assert key.secret not in json.dumps(journals.records(home))
         assert not self.was_shown(key.secret)
 
-    def writes_configs(self, **texts: str) -> None:
-        """Configs of this machine, and bring them to the pod alpha."""
+    def writes_configs(self, pod: str = "alpha", **texts: str) -> None:
+        """Configs of this machine, and bring all that are there to a pod."""
         directory = self.console.root / "configs"
         directory.mkdir(exist_ok=True)
         for name, text in texts.items():
             (directory / f"{name}.toml").write_text(text)
         (directory / ".env").write_text("HF_TOKEN=never-to-travel\n")
-        sent = self.does("pods", "sync", "alpha", str(directory), "prime-rl/configs", "--yes")
+        sent = self.does("pods", "sync", pod, str(directory), "prime-rl/configs", "--yes")
         assert ".env" in sent.out, "what stays here is named"
-        assert not (self.pod("alpha").project / "configs" / ".env").exists()
+        assert not (self.pod(pod).project / "configs" / ".env").exists()
 
     def launches(self, run: str, config: str) -> None:
         """By the hash of the plan that was shown."""
@@ -158,7 +162,7 @@ def week() -> Iterator[Week]:
 def monday(week: Week, person: Person) -> None:
     offers = week.told("provision", "search", *H100)["offers"]
     assert {offer["provider"] for offer in offers} == {"vast", "runpod"}
-    week.rents("alpha", "vast")
+    assert week.rents("alpha") == "vast"
     opened(week.console, person.terminal)
     person.sees("alpha", "No run is known here", seconds=LONG_S)
     week.gives_credentials("alpha")
@@ -368,7 +372,9 @@ def thursday(week: Week, person: Person) -> None:
     (machine,) = week.told("provision", "list")["machines"]
     assert (machine["pod"], machine["state"]) == ("alpha", "stopped")
 
-    week.rents("beta", "runpod", "--another")
+    # What its provider has left is gone before it is rented: the next offer is another's.
+    week.cloud.fault("vast", "create", "refuse", times=2)
+    assert week.rents("beta", "--another") == "runpod"
     person.sees("beta", seconds=LONG_S)
     week.gives_credentials("beta")
     whole = week.server.key()
@@ -411,6 +417,168 @@ def thursday(week: Week, person: Person) -> None:
     assert len(week.told("runs", "show", "v2")["run"]["attempts"]) == 3, "its record stays"
 
 
+# -- Friday: a checkpoint is evaluated, the runs are judged, and the weekend is prepared
+
+
+def friday(week: Week, person: Person) -> None:
+    person.terminal.type(":run v2\r")
+    person.sees("v2 on beta")
+    person.terminal.type(":note Sync before you sleep\r")
+    until(lambda: "Sync before you sleep" in week.does("runs", "show", "v2").out, LONG_S, "a note")
+    week.does("stop", "--pod", "beta", "--run", "v2", "--confirm", "v2")
+    step = an_evaluation(week)
+    store_is_pruned(week)
+
+    week.does("runs", "note", "v1", "learning rate too low", "--status", "abandoned")
+    week.does("runs", "note", "v2", "the machine was taken back", "--status", "postmortem")
+    week.does("runs", "note", "v2", "Rent where nobody outbids", "--lesson")
+    shown = week.does("runs", "show", "v2").out
+    assert "v2: postmortem (the machine was taken back)" in shown
+    assert "Rent where nobody outbids" in shown
+    assert "v1: abandoned (learning rate too low)" in week.does("runs", "show", "v1").out
+    assert f"v2-at-{step}" in week.does("runs", "list").out
+    a_colleague(week)
+    a_run_in_two_phases(week, person)
+    person.terminal.type(":q\r")
+    person.sees("left with 0")
+    a_verl_machine_gets_its_credentials(week, person)
+
+
+#: So called because the practice program does by the config's name what becomes of it.
+EVAL = """
+num_examples = 8
+[model]
+name = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+[[env]]
+id = "reverse-text"
+"""
+
+
+def an_evaluation(week: Week) -> int:
+    """The newest checkpoint with weights, by the trainer's own program on a server of its own. Its
+    step.
+    """
+    beta = week.pod("beta")
+    furnish(beta, TRAINER)
+    week.writes_configs(pod="beta", good=EVAL)
+    rows = week.told("checkpoints", "list", "--pod", "beta", "--run", "v2")["checkpoints"]
+    step = max(
+        int(one["step"]) for one in rows if any(part["name"] == "weights" for part in one["parts"])
+    )
+    of_beta = ("--pod", "beta", "--trainer", TRAINER)
+    server = ("launch", "configs/infer.toml", "--component", "inference", "--run", "server")
+    week.does(*server, *of_beta, "--output-dir", "outputs/server", "--yes")
+    milestone = ("runs", "milestones", "v2", "--pod", "beta", "--at", str(step))
+    (due,) = week.told(*milestone, code=1)["milestones"]
+    assert due["state"] == "due"
+    url = f"http://localhost:{beta.inference_port}/v1"
+    done = week.does(*milestone, "--config", "configs/good.toml", "--server", url, "--yes")
+    assert f"--steps {step}" in done.out
+    read = ("logs", f"v2-at-{step}", "--pod", "beta", "--source", "eval", "-n", "0")
+    assert "Avg@4=0.3100" in week.does(*read).out
+    week.does("stop", "--pod", "beta", "--run", "server", "--confirm", "server")
+    return step
+
+
+def store_is_pruned(week: Week) -> None:
+    """Just what the plan has shown goes from the store."""
+    whole = week.server.key()
+    lines = f"B2_APPLICATION_KEY_ID={whole.id}\nB2_APPLICATION_KEY={whole.secret}\n".encode()
+    prune = ("checkpoints", "prune", "--from", STORE, "--run", "v2", "--keep", "2")
+    prune += ("--milestones", "20", "--credentials", "-")
+    plan = week.does(*prune, "--plan", "--json", stdin=lines).json
+    shown = [one["step"] for one in plan["remove"]]
+    assert shown, "the week has left more there than two"
+    gone = week.does(*prune, "--plan", plan["plan_hash"], "--json", stdin=lines).json
+    assert gone["removed"] == shown
+
+
+def a_colleague(week: Week) -> None:
+    """Has neither pods nor keys: the document of all runs, and a page about one."""
+    page = week.console.root / "week.md"
+    week.does("runs", "export", str(page))
+    text = page.read_text()
+    for wanted in ("ABANDONED", "POSTMORTEM", "Rent where nobody outbids", "parrot-v1", "beta"):
+        assert wanted in text, wanted
+    report = week.console.root / "v2.html"
+    week.does("runs", "report", "v2", "--output", str(report))
+    for wanted in ("<svg", "alpha", "beta", "in all", "Rent where nobody outbids"):
+        assert wanted in report.read_text(), wanted
+    other = Console(week.console.root / "colleague")
+    other.root.mkdir()
+    assert other("runs", "import", str(page)).code == 0
+    again = other.root / "again.md"
+    assert other("runs", "export", str(again)).code == 0
+    assert again.read_bytes() == page.read_bytes(), "no byte is lost on the way"
+    assert "postmortem" in other("runs", "show", "v2").out
+
+
+def a_run_in_two_phases(week: Week, person: Person) -> None:
+    """The run of the weekend goes from one config to the next, under one name."""
+    phases = week.console.root / "phases.toml"
+    phases.write_text(PHASES.format(trainer=TRAINER))
+    week.does("launch", "--phases", str(phases), "--pod", "beta", "--yes")
+    person.terminal.type(":run v3\r")
+    person.sees("v3 on beta", "attempt 1")
+    of_beta = (str(phases), "--pod", "beta")
+    switched = week.does("phases", "advance", *of_beta, "--wait", "--yes").out
+    assert "v3 goes from near to far" in switched
+    now = week.told("phases", "status", *of_beta)
+    assert (now["phase"], now["due"], now["live"]) == ("far", False, True)
+    person.sees("v3 on beta", "attempt 2")
+    first, second = week.told("runs", "show", "v3")["run"]["attempts"]
+    assert (first["phase"], second["phase"]) == ("near", "far")
+    assert second["resume"] >= 5
+    assert week.told("runs", "compare", "v2", "v3")["rows"]
+    week.does("stop", "--pod", "beta", "--run", "v3", "--confirm", "v3")
+
+
+PHASES = """
+run = "v3"
+trainer = "{trainer}"
+output_dir = "outputs/v3"
+[[phases]]
+name = "near"
+config = "configs/v1.toml"
+until = {{ step = 5 }}
+[[phases]]
+name = "far"
+config = "configs/v2.toml"
+"""
+
+
+def a_verl_machine_gets_its_credentials(week: Week, person: Person) -> None:
+    """By the command that the preflight of verl advises, in a terminal where they are typed
+    unseen.
+    """
+    with practising("verl", "gamma") as lent:
+        pod = lent.pod
+        at = ("--user", pod.user, "--port", str(pod.port), "--identity", str(pod.key_path))
+        print_ = fingerprint(pod.known_host_key)
+        week.does("pods", "add", "gamma", pod.host, *at, "--may-act", "--fingerprint", print_)
+        week.does("deploy", "--pod", "gamma")
+        looked = ("preflight", "--pod", "gamma", "--trainer", "verl")
+        before = week.does(*looked, code=2).out
+        advised = re.search(r"W&B key .*\n +-> `bs4-console (pods setup [^`]+)`", before)
+        assert advised is not None
+        typed(week.console, person.terminal, *shlex.split(advised[1]))
+        person.sees("WANDB_API_KEY (empty: none)", seconds=LONG_S)
+        person.terminal.type("wandb-key-of-the-week\r")
+        for name in ("HF_TOKEN", "B2_APPLICATION_KEY_ID", "B2_APPLICATION_KEY"):
+            person.sees(f"{name} (empty: none)")
+            person.terminal.press("Enter")
+        person.sees("Store credentials on the pod", "Type yes", seconds=LONG_S)
+        person.terminal.type("yes\r")
+        shown = person.sees("left with 0", seconds=LONG_S)
+        assert "wandb-key-of-the-week" not in shown
+        kept = pod.home / ".netrc"
+        assert "wandb-key-of-the-week" in kept.read_text()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        after = week.console(*looked).out
+        assert "WANDB_API_KEY nor an entry" not in after
+        week.does("pods", "remove", "gamma")
+
+
 @pytest.mark.rounds
 @pytest.mark.timeout(600)
 def test_what_the_model_writes_and_a_page_about_it() -> None:
@@ -438,7 +606,7 @@ def test_the_week(terminal: Terminal, tmp_path: Path) -> None:  # noqa: F811
     person = Person(terminal, tmp_path)
     with week() as walked:
         try:
-            for day in (monday, tuesday, wednesday, thursday):
+            for day in (monday, tuesday, wednesday, thursday, friday):
                 day(walked, person)
                 person.keeps(day.__name__)
         except BaseException:

@@ -43,7 +43,7 @@ from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import AttemptView, RunState
 from bs4_console.run_log import config_texts, eta, evals, record_fold, status_file, wandb_import
 from bs4_console.run_log.document import RunLog
-from bs4_console.run_log.record import FINAL, RunRecord
+from bs4_console.run_log.record import FINAL, RunRecord, in_order
 from bs4_console.secret import redacted
 
 #: Seconds to wait for a pod's newest data about its runs.
@@ -364,8 +364,8 @@ def _records() -> dict[str, RunRecord]:
     for name, own in _own().items():
         by_hand = found.get(name)
         if by_hand is not None:
-            own.notes, own.lessons = by_hand.notes, by_hand.lessons
-            own.tags = by_hand.tags
+            own.notes = in_order(own.notes, by_hand.notes)
+            own.lessons, own.tags = by_hand.lessons, by_hand.tags
             own.mark(own.notes)
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
@@ -444,6 +444,10 @@ def _show(options: argparse.Namespace) -> int:
         "baseline",
         "final_score",
         "improvement",
+        "reward_remark",
+        "tokens_s",
+        "expected",
+        "actual",
         "speedup",
         "gpu_usage",
         "env_version",

@@ -19,6 +19,7 @@ _BULLET = re.compile(r"[-*]\s+(?P<rest>.*)")
 _PRICE = re.compile(r"\$\s*(\d+(?:\.\d+)?)\s*/\s*h(?:r|our)?\b")
 _STEP = re.compile(r"(\d+)(?:\s*/\s*(\d+))?")
 _REWARD = re.compile(r"reward\s*[:=]?\s*(-?\d+\.\d+)", re.IGNORECASE)
+_TOKENS = re.compile(r"(?<![\d.])(\d{1,9}(?:\.\d{1,3})?)\s*tokens/s\b")
 #: The state that a person wrote behind an incident's title.
 _STATE = re.compile(r"\((RESOLVED|OPEN|FIXED|MITIGATED)\)", re.IGNORECASE)
 _MARK = re.compile(r"- .{1,120}: \*\*(?P<status>[A-Z]{3,20})\*\*(?:: (?P<why>.*))?")
@@ -180,14 +181,17 @@ def _known_fields(run: RunRecord, heading_status: str) -> None:
     run.gpu_usage, run.baseline = say.get("gpu usage", ""), say.get("baseline", "")
     run.speedup, run.env_version = say.get("speedup", ""), say.get("env version", "")
     run.wandb_project = say.get("w&b project", "")
+    run.expected, run.actual = say.get("expected", ""), say.get("actual", "")
+    run.reward_remark = say.get("rewards", "")
+    numbers = f"{progress} {say.get('first step', '')}"
     run.pace_s = written_values.seconds(run.step_time)
     if run.pace_s is None:
-        run.pace_s = written_values.seconds_within(f"{progress} {say.get('first step', '')}")
+        run.pace_s = written_values.seconds_within(numbers)
+    if pace := _TOKENS.search(numbers):
+        run.tokens_s = float(pace[1])
     run.started_t = written_values.moment(run.start)
     run.ended_t = written_values.moment(run.end)
-    reward = _REWARD.search(f"{progress} {say.get('first step', '')}") or re.match(
-        r"()(-?\d+\.\d+)", say.get("reward", "")
-    )
+    reward = _REWARD.search(numbers) or re.match(r"()(-?\d+\.\d+)", say.get("reward", ""))
     if reward:
         run.reward = float(reward[reward.lastindex or 1])
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from bs4_console.run_log import completed_table, document_import
-from bs4_console.run_log.record import Note, RunRecord
+from bs4_console.run_log.record import Note, RunRecord, in_order
 from bs4_console.run_log.text import RUN_LEVEL, Chunk, fenced, utc
 
 _TITLE = "# Training Runs Log\n\n"
@@ -91,7 +91,8 @@ def _with(
     """
     known = {line.strip() for line in section.split("\n")}
     tail = ""
-    for title, *lines in [*_blocks(kept), *_noted(notes)]:
+    journalled = [] if kept is None else kept.notes
+    for title, *lines in [*_blocks(kept), *_noted(in_order(journalled, notes))]:
         fresh = [line for line in lines if not line.strip() or line.strip() not in known]
         if "".join(fresh).strip():
             tail += "\n".join([title, *fresh, "", ""])

@@ -4,8 +4,9 @@ adds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -77,6 +78,11 @@ class Note:
     status: str = ""
 
 
+def in_order(*written: Iterable[Note]) -> list[Note]:
+    """Return the notes of all of `written` in the order of their times."""
+    return sorted(chain.from_iterable(written), key=attrgetter("t"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepTime:
     """A row of a table of step times that a person wrote. `config` and `step_time` are in their
@@ -116,9 +122,10 @@ class RunRecord:
     unknown value is "" or None.
 
     `step_time`, `duration`, `gpu_usage`, `baseline`, `final_score`, `improvement`, `speedup`,
-    `env_version` and `wandb_project` are what people wrote, in their words. `configs` are the texts
-    of configs in the run's section, by their title. `tags` are the words by which a person groups
-    runs.
+    `env_version`, `wandb_project`, `reward_remark`, `expected` (what a change was to bring) and
+    `actual` (what it brought) are what people wrote, in their words. `tokens_s` are the tokens a
+    second. `configs` are the texts of configs in the run's section, by their title. `tags` are the
+    words by which a person groups runs.
     """
 
     name: str
@@ -163,6 +170,10 @@ class RunRecord:
     speedup: str = ""
     env_version: str = ""
     wandb_project: str = ""
+    expected: str = ""
+    actual: str = ""
+    reward_remark: str = ""
+    tokens_s: float | None = None
     configs: dict[str, str] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
 

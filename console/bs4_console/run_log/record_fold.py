@@ -19,9 +19,10 @@ from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
+from bs4_console.printable import one_line
 from bs4_console.run_log import validation
 from bs4_console.run_log.hardware import seen
-from bs4_console.run_log.record import Attempt, Incident, RunRecord
+from bs4_console.run_log.record import Attempt, Incident, Note, RunRecord
 from bs4_console.run_log.text import utc
 
 _WANDB = "https://wandb.ai"
@@ -112,30 +113,35 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
     for incident in sorted(pod.ledger.incidents.values(), key=attrgetter("opened_t")):
         if incident.run == view.name:
             record.incidents.append(_incident(incident, pod.ledger.actions.values()))
+    for note in view.notes:
+        who, text = one_line(note.get("who", "")), one_line(note.get("text", ""))
+        record.notes.append(Note(note["t"], who, text))
     return record
 
 
 def continued(records: Iterable[RunRecord]) -> RunRecord:
     """Return one record of a run that began on one pod and went on on others. `records` are its
-    records by pod, at least one. Attempts, incidents and rewards are those of all pods in their
-    order, the start is the first one, and all else is as the pod says on which it began last.
+    records by pod, at least one. Attempts, incidents, notes and rewards are those of all pods in
+    their order, the start is the first one, and all else is as the pod says on which it began last.
     """
     ordered = sorted(records, key=lambda record: record.started_t or 0.0)
     *_, last = ordered
     if len(ordered) == 1:
         return last
-    attempts, incidents = [], []
+    attempts, incidents, notes = [], [], []
     rewards: dict[int, float] = {}
     for record in ordered:
         for attempt in record.attempts:
             attempts.append(replace(attempt, title=f"{attempt.title}, on {attempt.pod}"))
         incidents += record.incidents
+        notes += record.notes
         rewards.update(record.rewards)
     first = ordered[0]
     return replace(
         last,
         attempts=attempts,
         incidents=incidents,
+        notes=notes,
         rewards=sorted(rewards.items()),
         started_t=first.started_t,
         start=first.start,

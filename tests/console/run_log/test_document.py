@@ -15,6 +15,31 @@ from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import Incident, Lesson, RunRecord
 from bs4_console.run_log.text import chunks, covers, fenced, lines
 
+#: The attribute of a run's record that has the value of each field that the seeds use.
+TYPED = {
+    "Model": "model",
+    "Config": "config",
+    "Pod": "pod",
+    "Pod ID": "pod_id",
+    "Start": "started_t",
+    "End": "ended_t",
+    "Status": "status",
+    "W&B Run": "wandb",
+    "W&B Project": "wandb_project",
+    "GPU Usage": "gpu_usage",
+    "Baseline": "baseline",
+    "First Step": "tokens_s",
+    "Step Time": "pace_s",
+    "Current Step": "step",
+    "Progress": "tokens_s",
+    "Rewards": "reward_remark",
+    "Expected": "expected",
+    "Actual": "actual",
+    "Speedup": "speedup",
+    "Env Version": "env_version",
+    "Issue": "incidents",
+    "Fix": "incidents",
+}
 SEEDS = Path(__file__).resolve().parents[4] / "shared" / "seeds"
 
 EARLY = """# Training Runs Log
@@ -48,7 +73,7 @@ EARLY = """# Training Runs Log
 
 - **Model**: example/parrot-4b
 - **Status**: ABANDONED ❌ (too small)
-- **Progress**: 12/1000 steps completed (reward 0.0238, 287s)
+- **Progress**: 12/1000 steps completed (reward 0.0238, 287s, 50 tokens/s)
 - **Issue**: It crashed: `x`
 - **Fix**: Published again
 
@@ -101,6 +126,7 @@ def test_what_a_section_says(log: RunLog) -> None:
         1000,
         0.0238,
     )
+    assert v1.tokens_s == 50.0
     assert [(i.title, i.text) for i in v1.incidents] == [
         ("It crashed: `x`", "Fix: Published again")
     ]
@@ -198,6 +224,9 @@ VALUES = """# Training Runs Log
 - **Status**: RUNNING ✅
 - **W&B Project**: parrots
 - **Step Time**: ~3-5 minutes
+- **Expected**: ~4-6 min
+- **Actual**: ~4 min (as hoped)
+- **Rewards**: They rise
 - **Speedup**: **7-8x** achieved
 - **GPU Usage**: 74GB/81GB (91%)
 - **Baseline**: N/A
@@ -267,6 +296,8 @@ def test_every_value_that_people_write_is_a_field(log: RunLog) -> None:
     assert (run.version, run.max_steps, run.step) == ("v3", 1000, 80)
     assert run.started_t == 1767570600.0
     assert (run.wandb_project, run.env_version) == ("parrots", "0.1.1 (fixed)")
+    said = (run.expected, run.actual, run.reward_remark)
+    assert said == ("~4-6 min", "~4 min (as hoped)", "They rise")
     assert (run.speedup, run.gpu_usage) == ("**7-8x** achieved", "74GB/81GB (91%)")
     assert (run.baseline, run.final_score, run.improvement) == ("40%", "91.8%", "+51.8%")
     assert [(i.title, i.state) for i in run.incidents] == [("Disk full (RESOLVED)", "resolved")]
@@ -430,6 +461,9 @@ def test_the_seeds(log: RunLog, tmp_path: Path) -> None:
             assert run.status in ("RUNNING", "ABANDONED", "POSTMORTEM")
             assert run.model.startswith("Qwen/")
             assert re.search(r"H100|A6000", run.pod)
+            for label in run.fields:
+                value = getattr(run, TYPED[label])
+                assert value not in ("", None, []), (run.name, label)
         log.import_text(text)
     out = log.export()
     assert all(covers(out, text) for text in texts)
