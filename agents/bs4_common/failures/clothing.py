@@ -60,6 +60,8 @@ _PYTHON = re.compile(
     r"Traceback \(most recent call last\):|  File \"|(?:[A-Za-z_][\w.]{0,120})?(?:Error|Exception)"
     r"(?::|$)"
 )
+#: SGLang's own prefix. It shares no shape with itself: only the lines of a rank name the rank.
+_RANKED = re.compile(rb"(?m)^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]{2,4}\d{1,5}){0,4}\] ")
 #: Keys under which collectors keep a line, for records of which there are only few.
 _LINE_KEYS = frozenset({"log", "line", "message", "msg", "MESSAGE", "textPayload", "body"})
 
@@ -207,11 +209,13 @@ def _proved(
 
 def _candidates(lines: Sequence[bytes], kernel: bool) -> Iterator[Clothing]:
     """Yield what may stand around the lines: the keys of the JSON objects that they are, or else
-    the prefixes that they share.
+    the prefixes that they share, and that of an engine that names its ranks in some lines only.
     """
     rows = [row for raw in lines if raw[:1] == b"{" and (row := _row(raw))]
     if len(rows) < _NEARLY_ALL * len(lines):
         yield from _prefixed(lines, kernel)
+        if sum(_RANKED.match(raw) is not None for raw in lines) >= FEW:
+            yield Clothing(_RANKED, kernel=kernel)
         return
     for key in dict.fromkeys(key for row in rows for key, value in row.items() if _text(value)):
         if QUOTED_KEY.fullmatch(key) is None and (len(lines) >= FEW or key in _LINE_KEYS):

@@ -136,6 +136,31 @@ def test_two_lines_of_a_known_form_teach_nothing():
     assert off(data) is None
 
 
+RANKS = """\
+[2024-12-05 17:27:10 TP1] Capture cuda graph begin.
+[2024-12-05 17:27:10 DP0 TP0] Capture cuda graph begin.
+INFO 12-05 17:27:24 custom_all_reduce.py:233] Registering 2967 cuda graph addresses
+[2024-12-05 17:27:24 TP0] max_total_num_tokens=1058405, context_len=32768
+[2024-12-05 17:27:24] INFO:     Started server process [8158]
+[2024-12-05 17:27:24] INFO:     Waiting for application startup.
+[2024-12-05 17:27:24] ERROR:    [Errno 98] error while attempting to bind on address
+"""
+
+
+def test_the_prefix_of_an_engine_that_names_its_ranks_in_some_lines_is_taken_off():
+    worn = off(RANKS.encode(), "inference")
+    assert worn is not None
+    inner = worn.block(RANKS.encode()).decode().splitlines()
+    assert inner[1] == "Capture cuda graph begin."
+    assert inner[2] == RANKS.splitlines()[2]
+    assert inner[-1].startswith("ERROR:    [Errno 98]")
+
+
+def test_a_bracketed_time_in_few_lines_is_no_prefix_of_an_engine():
+    few = RANKS.replace("[2024-12-05 17:27:24]", "(2024)")
+    assert off(few.encode(), "inference") is None
+
+
 def test_what_a_terminal_overwrites_is_no_header():
     assert off(b"[12] loading\rloaded\n") is None
 
