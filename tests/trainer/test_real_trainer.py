@@ -252,9 +252,7 @@ LOOPS = {
 
 
 def is_open(stage: Stage, failure: str) -> bool:
-    return any(
-        (one.failure, one.run) == (failure, "demo") for one in stage.ledger.open_incidents()
-    )
+    return any((one.failure, one.run) == (failure, "demo") for one in stage.ledger.open_incidents())
 
 
 def left(stage: Stage) -> list[str]:
