@@ -11,16 +11,19 @@ from __future__ import annotations
 import os
 import shutil
 import string
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from bs4_console.trainers.known import checked
-from bs4_practice import faults
+from bs4_practice import disks, faults
+from bs4_practice.person import aside, edit_config
 from bs4_practice.stage import Stage, staged
+from bs4_practice.tree import Process
 from tests.trainer import environment
 
 CHECKOUT, PYTHON = (os.environ.get(f"BS4_TRAINER_{name}", "") for name in ("CHECKOUT", "PYTHON"))
@@ -68,7 +71,6 @@ async def real(shared: Path, broken: Path, max_steps: int = 10_000) -> AsyncIter
         "BS4_FAULTS": str(broken),
         "BS4_COMPILED": str(shared / "compiled"),
         "HF_HUB_OFFLINE": "1",
-        "WANDB_MODE": "disabled",
     }
     async with staged(trainer(), env=told) as stage:
         pod = stage.pod
@@ -100,12 +102,12 @@ async def reach(stage: Stage, step: int) -> None:
 
 
 def named(stage: Stage) -> list[str]:
-    """The open incidents, roots first."""
+    """The open incidents of the run, roots first."""
     ranks = {"root": 0}
     return [
         one.failure
         for one in sorted(stage.ledger.open_incidents(), key=lambda i: ranks.get(i.role, 1))
-        if one.severity == "critical"
+        if one.severity == "critical" and one.run == "demo"
     ]
 
 
@@ -139,23 +141,216 @@ async def test_a_start_is_watched_to_its_good_end(shared: Path, tmp_path: Path) 
             assert len(run.series(key)) >= 5, (key, run.series(key))
         assert [step for _, step in stage.steps()] == [1, 2, 3, 4, 5, 6]
         assert named(stage) == []
+        shutil.rmtree(shared / "run", ignore_errors=True)
+        shutil.copytree(stage.pod.run_dir, shared / "run", symlinks=True)
 
 
-def end_of_engine(stage: Stage) -> None:
-    faults.kill(faults.find(stage.pod, "engine")[0])
+Act = Callable[[Stage, Path], Awaitable[None]]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "root"), [(end_of_engine, "vllm-silent-death")], ids=["engine-killed"]
-)
+@dataclass(frozen=True)
+class Fault:
+    """What is done to a loop that trains, and what has to come of it.
+
+    `root` is the failure that has to be named within `within_s` seconds, and `says` is a part of
+    its summary or its evidence. `undo` takes the fault back, after which the run has to train on
+    and the failure must not be open any more. After the last fault of a loop, `ends` says whether
+    the run is then over by itself, or has to be stopped.
+    """
+
+    do: Act
+    root: str
+    says: str = ""
+    undo: Act | None = None
+    ends: bool = True
+    within_s: float = 180.0
+
+
+def one(stage: Stage, component: str) -> Process:
+    """The first live process of a component of the run."""
+    return faults.find(stage.pod, component)[0]
+
+
+def send(signal: Callable[[Process], object], component: str) -> Act:
+    async def act(stage: Stage, _: Path) -> None:
+        signal(one(stage, component))
+
+    return act
+
+
+async def kill_environment_worker(stage: Stage, _: Path) -> None:
+    """Kill what the environment server has started for its task. It has no title."""
+    server = one(stage, "env-server")
+    worker = next(
+        process
+        for process in stage.pod.processes()
+        if process.ppid == server.pid and "spawn_main" in process.title
+    )
+    faults.kill(worker)
+
+
+async def start_it_once_more(stage: Stage, _: Path) -> None:
+    """Start by hand what runs already, into the same directory."""
+    await stage.pod.spawn(stage.pod.launch_command(), log=stage.pod.home / "second.log")
+
+
+async def see_it_refused(stage: Stage, _: Path) -> None:
+    await stage.until(
+        lambda: len(faults.find(stage.pod, "launcher")) == 1, START_S, "the end of the second"
+    )
+    assert "FileExistsError" in (stage.pod.home / "second.log").read_text()
+
+
+async def break_reward(_: Stage, broken: Path) -> None:
+    (broken / "reward").touch()
+
+
+async def fill_the_disk(stage: Stage, _: Path) -> None:
+    """Leave no room for the next checkpoint."""
+    place = stage.pod.run_dir / "checkpoints"
+    held = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    disks.fill(disks.give_own_disk(stage, place, held // disks.MIB + 8), 1 << 14)
+
+
+FAULTS = {
+    "engine-killed": Fault(send(faults.kill, "engine"), "vllm-silent-death", within_s=60),
+    "engine-stopped": Fault(
+        send(faults.pause, "engine"), "vllm-silent-death", undo=send(faults.resume, "engine")
+    ),
+    "launcher-terminated": Fault(send(faults.terminate, "launcher"), "sigterm-received"),
+    "launcher-hung-up": Fault(send(faults.hang_up, "launcher"), "launcher-orphans", ends=False),
+    "launcher-killed": Fault(send(faults.kill, "launcher"), "launcher-orphans", ends=False),
+    "second-launcher": Fault(start_it_once_more, "run-dir-collision", undo=see_it_refused),
+    "reward-raises": Fault(break_reward, "reward-fn-crash", says="IndexError"),
+    "environment-worker-killed": Fault(kill_environment_worker, "run-stalled", ends=False),
+    "disk-full": Fault(fill_the_disk, "disk-full", says="No space left"),
+}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A run, and what is done to it in this order. A run that is started by hand writes plain text;
+    a launched one writes JSON.
+    """
+
+    faults: tuple[str, ...]
+    by_hand: bool = False
+
+
+LOOPS = {
+    "launched-1": Loop(("engine-stopped", "reward-raises")),
+    "launched-2": Loop(("launcher-terminated",)),
+    "launched-3": Loop(("disk-full",)),
+    "launched-4": Loop(("engine-killed",)),
+    "by-hand-1": Loop(("second-launcher", "launcher-killed"), by_hand=True),
+    "by-hand-2": Loop(("environment-worker-killed", "launcher-hung-up"), by_hand=True),
+}
+
+
+def is_open(stage: Stage, failure: str) -> bool:
+    return any((one.failure, one.run) == (failure, "demo") for one in stage.ledger.open_incidents())
+
+
+def left(stage: Stage) -> list[str]:
+    """The components of the run that still live."""
+    return [name for one in stage.pod.processes() if (name := faults.component(one))]
+
+
+@pytest.mark.parametrize("name", LOOPS)
 async def test_what_goes_wrong_is_named_and_stays_named(
-    shared: Path, tmp_path: Path, wrong: Callable[[Stage], None], root: str
+    shared: Path, tmp_path: Path, name: str
 ) -> None:
+    loop = LOOPS[name]
     async with real(shared, tmp_path) as stage:
-        await stage.launch(preflight=False)
+        if loop.by_hand:
+            await stage.pod.spawn(stage.pod.launch_command())
+            await stage.until(lambda: "demo" in stage.session.state.runs, START_S, "the adoption")
+        else:
+            await stage.launch(preflight=False)
         await reach(stage, 4)
-        wrong(stage)
-        await stage.incident(root, 60)
         run = stage.session.state.runs["demo"]
-        await stage.until(lambda: run.word == "failed", START_S, "the collapse")
-        assert named(stage)[0] == root, named(stage)
+        assert run.view.adopted == loop.by_hand
+        assert named(stage) == []
+        for fault in map(FAULTS.__getitem__, loop.faults):
+            await suffers(stage, tmp_path, fault)
+        if fault.ends:
+            await stage.until(lambda: run.word == "failed", START_S, "the collapse")
+            assert named(stage)[0] == fault.root, named(stage)
+        else:
+            await stage.must("stop", run="demo")
+        await stage.until(lambda: not left(stage), 120, "the end of all processes")
+
+
+async def suffers(stage: Stage, broken: Path, fault: Fault) -> None:
+    """Do what is wrong to the run, and check that it is named for as long as it has to be."""
+    run = stage.session.state.runs["demo"]
+    await fault.do(stage, broken)
+    found = await stage.incident(fault.root, fault.within_s)
+    assert fault.says in f"{found.summary} {found.evidence}", found
+    assert named(stage)[0] == fault.root, named(stage)
+    if fault.undo is not None:
+        await fault.undo(stage, broken)
+        await reach(stage, (run.step or 0) + 2)
+        await stage.until(lambda: not is_open(stage, fault.root), fault.within_s, "the all-clear")
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is done to a pod before a start that then fails, and the failure that has to be named.
+    `resumes` starts by hand with a bare --resume where the run of the good end lies.
+    """
+
+    do: Callable[[Stage], Awaitable[None]]
+    root: str
+    resumes: bool = False
+
+
+async def take(stage: Stage, port: int) -> None:
+    await faults.hold_port(stage.pod, port)
+
+
+async def report_without_a_key(stage: Stage) -> None:
+    edit_config(stage, {"monitors.wandb.project": "practice"})
+
+
+async def lose(stage: Stage, part: str) -> None:
+    """Take a part out of the newest checkpoint. Nothing is deleted."""
+    steps = (stage.pod.run_dir / "checkpoints").glob("step_*")
+    newest = max(steps, key=lambda path: int(path.name.removeprefix("step_")))
+    aside(newest / part).rename(stage.pod.home / "lost")
+
+
+STARTS = {
+    "inference-port-taken": Start(lambda stage: take(stage, stage.pod.api_port), "port-in-use"),
+    "environment-port-taken": Start(
+        lambda stage: take(stage, stage.pod.workspace.env_port), "zmq-address-in-use"
+    ),
+    "wandb-refuses": Start(report_without_a_key, "wandb-auth"),
+    "newest-checkpoint-torn": Start(
+        lambda stage: lose(stage, "trainer/.metadata"), "incomplete-resume-set", resumes=True
+    ),
+    "orchestrators-half-only": Start(
+        lambda stage: lose(stage, "trainer"), "resume-latest-partial", resumes=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+async def test_a_start_that_fails_is_named(shared: Path, tmp_path: Path, name: str) -> None:
+    start = STARTS[name]
+    kept = shared / "run"
+    if start.resumes and not kept.exists():
+        pytest.fail("It needs what test_a_start_is_watched_to_its_good_end leaves: run that first.")
+    async with real(shared, tmp_path) as stage:
+        if start.resumes:
+            shutil.copytree(kept, stage.pod.run_dir, symlinks=True)
+        await start.do(stage)
+        if start.resumes:
+            await stage.pod.spawn(stage.pod.launch_command("--resume"))
+        else:
+            await stage.launch(wait=False, preflight=False)
+        runs = stage.session.state.runs
+        await stage.incident(start.root, START_S)
+        await stage.until(lambda: runs["demo"].word == "failed", START_S, "the end of the run")
+        assert named(stage)[0] == start.root, named(stage)
+        await stage.until(lambda: not left(stage), 120, "the end of all processes")

@@ -152,13 +152,16 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     """Return True if a log from before this attempt still exists, in the run's log directories or
     in the archive of logs on the pod. Returns False if no log is older than this attempt, and None
     if there are no logs.
+
+    A log that another run still writes to is new itself; the directory that holds it is old, since
+    a start that deletes logs makes their directory again.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
     seen = False
     for place in places:
         for root, _, files in os.walk(place):
-            for name in files[:LISTED_MOST]:
+            for name in (*files[:LISTED_MOST], "") if files else ():
                 seen = True
                 changed = mtime(Path(root) / name)
                 if changed is not None and changed < attempt.started_t:

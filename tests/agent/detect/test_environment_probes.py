@@ -15,7 +15,7 @@ import pytest
 from bs4_agent.observe import surroundings
 from bs4_common.failures import environment_probes
 from bs4_common.identity import Identity
-from bs4_common.runs.model import Member
+from bs4_common.runs.model import Attempt, Member, Run
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 
@@ -167,6 +167,29 @@ def test_an_adapter_without_its_weights(spec: LaunchSpec) -> None:
     (spec.cwd / "adapter" / "adapter_model.safetensors").touch()
     (found,) = environment_probes.adapters(spec, config) or ()
     assert found.missing == []
+
+
+def test_a_log_that_another_run_writes_to_is_not_taken(spec: LaunchSpec) -> None:
+    spec = dataclasses.replace(spec, trainer="prime-rl")
+    trainer = registry.get("prime-rl")
+    log = trainer.layout(spec).run_dir / "logs" / "attempt_1" / "trainer.log"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    started = log.stat().st_mtime - 1
+    attempt = Attempt(
+        number=1,
+        state="running",
+        shim=None,
+        launcher=None,
+        started_t=started,
+        started_m=0.0,
+        resume=None,
+        argv=[],
+    )
+    run = Run("demo", spec, adopted=True, attempts=[attempt])
+    assert surroundings.logs_kept(run, attempt, trainer) is False
+    os.utime(log.parent, (started - 60, started - 60))
+    assert surroundings.logs_kept(run, attempt, trainer) is True
 
 
 def test_the_names_of_an_attempt_are_written_once_and_found_by_the_next(tmp_path: Path) -> None:
