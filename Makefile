@@ -71,12 +71,12 @@ test-gpu: $(STAMP) $(WHEELS)
 
 # Kills and stops the processes of a real vLLM for CPU, in an environment of its own (130 MB to fetch, 3 GB); writes docs/vllm.md.
 test-vllm: $(STAMP) $(WHEELS)
-	$(BIN)/python tests/vllm/install.py build/vllm
+	$(BIN)/python -m tests.support.environments build vllm
 	$(BIN)/python -m pytest -m vllm tests/vllm
 
 # SFT by verl and an evaluation by verifiers, both from PyPI in environments of their own (2 GB), on the CPU.
 test-pypi-trainers: $(STAMP) $(WHEELS)
-	$(BIN)/python tests/pypi/install.py build
+	$(BIN)/python -m tests.support.environments build verl verifiers
 	$(BIN)/python -m pytest -m pypi tests/pypi
 
 # Launches and breaks a real prime-rl of the checkout CHECKOUT on the CPUs of this machine; docs/trainers.md says what PYTHON must have.

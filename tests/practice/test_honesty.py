@@ -81,29 +81,32 @@ def test_the_miniature_and_the_witness_import_no_product_code() -> None:
     )
 
 
-def test_the_miniature_runs_by_path_alone(tmp_path: Path) -> None:
-    """Under another name, with nothing of this package on the path."""
+def run_by_path(tmp_path: Path, generation: str, config: str) -> subprocess.CompletedProcess[str]:
+    """Run the miniature under another name, with nothing of this package on the path."""
     (tmp_path / "tiny").symlink_to(ROOT / "miniature")
-    (tmp_path / "cfg.toml").write_text("nonsense = 1\n")
+    (tmp_path / "cfg.toml").write_text(config)
     code = (
         "import sys; sys.argv = ['rl', '@', 'cfg.toml']; from tiny.main import command; command()"
     )
-    for generation in ("2026-01", "current"):
-        environment = {
+    return subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=tmp_path,
+        env={
             "PYTHONPATH": f"{tmp_path}:{site_packages()}",
             "BS4_MINIATURE_GENERATION": generation,
             "PATH": "/usr/bin:/bin",
-        }
-        done = subprocess.run(
-            [sys.executable, "-S", "-c", code],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 1
-        assert "Extra inputs are not permitted" in done.stderr
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("generation", ["2026-01", "current"])
+def test_the_miniature_runs_by_path_alone(tmp_path: Path, generation: str) -> None:
+    done = run_by_path(tmp_path, generation, "nonsense = 1\n")
+    assert done.returncode == 1
+    assert "Extra inputs are not permitted" in done.stderr
 
 
 def site_packages() -> Path:
@@ -128,24 +131,7 @@ def site_packages() -> Path:
 def test_a_config_of_the_other_generation_is_refused(
     tmp_path: Path, generation: str, config: str, complaint: str
 ) -> None:
-    (tmp_path / "tiny").symlink_to(ROOT / "miniature")
-    (tmp_path / "cfg.toml").write_text(config)
-    code = (
-        "import sys; sys.argv = ['rl', '@', 'cfg.toml']; from tiny.main import command; command()"
-    )
-    environment = {
-        "PYTHONPATH": f"{tmp_path}:{site_packages()}",
-        "BS4_MINIATURE_GENERATION": generation,
-        "PATH": "/usr/bin:/bin",
-    }
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_by_path(tmp_path, generation, config)
     assert done.returncode == 1
     assert complaint in done.stderr
     assert not (tmp_path / "outputs").exists()

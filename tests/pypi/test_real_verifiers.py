@@ -13,7 +13,7 @@ import pytest
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.run_log import eval_files
 from tests.pypi.engine import engine
-from tests.pypi.install import READY
+from tests.support.environments import READY
 
 VERIFIERS = Path(__file__).resolve().parents[2] / "build/verifiers"
 

@@ -21,7 +21,7 @@ from bs4_common.trainers import registry
 from bs4_common.trainers.base import Event, LaunchSpec
 from bs4_console.checks.diagnose import diagnose
 from tests.agent.runs.practice import ListJournal, until
-from tests.pypi.install import READY
+from tests.support.environments import READY
 
 VERL = Path(__file__).resolve().parents[2] / "build/verl"
 RUN = "real"

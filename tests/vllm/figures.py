@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.vllm.install import VERSION
+from tests.support.environments import VLLM_VERSION
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/vllm.md"
 Figures = dict[str, dict[str, Any]]
@@ -29,7 +29,9 @@ def write(figures: Mapping[str, Mapping[str, Any]], patience: float, page: Path 
     """One table a scenario, in the order in which they ran."""
     system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     parts = [
-        _HEAD.format(version=VERSION, cores=os.cpu_count(), system=system, patience=f"{patience:g}")
+        _HEAD.format(
+            version=VLLM_VERSION, cores=os.cpu_count(), system=system, patience=f"{patience:g}"
+        )
     ]
     for title, rows in figures.items():
         table = "".join(f"| {name} | {_shown(value)} |\n" for name, value in rows.items())

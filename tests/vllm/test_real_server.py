@@ -21,10 +21,10 @@ from bs4_agent.probes import vllm as probes
 from bs4_agent.runs.stop import StopRun
 from bs4_common.failures.facts import ServerProbe
 from tests.agent.runs.practice import until
+from tests.support.environments import READY
 from tests.support.processes import end_marked, marked
 from tests.vllm import figures as pages
 from tests.vllm.figures import Figures
-from tests.vllm.install import READY
 from tests.vllm.server import PATIENCE_S, RUN, Server, Servers, make_model
 
 VLLM = Path(__file__).resolve().parents[2] / "build/vllm"

@@ -83,6 +83,17 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     return found
 
 
+def _ended_by_themselves(facts: Facts) -> set[tuple[str, int]]:
+    """Return the attempts, as (run, attempt), that are over although they were not done, nobody
+    stopped them and their pod went on.
+    """
+    found = set()
+    for run in facts.runs:
+        if run.over and not (run.good_end or run.stop_requested or run.with_pod):
+            found.add((run.name, run.attempt))
+    return found
+
+
 def _stopped(facts: Facts) -> dict[tuple[str, int], RunFacts]:
     """Return the attempts that we have stopped or are stopping, by (run, attempt), each with the
     facts of its run.
@@ -185,7 +196,8 @@ class Engine:
         """Return the incidents that `facts` and the lines fed so far have opened, updated or
         cleared since the last call, sorted so that the likeliest cause comes first. With
         `complete`, the logs are finished and nothing more will come, so no finding waits for its
-        hold time.
+        hold time. Nor does one that explains the end of a process, if its attempt has ended by
+        itself.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -373,6 +385,7 @@ class Engine:
     ) -> list[Transition]:
         """Update the held findings with `found` and return what was opened, updated or cleared."""
         out: list[Transition] = []
+        ended = _ended_by_themselves(facts)
         for key, cause in found.items():
             item, playbook = cause.finding, cause.playbook
             held = self._held.get(key)
@@ -380,7 +393,10 @@ class Engine:
                 since = facts.now_m if cause.since_m is None else cause.since_m
                 held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
-            if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
+            # It hides the end that it explains, which would otherwise be named at once.
+            over = (item.run, item.attempt) in ended and not playbook.explains.isdisjoint(EXITS)
+            holds = complete or over or facts.now_m - held.first_m >= playbook.hold_s
+            if not held.fired and holds:
                 held.fired, held.told, held.told_m = True, item, facts.now_m
                 out.append(Transition("opened", key, item, playbook))
             elif held.fired and _worth_telling(held, facts.now_m):

@@ -198,7 +198,7 @@ class Tape:
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):
             for line in data.removesuffix(b"\n").split(b"\n"):
-                clock = _clock(line)
+                clock = clock_of(line)
                 if clock is not None and at > low[0]:
                     elapsed, last = elapsed + _moved(last, (at, clock)), (at, clock)
                     if elapsed >= seconds:
@@ -232,16 +232,16 @@ def _first_clock(data: bytes) -> Tick | None:
     """Return the offset and the clock of the first line with a clock, or None."""
     at = 0
     for line in data.split(b"\n"):
-        clock = _clock(line)
+        clock = clock_of(line)
         if clock is not None:
             return at, clock
         at += len(line) + 1
     return None
 
 
-def _clock(line: bytes) -> int | None:
-    """Return the clock of a line in seconds since midnight, or None if its first 60 bytes have
-    none.
+def clock_of(line: bytes) -> int | None:
+    """Return the time of day in a line of a log, the first HH:MM:SS that begins in its first 60
+    bytes, in seconds since midnight. Return None if the line has none.
     """
     found = _CLOCK.search(line, 0, _REACH)
     if found is None:

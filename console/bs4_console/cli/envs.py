@@ -20,6 +20,7 @@ from bs4_console.cli.sessions import can_ask, confirm, to_act_on, transport
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.port import Completed
+from bs4_console.secret import know_words
 from bs4_console.setup import environment_tools as tools
 from bs4_console.setup.environment_package import pushed
 
@@ -198,6 +199,8 @@ def run(options: argparse.Namespace) -> int:
         return _splits(options)
     if options.json and not options.dry_run:
         raise UsageError("--json prints the command of --dry-run alone.", "Give both, or neither.")
+    # They stand in the command that is shown, and a tool may print them.
+    know_words([*options.words, *options.overrides])
     if options.verb == "evaluate":
         return _evaluate(options)
     words = [*_tool(options), *options.words, *options.overrides]
@@ -235,7 +238,9 @@ def _here(options: argparse.Namespace, words: list[str]) -> int:
 
 
 def _on_pod(options: argparse.Namespace, words: list[str]) -> int:
-    """Run the tool in the checkout of a pod, with the pod's own login, and print what it said."""
+    """Run the tool in the checkout of a pod, with the pod's own login, and print its output, in
+    which secrets are replaced as in everything that is printed.
+    """
     command = tools.there(words, options.project or "prime-rl")
     if options.dry_run:
         return _show(command, Inventory().get(options.pod).name, options)

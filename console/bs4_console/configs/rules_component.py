@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bs4_console.configs import rules_current, rules_january, rules_launch, rules_shared
+from bs4_console.configs import (
+    rules_current,
+    rules_january,
+    rules_launch,
+    rules_shared,
+    rules_trainer,
+)
 from bs4_console.configs.catalog import all_of, finding, refuse, refuse_if
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.rules_shared import january, key_of
@@ -281,7 +287,7 @@ def sft_current(view: View) -> Iterator[Finding]:
     )
     if view.is_table("eval"):
         yield from eval_current(view)
-    yield from rules_current.trainer_at(view, "")
+    yield from rules_trainer.trainer_at(view, "")
 
 
 #: The rules of each component: (both generations, January 2026 only, the current one only). The
@@ -308,7 +314,7 @@ _RULES: Mapping[str, tuple[Sequence[Rules], Sequence[Rules], Sequence[Rules]]] =
         (rules_shared.offload, rules_shared.model),
         (rules_january.trainer, broadcast),
         (
-            rules_current.trainer,
+            rules_trainer.trainer,
             broadcast,
             rules_current.resume_tables,
             rules_current.variables,

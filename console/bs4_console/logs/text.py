@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from bs4_common.foreign_json import ForeignJsonError, loads
+from bs4_common.streams.clockseek import clock_of as clock_of
 from bs4_console.printable import without_unseen
 from bs4_console.secret import redacted
 
@@ -46,8 +47,6 @@ _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|F
 _LEVEL_REACH = 90
 #: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
-_CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
-_CLOCK_REACH = 60
 #: The end of a request in a server's access log (uvicorn's), with the status of a good answer. One
 #: that failed is never folded: it may be what somebody looks for.
 ANSWERED = re.compile(rb' HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b')
@@ -103,16 +102,6 @@ def _json_level(line: bytes) -> str:
         return ""
     found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
     return found[1].decode() if found else ""
-
-
-def clock_of(line: bytes) -> int | None:
-    """Return the time of day in a line (the first HH:MM:SS near its start) in seconds since
-    midnight, or None if the line has none.
-    """
-    found = _CLOCK.search(line, 0, _CLOCK_REACH)
-    if found is None:
-        return None
-    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3])
 
 
 def request_of(line: bytes) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,8 +31,13 @@ from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import LaunchSpec
 from bs4_practice.b2.server import B2Server
+from tests.agent.checkpoints import trees
+from tests.support.remote_sets import put_step
 
 PLACE = Place.parse("b2://practice-bucket/lab")
+TOML = '[wandb]\nproject = "demo"\n'
+STEP = {"prime-rl-2026-01": trees.old_step, "prime-rl": trees.new_step}
+RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}
 
 
 class NewPod:
@@ -136,3 +141,22 @@ def new_pod(tmp_path: Path, spec: LaunchSpec, patch: pytest.MonkeyPatch) -> Iter
             made.actions.executor.join(30.0)
             made.stream.close()
             shutil.rmtree(made.home.root, ignore_errors=True)
+
+
+@contextmanager
+def stored_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trainer: str,
+    *steps: int,
+    wandb: Mapping[str, str] | None = None,
+) -> Iterator[NewPod]:
+    """A new pod, for a run of `trainer` whose `steps` lie in the store; the last is pointed to."""
+    (tmp_path / "old").mkdir()
+    spec = RUN[trainer](tmp_path / "old", TOML)
+    for step in steps:
+        STEP[trainer](spec, step)
+    with new_pod(tmp_path, spec, monkeypatch) as made:
+        for step in steps:
+            put_step(made.store, PLACE, spec, step, wandb=wandb)
+        yield made

@@ -17,14 +17,9 @@ from bs4_agent.checkpoints.restoring.place import Placement
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from tests.agent.checkpoints import trees
-from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
-from tests.support.remote_sets import put_step
+from tests.agent.checkpoints.restored import TOML, NewPod, stored_run, tree
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
-
-TOML = '[wandb]\nproject = "demo"\n'
-STEP = {"prime-rl-2026-01": trees.old_step, "prime-rl": trees.new_step}
-RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}
 
 
 @pytest.fixture(params=["prime-rl-2026-01", "prime-rl"])
@@ -32,11 +27,7 @@ def pod(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[NewPod]:
     """Step 20 of a run lies in the store."""
-    (tmp_path / "old").mkdir()
-    spec = RUN[request.param](tmp_path / "old", TOML)
-    STEP[request.param](spec, 20)
-    with new_pod(tmp_path, spec, monkeypatch) as made:
-        put_step(made.store, PLACE, spec, 20)
+    with stored_run(tmp_path, monkeypatch, request.param, 20) as made:
         yield made
 
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from bs4_common.checkpoints.sets import step_sets
 from bs4_common.errors import BadRequest, Refused, StepFailed
 from bs4_common.ids import ulid
 from bs4_common.journal import Journal
-from bs4_common.runs.model import Attempt
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG
 from tests.agent.checkpoints.guarded import Guarded
 from tests.agent.checkpoints.trees import (
     age,
+    another_trains,
     new_run,
     new_step,
     old_broadcast,
@@ -526,27 +525,16 @@ def _starts(demo: Guarded) -> None:
 
 
 def _another_trains_there(demo: Guarded) -> None:
-    other = demo.runs.register(
+    another_trains(
+        demo.runs,
         LaunchSpec(
             run="other",
             trainer=demo.spec.trainer,
             config=demo.spec.config,
             cwd=demo.spec.cwd,
             output_dir=demo.out,
-        )
+        ),
     )
-    other.attempts = [
-        Attempt(
-            number=1,
-            state="running",
-            shim=None,
-            launcher=None,
-            started_t=time.time(),
-            started_m=time.monotonic(),
-            resume=None,
-            argv=(),
-        )
-    ]
 
 
 def _is_written_again(demo: Guarded) -> None:

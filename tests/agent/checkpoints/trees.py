@@ -8,6 +8,8 @@ import os
 import time
 from pathlib import Path
 
+from bs4_agent.runs.registry import Runs
+from bs4_common.runs.model import Attempt
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 
@@ -91,3 +93,20 @@ def age(spec: LaunchSpec, step: int, seconds: float) -> None:
 
 def steps_in(root: Path) -> list[int]:
     return sorted(int(path.name[5:]) for path in root.glob("step_*"))
+
+
+def another_trains(runs: Runs, spec: LaunchSpec) -> None:
+    """Register a second run, by its `spec`, that is training."""
+    other = runs.register(spec)
+    other.attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=time.time(),
+            started_m=time.monotonic(),
+            resume=None,
+            argv=(),
+        )
+    ]

@@ -104,6 +104,51 @@ def place(text):
     }
 
 
+SLOW_CAUSE = playbook(
+    id="slow-cause",
+    detect={
+        "for": 180.0,
+        "logs": [{"source": "inference", "levels": ["ERROR"], "pattern": "boom"}],
+    },
+    explains=["trainer-exited"],
+)
+SLOW_STANDSTILL = {**SLOW_CAUSE, "id": "slow-standstill", "explains": ["run-stalled"]}
+
+
+def seconds_until_named(cause, **changes):
+    """Return the seconds from the end of a run until `cause`, which its log has shown two seconds
+    before, is an incident. The run's facts have `changes` from its end on.
+    """
+    watch = engine(cause)
+    watch.feed("demo", 1, "prime-rl", "inference", line("boom"), place("boom"))
+    assert watch.evaluate(facts(healthy(), now=NOW - 2)) == []
+    for second in range(200):
+        run = healthy(**changes)
+        if watch.evaluate(facts(run, now=NOW + second)):
+            return second
+    raise AssertionError("it is never named")
+
+
+@pytest.mark.parametrize("state", ["ended", "lost"])
+def test_what_explains_an_end_is_named_when_its_run_has_ended_by_itself(state):
+    """While it is held it hides the end, so until then nothing is named."""
+    assert seconds_until_named(SLOW_CAUSE, state=state) == 0
+
+
+@pytest.mark.parametrize(
+    ("cause", "changes"),
+    [
+        pytest.param(SLOW_CAUSE, {}, id="the run goes on"),
+        pytest.param(SLOW_CAUSE, {"state": "ended", "good_end": True}, id="a good end"),
+        pytest.param(SLOW_CAUSE, {"state": "ended", "stop_requested": True}, id="a stop"),
+        pytest.param(SLOW_CAUSE, {"state": "ended", "with_pod": True}, id="the pod ended"),
+        pytest.param(SLOW_STANDSTILL, {"state": "ended"}, id="it explains no end"),
+    ],
+)
+def test_everything_else_waits_for_its_hold_time(cause, changes):
+    assert seconds_until_named(cause, **changes) == 178
+
+
 def test_a_signature_fires_only_from_its_own_source_and_level():
     watch = engine(NOISE)
     watch.feed("demo", 1, "prime-rl", "orchestrator", line("boom"), place("boom"))

@@ -20,14 +20,11 @@ from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import healthy, layout, trained
+from tests.agent.playbooks.dying import Died, dying
 from tests.agent.playbooks.running import runner
 
 LIBRARY = Library(compile_all())
 KEY = "01J00000000000000000000000"
-
-
-class Died(BaseException):
-    """The agent was killed: nothing may catch it."""
 
 
 class PodActions:
@@ -187,17 +184,8 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path):
         pod_actions = PodActions(root)
         made = plan(pod_actions)
         diary = book(root)
-        count = 0
-
-        def record(type_, *, sync=False, _diary=diary, _limit=deaths, **fields):
-            nonlocal count
-            _diary.append(type_, sync=sync, **fields)
-            count += 1
-            if count > _limit:
-                raise Died
-
         try:
-            runner(pod_actions, record, KEY, made).run()
+            runner(pod_actions, dying(diary, deaths), KEY, made).run()
             break
         except Died:
             pass

@@ -27,6 +27,7 @@ from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers.base import Checkpoint
 from bs4_console.failures.playbooks import compile_all, lint
 from tests.agent.facts import healthy, identity, layout, member, spec, trained
+from tests.agent.playbooks.dying import Died, dying
 from tests.agent.playbooks.running import runner
 
 KEY = "01J00000000000000000000000"
@@ -37,10 +38,6 @@ max_steps = 100
 interval = 5
 keep_interval = 50
 """
-
-
-class Died(BaseException):
-    """The agent was killed: nothing may catch it."""
 
 
 class PodActions:
@@ -562,17 +559,8 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
         pod_actions.spec = dataclasses.replace(pod_actions.spec, resume=10)
         made = plans.make(pod_actions, Playbook.from_dict(compiled), "demo", KEY)
         diary = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
-        count = 0
-
-        def record(type_, *, sync=False, _diary=diary, _limit=deaths, **fields):
-            nonlocal count
-            _diary.append(type_, sync=sync, **fields)
-            count += 1
-            if count > _limit:
-                raise Died
-
         try:
-            runner(pod_actions, record, KEY, made).run()
+            runner(pod_actions, dying(diary, deaths), KEY, made).run()
             break
         except Died:
             pass

@@ -95,6 +95,21 @@ def inside(cursor: str, stretch: list[int]) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("line", "clock"),
+    [
+        (b"21:36:59 INFO x", 21 * 3600 + 36 * 60 + 59),
+        (b"2026-01-09 00:00:07,120 INFO x", 7),
+        (b"took 1:2:3", None),
+        (b"24:00:00", None),
+        (b"no clock here", None),
+        (b"." * 60 + b"21:36:59", None),
+    ],
+)
+def test_the_clock_of_a_line(line: bytes, clock: int | None) -> None:
+    assert clockseek.clock_of(line) == clock
+
+
+@pytest.mark.parametrize(
     ("pattern", "ignore_case", "regex"),
     [
         ("Step 77", False, False),

@@ -259,3 +259,32 @@ def test_on_a_pod_it_runs_in_the_checkout_and_changes_no_package(
     assert main(words) == 2
     assert "prime is not installed on here. Install it" in capsys.readouterr().err
     assert main(["--read-only", *words]) == 4
+
+
+@pytest.mark.parametrize("given", [(), ("--dry-run",), ("--dry-run", "--json")])
+def test_neither_the_command_on_a_pod_nor_its_output_shows_a_secret(
+    seen: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    given: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+    assert main(["pods", "add", "here", "local"]) == 0
+    (tmp_path / "bin/uv").write_text(
+        '#!/bin/sh\necho "logged in as me with $*" | tee /dev/stderr "$SEEN"\n'
+        'echo "HUB_TOKEN=quiet-harbour-31"\necho "token hf_' + "a1B2" * 9 + '" >&2\n'
+    )
+    words = ["owner/name", "--api-key", "violetanchor", "HUB_SECRET=copperlantern"]
+    pod = ["--pod", "here", "--project", str(tmp_path)]
+    assert main(["envs", "install", *pod, *given, *words]) == 0
+    shown = "".join(capsys.readouterr())
+    assert shown.count("owner/name") == (1 if given else 3)
+    for secret in ("violetanchor", "copperlantern", "quiet-harbour-31", "hf_a1B2"):
+        assert secret not in shown
+    assert "redacted" in shown
+    # The tool itself gets them.
+    assert seen.exists() is not bool(given)
+    if not given:
+        assert "--api-key violetanchor HUB_SECRET=copperlantern" in seen.read_text()

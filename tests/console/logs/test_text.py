@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bs4_console.logs.text import LINE_CELLS, clean, clock_of, level_of, plain, present
+from bs4_console.logs.text import LINE_CELLS, clean, level_of, plain, present
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,6 @@ def test_a_long_line_is_cut_and_says_so() -> None:
 )
 def test_levels(line: bytes, level: int | None) -> None:
     assert level_of(line) == level
-
-
-def test_clock() -> None:
-    assert clock_of(b"21:36:59 INFO x") == 21 * 3600 + 36 * 60 + 59
-    assert clock_of(b"took 1:2:3") is None
-    assert clock_of(b"no clock here") is None
 
 
 def test_a_json_line_reads_like_a_line() -> None:

@@ -25,21 +25,17 @@ from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.checkpoints.remote.source import find
 from bs4_common.errors import AgentError, BadRequest
 from bs4_common.identity import Identity
-from bs4_common.runs.model import Attempt
 from bs4_common.trainers import registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_practice import disks
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints import trees
-from tests.agent.checkpoints.restored import PLACE, NewPod, new_pod, tree
+from tests.agent.checkpoints.restored import PLACE, STEP, TOML, NewPod, stored_run, tree
 from tests.support.remote_sets import put_step
 
 pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 WANDB = {"trainer": "aaaa1111", "orchestrator": "bbbb2222"}
-TOML = '[wandb]\nproject = "demo"\n'
-STEP = {"prime-rl-2026-01": trees.old_step, "prime-rl": trees.new_step}
-RUN = {"prime-rl-2026-01": trees.old_run, "prime-rl": trees.new_run}
 
 
 @pytest.fixture(params=["prime-rl-2026-01", "prime-rl"])
@@ -47,13 +43,7 @@ def pod(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[NewPod]:
     """Steps 10 and 20 of a run lie in the store, 20 is pointed to."""
-    (tmp_path / "old").mkdir()
-    spec = RUN[request.param](tmp_path / "old", TOML)
-    for step in (10, 20):
-        STEP[request.param](spec, step)
-    with new_pod(tmp_path, spec, monkeypatch) as made:
-        for step in (10, 20):
-            put_step(made.store, PLACE, spec, step, wandb=WANDB)
+    with stored_run(tmp_path, monkeypatch, request.param, 10, 20, wandb=WANDB) as made:
         yield made
 
 
@@ -140,27 +130,14 @@ def test_nothing_is_put_where_a_run_of_another_name_trains(
     plan = pod.plan()
     # The attempt below is only in memory, so no processes and files are looked at for it.
     monkeypatch.setattr(pod.runs, "poll", list)
-    other = pod.runs.register(
-        LaunchSpec(
-            run="other",
-            trainer=pod.lost.trainer,
-            config=pod.lost.config_path,
-            cwd=pod.cwd,
-            output_dir=pod.out,
-        )
+    there = LaunchSpec(
+        run="other",
+        trainer=pod.lost.trainer,
+        config=pod.lost.config_path,
+        cwd=pod.cwd,
+        output_dir=pod.out,
     )
-    other.attempts = [
-        Attempt(
-            number=1,
-            state="running",
-            shim=None,
-            launcher=None,
-            started_t=time.time(),
-            started_m=time.monotonic(),
-            resume=None,
-            argv=(),
-        )
-    ]
+    trees.another_trains(pod.runs, there)
     word, sentence = outcome(pod, plan)
     if pod.lost.trainer == "prime-rl":
         assert word == "done", "each run has a directory of its own"

@@ -1,0 +1,71 @@
+"""The command `runs eta`: time and cost to several steps."""
+
+from __future__ import annotations
+
+import argparse
+
+from bs4_console.cli import run_costs, run_records
+from bs4_console.cli.output import emit, table
+from bs4_console.errors import UsageError
+from bs4_console.run_log import eta
+from bs4_console.run_log.record import RunRecord
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print the time and cost to several steps, and return 0. Raises UsageError if the step time is
+    not known.
+    """
+    record = run_records.record_of(options.record)
+    pace = options.pace or record.pace_s
+    price = record.price if options.price is None else options.price
+    if pace is None:
+        raise UsageError(
+            f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
+        )
+    done = record.step or 0
+    if record.step is not None and record.source != "log":
+        done += 1
+    so_far = run_costs.spent(record.name, options.price)
+    if record.source == "log":
+        so_far = eta.cost(price, _elapsed(record, done * pace))
+    goals = eta.milestones(
+        done, pace, max_steps=options.max_steps or record.max_steps, price=price, spent=so_far
+    )
+    if options.json:
+        emit(
+            "run-eta",
+            run=record.name,
+            done=done,
+            pace_s=pace,
+            price=price,
+            cost_so_far=so_far,
+            milestones=goals,
+        )
+        return 0
+    spent = "cost so far unknown (give --price)"
+    if so_far is not None:
+        spent = f"${so_far:.2f} so far"
+    print(f"{record.name}: {done} steps done, {pace:.0f} s a step, {spent}")
+    rows = []
+    for g in goals:
+        rows.append(
+            [
+                str(g.step),
+                eta.describe(g.seconds) if g.seconds else "reached",
+                "-" if g.cost is None else f"${g.cost:.2f}",
+            ]
+        )
+    table(rows, ["step", "in", "cost until then"])
+    return 0
+
+
+def _elapsed(record: RunRecord, trained_s: float) -> float | None:
+    """Return the seconds for which an imported run had its pod, or None if they are not known. A
+    document of months ago still says RUNNING, so a run without an end had it for `trained_s`, the
+    seconds that its steps took.
+    """
+    if record.ended_t is None:
+        return trained_s
+    if record.started_t is None:
+        return None
+    return record.ended_t - record.started_t

@@ -1,0 +1,63 @@
+"""The commands `runs note` and `runs tag`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from bs4_console.cli import run_records
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import who
+from bs4_console.errors import UsageError
+from bs4_console.run_log.document import RunLog
+
+_TAG = re.compile(r"[\w.-]{1,40}")
+
+
+def note(options: argparse.Namespace) -> int:
+    """Write a note, a lesson or a price to the run log, and return 0."""
+    run_records.may_write(options)
+    if not options.text.strip() and options.price is None and options.status is None:
+        raise UsageError("There is nothing to write down.", "Give a TEXT, --status or --price.")
+    if options.lesson and options.status is not None:
+        raise UsageError("A status is no lesson.", "Write the lesson down by a second `runs note`.")
+    if options.price is not None and not 0 <= options.price < 10_000:
+        raise UsageError(f"${options.price:g} an hour is no price.", "Give US dollars an hour.")
+    run_records.record_of(options.record)
+    RunLog().note(
+        options.record,
+        options.text.strip(),
+        who(),
+        lesson=options.lesson,
+        price=options.price,
+        status=(options.status or "").upper(),
+    )
+    if options.json:
+        emit(
+            "run-note",
+            run=options.record,
+            text=options.text.strip(),
+            lesson=options.lesson,
+            price=options.price,
+            status=options.status,
+        )
+    else:
+        print(f"Written down for {options.record}.")
+    return 0
+
+
+def tag(options: argparse.Namespace) -> int:
+    """Give a run tags or take them from it, and return 0."""
+    run_records.may_write(options)
+    for tag in options.tags:
+        if _TAG.fullmatch(tag) is None:
+            raise UsageError(
+                f"{tag!r} is no tag.", "Give a word of letters, digits, `.`, `_` and `-`."
+            )
+    run_records.record_of(options.record)
+    tags = RunLog().tag(options.record, options.tags, who(), remove=options.remove)
+    if options.json:
+        emit("run-tag", run=options.record, tags=tags)
+    else:
+        print(f"{options.record}: {', '.join(tags) or 'no tags'}")
+    return 0
