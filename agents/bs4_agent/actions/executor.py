@@ -40,10 +40,39 @@ if TYPE_CHECKING:
 
 #: Seconds after which the end of an action that could not be journalled is tried again.
 END_RETRY_S = 1.0
+#: Seconds for which a confirmed plan may be made again. No other action is accepted meanwhile, no
+#: stop either, and a disk that hangs never answers.
+REPLAN_S = 15.0
 #: What reading a plan that another version of the agent has written may raise.
 UNREADABLE = (*NOT_FOLDED, AgentError)
 
 M = TypeVar("M", bound=Plan)
+
+
+def _within(seconds: float, make: Callable[[], M]) -> M:
+    """Return what `make` returns, or raise what it raises. Raises Refused if it takes longer; it is
+    left to itself then, on a thread of its own, and what it returns is dropped.
+    """
+    made: list[M] = []
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:  # noqa: BLE001 (it is raised where the plan is waited for)
+            failed.append(error)
+
+    planning = threading.Thread(target=work, name="plan-again", daemon=True)
+    planning.start()
+    planning.join(seconds)
+    if planning.is_alive():
+        raise Refused(
+            f"What the action would do now could not be found out within {seconds:g} s, so nothing "
+            "was done: a disk of the pod does not answer. Look at its mounts, and confirm anew."
+        )
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 class ActionExecutor:
@@ -342,9 +371,9 @@ class ActionExecutor:
         If the hash of the new plan is another one, or if `view` has expired, the new plan is
         written into the journal as one for which `who` has asked, and PlanChanged or PlanExpired is
         raised. The error's message names the new plan, which can be confirmed instead. Errors that
-        `make` raises are passed on.
+        `make` raises are passed on. Raises Refused if `make` takes more than 15 seconds.
         """
-        plan = make()
+        plan = _within(REPLAN_S, make)
         kind, run = view.playbook, view.run
         expired = view.boot != boot_id() or time.monotonic() > view.expires_m
         if not expired and self.hash_of(kind, run, plan) == view.plan_hash:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bs4_agent.actions import executor
 from bs4_agent.playbooks import verify
 from bs4_common.errors import Busy, PlanChanged, Refused
 from bs4_common.ids import ulid
@@ -243,6 +244,32 @@ def test_a_plan_that_would_do_something_else_by_now_starts_nothing(case: Case) -
     key = ulid()
     confirm(case, key, case.newest().plan_hash)
     assert ended(case, key).state == "done"
+
+
+def test_a_pod_that_does_not_answer_the_new_look_keeps_no_stop_waiting(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that hangs never answers, and until the plan is there no other action is accepted."""
+    plan, answers = case.plan(), threading.Event()
+    kind = type(case.actions.kinds.get(case.kind))
+    again = kind.again
+
+    def hangs(*asked: Any) -> Any:
+        answers.wait(60.0)
+        return again(*asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executor, "REPLAN_S", 0.2)
+        patch.setattr(kind, "again", hangs)
+        try:
+            with pytest.raises(Refused, match=r"within 0\.2 s, so nothing was done"):
+                confirm(case, ulid(), plan.plan_hash)
+            assert case.actions.executor.lock.acquire(timeout=0)
+            case.actions.executor.lock.release()
+        finally:
+            answers.set()
+    assert case.accepted() == 0
+    carried_out_again(case)
 
 
 def test_a_plan_that_cannot_be_read_any_more_is_refused(case: Case) -> None:
