@@ -5,16 +5,19 @@ those without an end do it once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 from bs4_practice import disks, tree
 from tests.chaos.load import CLOCK
-from tests.chaos.world import NotMet, World
+from tests.chaos.world import Failed, NotMet, World, until
 
 #: Seconds in which a run opens a new log, and the agent sees it.
 LOG_S = 10
+#: Seconds in which the pod takes in an order whose answer is to be lost.
+ARRIVAL_S = 5.0
 #: Names of a log that the agent knows: the trainer's, that of the writer, and the agent's.
 KNOWN_LINKS = 3
 _SSHD = "etc/bs4-pod/sshd_config"
@@ -74,6 +77,9 @@ async def half_open(world: World, seconds: float) -> None:
     """
     world.link.deafen()
     await asyncio.sleep(min(seconds / 4, 2.0))
+    with contextlib.suppress(Failed):
+        # A busy machine takes it in late.
+        await until(lambda: world.load.actions("launch", "second"), "the order", ARRIVAL_S)
     world.link.forget()
     world.link.hear()
     try:
