@@ -45,6 +45,9 @@ UNTRIED: dict[str, str] = {
     "ray-not-enough-gpus": (
         "Ray counts the GPUs of its nodes before verl asks for them; a practice pod has no Ray."
     ),
+    "ray-node-lost": (
+        "Ray's head counts the heartbeats of its nodes; a practice pod has no Ray and one node."
+    ),
     "weight-sync-peak-oom": (
         "FSDP gathers its sharded layers on a GPU while the engine holds its own; the miniature "
         "has no layers."

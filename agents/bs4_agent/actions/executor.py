@@ -63,7 +63,11 @@ def _within(seconds: float, make: Callable[[], M]) -> M:
             failed.append(error)
 
     planning = threading.Thread(target=work, name="plan-again", daemon=True)
-    planning.start()
+    try:
+        planning.start()
+    except RuntimeError:
+        # The pod allows no further thread. The action will not get one either, and says so.
+        return make()
     planning.join(seconds)
     if planning.is_alive():
         raise Refused(

@@ -11,7 +11,6 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NoReturn
 
 from bs4_console.cli.output import complain
@@ -94,6 +93,8 @@ def _unknown_word(message: str, program: str) -> str:
     with those that are meant perhaps. Return "" if `message`, argparse's own, is about anything
     else.
     """
+    from difflib import get_close_matches  # only a wrong word needs it
+
     found = re.match(
         r"argument (COMMAND|VERB): invalid choice: '(.*)' \(choose from (.*)\)$", message
     )
