@@ -117,7 +117,7 @@ def test_diagnose_finds_it_offline_with_its_evidence(desync: Practice, tmp_path:
         "step-desync"
     ]
     text = desync("diagnose", str(directory))
-    assert "CRITICAL step-desync (root)" in text.out
+    assert "CRITICAL step-desync (root cause)" in text.out
     assert "playbook show step-desync" in text.out
 
 
