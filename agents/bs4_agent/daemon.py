@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent import __version__
+from bs4_agent import __version__, own_log
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
 from bs4_agent.channel.server import Server
@@ -420,6 +420,7 @@ def main(arguments: Sequence[str]) -> int:
     because two agents would do everything twice. With `--wait` in `arguments`, wait up to 70
     seconds for that other agent, which may end after its present step.
     """
+    own_log.use()
     home = Home.from_environment()
     home.create()
     try:

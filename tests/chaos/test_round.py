@@ -18,8 +18,9 @@ from tests.chaos.world import NotMet
 from tests.support.pods import Pods
 
 #: The first is the round of the long suite. A seed that fails is added here, and stays. At z:3 an
-#: upgrade was refused a session, because the program of the upload had not ended.
-SEEDS = ("a:0", "z:3")
+#: upgrade was refused a session, because the program of the upload had not ended; at w3:54 a thread
+#: of the agent ended because it printed onto a full disk, and a run's end was never told.
+SEEDS = ("a:0", "z:3", "w3:54")
 
 
 @pytest.mark.long
