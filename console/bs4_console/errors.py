@@ -205,8 +205,11 @@ class NoPython(LinkError):
 
 
 class NoSpace(LinkError):
-    """Raised when the pod's disk has too little free space to install the agent."""
+    """Raised when the pod's disk has too little free space to install the agent. The console tries
+    again by itself: a run frees space too.
+    """
 
+    retry = True
     link_state = "disk full"
 
 
