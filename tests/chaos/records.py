@@ -14,7 +14,7 @@ from pathlib import Path
 from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream, segments
 from bs4_practice import tree
-from tests.chaos.world import Kind, NotMet, World
+from tests.chaos.world import Failed, Kind, NotMet, World, until
 
 STREAMS = ("telemetry", "journal", "steps/flood")
 _CAP = 64 * 1024 * 1024
@@ -92,8 +92,17 @@ async def _refused(world: World) -> list[str]:
     """Return what is wrong if the console has not said that it left records out."""
     if not (world.load.home / ".bs4" / "state" / "journal").is_dir():
         return ["the journal is gone"]
-    notes = world.console.told.get("notes", {})
-    if HOSTILE_RECORDS.name in world.met and "were refused" not in notes.get("journal", ""):
+    if HOSTILE_RECORDS.name not in world.met:
+        return []
+
+    def said() -> bool:
+        return "were refused" in world.console.told.get("notes", {}).get("journal", "")
+
+    try:
+        # A console whose link has just come back reads them now.
+        await until(said, "the refusal")
+    except Failed:
+        notes = world.console.told.get("notes", {})
         return [f"nobody said that records of the journal were refused: {notes}"]
     return []
 

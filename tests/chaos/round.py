@@ -7,7 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,10 @@ async def play(
             outcome.problems += [
                 f"{tag}: {why}" for tag, (_, why) in console.answers.items() if why
             ]
+        if outcome.problems:
+            # What the agent said is the first thing that one looks at. A pod may be off, or full.
+            with suppress(OSError, AssertionError):
+                shutil.copy(load.home / ".bs4" / "agent.log", directory)
     return outcome
 
 

@@ -253,7 +253,7 @@ class NamespacedPod(TestPod):
         self._process = None
         # The kernel unplugs a dead network namespace in its own time; the next boot wants the same
         # name.
-        _wait(lambda: not self._plugged(), "the end of the pod's network")
+        _wait(lambda: not self._plugged(), "the end of the pod's network", 300.0)
 
     def close(self) -> None:
         self.kill()
