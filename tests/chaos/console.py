@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -71,7 +72,8 @@ class Console:
         await asyncio.to_thread(self._process.wait)
         if self._listening is not None:
             await self._listening
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # an order that nobody has read
+            self._process.stdin.close()
         self._process.stdout.close()
         self.told = {}
 
