@@ -239,9 +239,8 @@ class Daemon:
         print(sentence, file=sys.stderr)  # noqa: T201  (standard error is agent.log)
 
     def close(self) -> None:
-        """Write the end of the agent to the journal (the agent's log of actions and incidents) and
-        release everything it holds. Call it after `serve` has returned. Raises SpoolFull if the
-        journal has no room.
+        """Write the end of the agent to the journal (the agent's log of actions and incidents), if
+        that has room, and release everything it holds. Call it after `serve` has returned.
         """
         with contextlib.suppress(SpoolFull):
             self.book.append(

@@ -236,7 +236,6 @@ class ActionExecutor:
     def resume(self, kind: Kind[P], action: ActionView) -> None:
         """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
         If its plan cannot be read any more, write into the journal that the action is interrupted.
-        Raises SpoolFull if the journal has no room for that.
         """
         key, run = action.key, action.run
         try:
@@ -418,8 +417,7 @@ class ActionExecutor:
         """Do the `work` that is left of `action`, which was under way when the agent was restarted,
         on a thread of its own, and return True. No other action can work on `hold`, the name of its
         run, meanwhile; `hold` is "" if the work needs none. If another action works on it already,
-        write into the journal that `action` is interrupted, and return False. Raises SpoolFull if
-        the journal has no room for that.
+        write into the journal that `action` is interrupted, and return False.
         """
         try:
             if hold:

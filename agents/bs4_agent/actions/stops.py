@@ -100,7 +100,7 @@ class Stops(Kind[Stop]):
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
         """Write into the journal the end of each of `actions` whose run was being stopped, so that
         it is not continued. `actions` are all actions that were under way when the agent was
-        restarted. Raises SpoolFull if the journal has no room.
+        restarted.
         """
         for stop in actions:
             if stop.kind != "stop":

@@ -128,8 +128,7 @@ class Actions:
     def resume(self) -> None:
         """Continue the actions that were under way when the agent was restarted. If an action is of
         a kind that cannot be continued, write into the journal that it is interrupted. Call this
-        after the start of the agent; a second call does nothing. Raises SpoolFull if the journal
-        has no room.
+        after the start of the agent; a second call does nothing.
         """
         self._forget_secrets()
         left, self._left = self._left, []
