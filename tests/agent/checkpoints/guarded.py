@@ -42,6 +42,7 @@ class Guarded:
         self.home.create()
         self.processes: dict[int, Any] = {}
         self.last_step: int | None = None
+        self._scanned = 0.0
         self.load()
 
     def load(self) -> None:
@@ -92,8 +93,12 @@ class Guarded:
         self.actions.submit({"key": ulid(), "kind": "keep", "run": "demo", **body}, "alice")
 
     def round(self) -> float | None:
-        """One scan, and the rotation that it begins. Return what the scan has returned."""
+        """One scan, and the rotation that it begins. Return what the scan has returned. What has
+        not changed since the round before is quiet.
+        """
+        time.sleep(max(0.0, self._scanned + 0.03 - time.monotonic()))
         pause = self.guard.round()
+        self._scanned = time.monotonic()
         self.actions.executor.join(60)
         return pause
 
@@ -101,7 +106,6 @@ class Guarded:
         """As often as it takes for what is quiet to be known to be quiet."""
         for _ in range(3):
             self.round()
-            time.sleep(0.03)
 
     def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 60
