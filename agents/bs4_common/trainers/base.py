@@ -318,6 +318,12 @@ class Traits:
     """What has to be importable on a machine, which is tried before a config is chosen."""
     wrote: Callable[[Path], bool]
     """Tells if a directory is one that a run of this trainer has written."""
+    saved: Callable[[Path], bool] | None = None
+    """Tells if the checkpoints in a directory are those of a run of this trainer, although its logs
+    and configs are gone. None if they do not show that.
+    """
+    log_suffix: str = ""
+    """The suffix that only names of this trainer's logs have, or ""."""
     attempt_logs: Callable[[Path], dict[int, list[LogSource]]] | None = None
     """Returns the logs in the directory of a run by attempt. None if only the newest attempt's logs
     are kept.

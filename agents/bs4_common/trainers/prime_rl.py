@@ -93,6 +93,13 @@ def wrote(directory: Path) -> bool:
     return (logs / "latest").exists() or any(logs.glob("attempt_*"))
 
 
+def saved(directory: Path) -> bool:
+    """Return True if `directory` has checkpoints of prime-rl. They may be those of an earlier
+    version, which has to be asked first.
+    """
+    return any((directory / "checkpoints").glob("step_*"))
+
+
 def attempt_logs(directory: Path) -> dict[int, list[LogSource]]:
     """Return the logs in `directory`, the directory of a run, by the number of their attempt."""
     found = {}
@@ -123,6 +130,7 @@ class PrimeRl(PrimeRlTrainer):
         classes=_CLASSES,
         installed=True,
         wrote=wrote,
+        saved=saved,
         attempt_logs=attempt_logs,
     )
     first_step = 1

@@ -66,6 +66,16 @@ def wrote(directory: Path) -> bool:
     return (directory / _RUN).is_dir() or any((directory / "logs").glob("*.stdout"))
 
 
+def saved(directory: Path) -> bool:
+    """Return True if `directory` has checkpoints that lie as those of prime-rl's version of January
+    2026 do: with separate weights or torchrun's logs beside them, and without an orchestrator's
+    part.
+    """
+    beside = (directory / "weights").is_dir() or (directory / "torchrun").is_dir()
+    steps = list((directory / "checkpoints").glob("step_*"))
+    return beside and bool(steps) and not any((step / "orchestrator").is_dir() for step in steps)
+
+
 class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
     """The trainer prime-rl in its version of January 2026. Its steps count from 0."""
 
@@ -86,6 +96,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         classes=_CLASSES,
         installed=True,
         wrote=wrote,
+        saved=saved,
+        log_suffix=".stdout",
     )
     first_step = 0
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before

@@ -76,13 +76,11 @@ def _generation(directory: Path) -> str | None:
     """
     if (known := guess_trainer(directory)) is not None:
         return known
-    steps = list((directory / "checkpoints").glob("step_*"))
-    if not steps:
-        return None
-    of_january = (directory / "weights").is_dir() or (directory / "torchrun").is_dir()
-    if of_january and not any((step / "orchestrator").is_dir() for step in steps):
-        return "prime-rl-2026-01"
-    return "prime-rl"
+    for id_ in registry.ids():
+        saved = registry.get(id_).traits.saved
+        if saved is not None and saved(directory):
+            return id_
+    return None
 
 
 def _read(directory: Path, generation: str) -> CheckpointReport:

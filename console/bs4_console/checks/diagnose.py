@@ -26,7 +26,7 @@ from bs4_common.failures.offline import Loose
 from bs4_common.ledger import IncidentView
 from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import compile_all
-from bs4_console.logs.sources import SOURCES, by_content, by_name
+from bs4_console.logs.sources import SOURCES, by_content, by_name, of_suffix
 from bs4_console.pods import reports
 from bs4_console.trainers import registry as trainers
 
@@ -412,7 +412,7 @@ def _wrote(
     """Return the source and the generation of a log, each "" if unknown: the given value, else what
     the name tells, else what the beginning of the file proves.
     """
-    trainer = trainer or ("prime-rl-2026-01" if path.suffix == ".stdout" else None)
+    trainer = trainer or of_suffix(path)
     named = source or by_name(path)
     if named and trainer:
         return named, trainer
@@ -429,18 +429,22 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
     if runs:
         return [_run_directory(given, run, generation) for run, generation in runs]
     logs, unread, generation, guessed = _loose(given, source, trainer)
-    if not logs and trainer is None:
+    if logs:
+
+        def read(engine: Engine, thorough: bool) -> RunFacts:
+            return offline.loose_facts(logs, generation, engine, thorough=thorough)
+
+        return [_Subject(read, given, given, unread, guessed)]
+    if trainer is None:
         raise UsageError(
             f"{path} does not look like a run's output directory and holds no log of a known kind.",
             "Give the run's directory, or a single log with --source.",
         )
 
-    def read(engine: Engine, thorough: bool) -> RunFacts:
-        if not logs:
-            return offline.directory_facts(given, trainer or "prime-rl", engine, thorough=thorough)
-        return offline.loose_facts(logs, generation, engine, thorough=thorough)
+    def read_empty(engine: Engine, thorough: bool) -> RunFacts:
+        return offline.directory_facts(given, trainer, engine, thorough=thorough)
 
-    return [_Subject(read, given, given, unread, guessed)]
+    return [_Subject(read_empty, given, given, unread, guessed)]
 
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:

@@ -162,11 +162,12 @@ def _chosen(options: argparse.Namespace) -> tuple[Scenario, str]:
     """Return the scenario that was asked for, and the id of the trainer that it is played with.
     Raises UsageError or NotApplicableError if there is none of that name.
     """
+    from bs4_practice.scenario import OLD
     from bs4_practice.scenarios import choose
     from bs4_practice.tries import TRIES
 
     known = TRIES.get(options.scenario)
-    trainer = options.trainer or (known.trainers[0] if known else "prime-rl-2026-01")
+    trainer = options.trainer or (known.trainers[0] if known else OLD)
     return choose(options.scenario, trainer, options.seed), trainer
 
 

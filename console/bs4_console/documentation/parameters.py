@@ -11,15 +11,13 @@ import functools
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 from bs4_console.assets import find
 from bs4_console.configs.names import RENAMES
 from bs4_console.configs.schema import BOUNDS, Generation, Schema, in_words, load
 
-Trainer = Literal["prime-rl-2026-01", "prime-rl", "verl"]
-
-GENERATIONS: tuple[Generation, ...] = ("prime-rl-2026-01", "prime-rl")
+GENERATIONS: tuple[Generation, ...] = get_args(Generation)
 _COMPONENTS = ("rl", "sft", "eval")
 #: No schema nests deeper. The limit ends a class that contains itself.
 _DEEPEST = 9
@@ -42,7 +40,7 @@ class Parameter:
     """
 
     name: str
-    trainer: Trainer
+    trainer: str
     component: str
     type: str
     when: tuple[str, ...] = ()

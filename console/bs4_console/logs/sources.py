@@ -108,6 +108,17 @@ def by_name(path: Path) -> str:
     return ""
 
 
+def of_suffix(path: Path) -> str | None:
+    """Return the id of the trainer whose logs alone have names that end as `path` does, or None if
+    the name does not show the trainer.
+    """
+    for id_ in registry.ids():
+        suffix = registry.get(id_).traits.log_suffix
+        if suffix and path.suffix == suffix:
+            return id_
+    return None
+
+
 def by_content(sample: bytes, named: str = "") -> Wrote:
     """Return which program has written a log, judged by `sample`, the log's first bytes. The
     `source` of the result is "" if no program, or more than one, fits. `named` is the program's

@@ -22,9 +22,12 @@ from bs4_common.failures.phases import activities
 from bs4_common.trainers import registry as pods
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.prime_rl import PrimeRl
+from bs4_console.checkpoints.listing import of_directory
 from bs4_console.cli import checkpoints, diagnose, launch, playbook, preflight, setup
+from bs4_console.errors import UsageError
 from bs4_console.failures.playbooks import schema
 from bs4_console.launch import config
+from bs4_console.logs.sources import of_suffix
 from bs4_console.preflight.checks import Wanted
 from bs4_console.trainers import registry
 from tests.agent.facts import facts, healthy
@@ -44,6 +47,8 @@ class Acme(PrimeRl):
         installed=False,
         modules=("acme",),
         wrote=lambda directory: (directory / "acme.log").exists(),
+        saved=lambda directory: (directory / "acme_0001").is_dir(),
+        log_suffix=".acme",
         attempt_logs=None,
     )
 
@@ -98,6 +103,22 @@ def test_the_agent_finds_its_runs_and_reads_their_directories(tmp_path: Path) ->
     assert host.modules(ACME) == ["acme"]
     with pytest.raises(BadRequest, match="choose prime-rl-2026-01 or prime-rl"):
         recipe.read({"trainer": ACME})
+
+
+@pytest.mark.usefixtures("added")
+def test_its_checkpoints_and_its_logs_are_known_without_anything_else(tmp_path: Path) -> None:
+    assert of_suffix(tmp_path / "a.acme") == ACME
+    with pytest.raises(UsageError, match="does not look like a run's directory"):
+        of_directory(tmp_path)
+    (tmp_path / "acme_0001").mkdir()
+    [report] = of_directory(tmp_path)
+    assert report["checkpoints"] == []
+
+
+def test_a_suffix_that_no_trainer_has_tells_nothing() -> None:
+    assert of_suffix(Path("trainer.stdout")) == "prime-rl-2026-01"
+    assert of_suffix(Path("trainer.log")) is None
+    assert of_suffix(Path("trainer")) is None
 
 
 @pytest.mark.usefixtures("added")
