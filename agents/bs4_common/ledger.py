@@ -349,9 +349,11 @@ class Ledger:
             self.apply(record)
 
     def apply(self, raw: Mapping[str, Any]) -> None:
-        """Update the state by the journal record `raw`. A record of an unknown type is ignored, so
-        that an older console can read the journal of a newer agent. Raises one of the errors in
-        NOT_FOLDED if `raw` is malformed, as no agent writes it.
+        """Update what this ledger knows of incidents, actions and orders by the journal record
+        `raw`. A record of an unknown type is ignored, so that an older console can read the journal
+        of a newer agent. Raises an exception of the tuple NOT_FOLDED (ValueError, TypeError,
+        ArithmeticError, LookupError, AttributeError) if a field of `raw` is missing or has a wrong
+        type; an agent never writes such a record.
         """
         record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)

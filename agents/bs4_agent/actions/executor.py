@@ -200,7 +200,8 @@ class ActionExecutor:
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
         PlanChanged if the action would do something else now, Busy if another action has reserved
-        the run (or what else `kind.hold` names), and the errors of `kind.refuse` and `kind.keep`.
+        the run (or what else `kind.hold` names). Raises the AgentErrors with which the kind itself
+        refuses the action (`kind.refuse`) or cannot keep what it needs (`kind.keep`).
         Secrets that came with an action that is not accepted are not kept.
         """
         key = asked.key

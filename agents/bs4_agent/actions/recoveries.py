@@ -25,7 +25,8 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Acts on new incidents (detected failures) as the modes of the playbooks that repair them say.
+    """Acts on new incidents (detected failures). The mode of the playbook that repairs one says
+    how: "observe" does nothing, "ask" makes a plan, and "auto" makes a plan and carries it out.
     There is one object per pod. `recovery` is the kind of action that makes plans from the
     playbooks in `library` and carries them out.
     """

@@ -54,7 +54,8 @@ def plan_of(
     freed: Callable[[], object],
 ) -> RotationPlan:
     """Return the plan of the action `key`, which removes the checkpoints `chosen` of `run`. `moves`
-    are their directories, at least one. `again` and `freed` are those of RotationPlan.
+    are their directories, at least one. `again` raises an AgentError if the checkpoints may not go
+    any more, and `freed` is called once they are gone.
     """
     trashes = removal.trashes(moves)
     sources = shlex.join(str(one.source) for one in moves)
@@ -114,8 +115,9 @@ class MoveAside(Stepping):
         return context.moved()
 
     def check(self, context: RotationContext, planned: Planned) -> Sequence[Target]:
-        """Return the directories of the checkpoints that are removed. Raises Refused if one may not
-        go any more, and Interrupted if an earlier life of the agent has decided about them.
+        """Return the directories of the checkpoints that this step is going to move. Raises Refused
+        if one of them may not be removed any more. Raises Interrupted if the agent was restarted
+        after it had planned to remove them, because that has to be decided again.
         """
         context.plan.again()
         return planned.targets

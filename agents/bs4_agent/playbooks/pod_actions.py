@@ -207,7 +207,8 @@ class HashedStep(TypedDict):
 
 class PlannedRow(HashedStep):
     """One step of a plan as a dictionary of JSON values, as the journal holds it and a console
-    shows it. The class Planned describes the fields.
+    shows it. `title` says what the step does, `command` is the shell command that does the same,
+    and `shown` are the parameters that a person reads, by name.
     """
 
     title: str

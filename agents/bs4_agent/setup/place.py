@@ -23,8 +23,9 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class Place:
     """The pod on which a set-up works, with everything that the steps of the set-up need there.
-    `user` is the home directory of the person who trains. The function `hard_nofile` returns the
-    highest number of open files that a process may request on this pod.
+    `home` is the agent's own directory, and `user` the home directory of the person who trains.
+    `jobs` starts the long commands of the set-up and waits for them. The function `hard_nofile`
+    returns the highest number of open files that a process may request on this pod.
     """
 
     home: Home

@@ -301,9 +301,9 @@ def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
 
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
     """Return the facts of finished runs in the form of one scan, for `Engine.evaluate`. `idle_s` is
-    how many seconds ago the last line of their logs was written. The coverage names what files
-    cannot show. With `engine`, it also names the logs that a run usually has but of which the
-    engine has got no line.
+    how many seconds ago the last line of their logs was written. `coverage` of the result names
+    what was not looked at: what only a live pod has, such as its GPU memory, and with `engine` also
+    the logs that a run usually has but of which the engine has got no line.
     """
     now = (
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)

@@ -187,8 +187,9 @@ class ChainCheck:
             self.checked.unknown.append(reason)
 
     def broken(self, file: str, offset: int, detail: str) -> None:
-        """Count one break of the chain at byte `offset` of `file`. `detail` is a sentence about it.
-        Only the first break is kept with its place and sentence.
+        """Count one break of the hash chain (each record of a journal holds the hash of the one
+        before it) at byte `offset` of `file`. `detail` is a sentence about it. Only the first break
+        is kept with its place and sentence.
         """
         if self.checked.first_break is None:
             self.checked.first_break = Break(file, offset, detail)

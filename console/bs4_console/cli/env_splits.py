@@ -70,9 +70,10 @@ def wanted(options: argparse.Namespace) -> list[Wanted]:
 
 
 def command(options: argparse.Namespace) -> tools.Command:
-    """Return the command that starts the Python of the project, on the pod or this machine, as the
-    options say. The program that it runs (see `dataset_splits.program`) comes on its standard
-    input. Raises NotApplicableError if that Python is needed on this machine and is not there.
+    """Return the command that starts the Python interpreter of the trainer's checkout, on the pod
+    or this machine, as the options say. The program that it runs (see `dataset_splits.program`)
+    comes on its standard input. Raises NotApplicableError if that Python is needed on this machine
+    and is not there.
     """
     words = ["python3", "-"]
     if options.pod is not None:

@@ -65,7 +65,9 @@ def write_out(options: argparse.Namespace) -> int:
 
 
 def lessons(options: argparse.Namespace) -> int:
-    """Print the lessons of the imported document, and return 0."""
+    """Print the lessons learned that stand in the run document (a person's Markdown notes about
+    runs, which `runs import` has read), and return 0.
+    """
     found = RunLog().lessons()
     if options.json:
         emit("run-lessons", lessons=found)

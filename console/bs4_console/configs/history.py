@@ -32,7 +32,10 @@ class Registry(TypedDict, total=False):
 
 
 class Recorded(TypedDict, total=False):
-    """One recorded version in the file."""
+    """One version of a config as the registry's JSON file holds it. A person may have written the
+    file, so the values are not checked yet; they should be texts. `created` is a date, `based_on`
+    the version before, `reason` why this version was made, and `digest` the hash of its text.
+    """
 
     created: object
     based_on: object

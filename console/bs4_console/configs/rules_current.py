@@ -128,9 +128,9 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 def deployment(view: View) -> Iterator[Finding]:
     """Yield findings about GPUs and nodes: for more GPUs than the node or the pod has, for
-    inference GPUs that cannot be divided into groups of tensor_parallel_size, and for the nodes and
-    the router of the inference server (see `inference_nodes`). For a deployment over several nodes,
-    yield one for each value that it needs and the config does not have.
+    inference GPUs that cannot be divided into groups of tensor_parallel_size, and for an inference
+    server over several nodes whose settings do not fit together. For a deployment over several
+    nodes, yield one for each value that it needs and the config does not have.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)

@@ -153,8 +153,9 @@ class Index:
         return found
 
     def ranked(self, asked: Sequence[str], named: dict[int, float]) -> tuple[Hit, ...]:
-        """Return the hits for `asked`, the words of a topic, the best first. `named` has the
-        entries that have the topic as a name, as the method `named` returns them.
+        """Return the hits for `asked`, the words of a topic, the best first. `named` is
+        {number: score} of the entries that have the topic as a name; the number is the entry's
+        index in `entries`, and a greater score is a better one.
         """
         hits = []
         for number, score in self._scores(asked):

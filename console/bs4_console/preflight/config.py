@@ -98,8 +98,9 @@ def memory(files: Sequence[tuple[str, str]], wanted: Wanted, pod: PodPart | None
     one line says why. The result is empty if the config could not be read, or is not for a whole
     training.
 
-    `files` has (path on the pod, text) of each config file, the main one first. `wanted` is the
-    start, and `pod` the part of the agent's answer about the pod (None: missing).
+    `files` has (path on the pod, text) of each config file, the main one first. `wanted`
+    describes the launch that is checked, and `pod` is what the agent answered about the machine and
+    its GPUs, None if it did not.
     """
     if wanted.component != "rl" or not files:
         return []

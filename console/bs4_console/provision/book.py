@@ -65,8 +65,11 @@ class Intent:
     """One attempt of this console to rent one machine. It is written to the journal of rented
     machines (see Book) before the request is sent. `state` is "open" (nothing is known yet),
     "doubt" (the machine may exist), "made", "absent" (it was never made) or "gone" (it no longer
-    exists). `machine` is the provider's id for the machine, and `pod` its name in the inventory,
-    the console's list of pods; each is None if there is none. Times are Unix times in seconds.
+    exists), and `why` the reason for it. `label` is the name that the machine gets at the provider.
+    `machine` is the provider's id for the machine, and `pod` its name in the inventory, the
+    console's list of pods; each is None if there is none. `offer` is the provider's offer that was
+    taken. The attempt began at `t`, the machine was made at `made_t` and was gone at `gone_t`, all
+    Unix times in seconds.
     """
 
     ulid: str

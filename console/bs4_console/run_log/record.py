@@ -19,8 +19,9 @@ FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED"
 @dataclass
 class Incident:
     """One incident in the record of a run. `title` names it, `text` is all that is written about it
-    in Markdown, and `t` is its Unix time in seconds or None. `playbooks` names the playbooks that
-    were run to repair it.
+    in Markdown, and `t` is its Unix time in seconds or None. `state` is the pod's state of the
+    incident, such as "open" or "resolved", or "" if a person has written it down. `playbooks` names
+    the playbooks that were run to repair it.
     """
 
     title: str

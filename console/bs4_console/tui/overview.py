@@ -69,8 +69,8 @@ class Overview:
     ) -> list[tuple[PodState, tuple[int, int]]]:
         """Return (pod, token) for each of `pods`. A token is a value by which a cache sees whether
         the pod's rows have to be made again: that is so if it differs from the last one. It changes
-        with each change of the pod and once a second, or, with more than MANY (32) pods and for a
-        pod of more than MANY_RUNS (16) runs, only once a second.
+        with each change of the pod and once a second. It changes only once a second if there are
+        more than MANY (32) pods, and also if the pod has more than MANY_RUNS (16) runs.
         """
         now, many = clock.mono(), len(pods) > MANY
         found = []
