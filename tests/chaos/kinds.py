@@ -97,9 +97,10 @@ def draw(rng: random.Random, always: tuple[str, ...] = ()) -> list[Drawn]:
 
 @contextmanager
 def noted(world: World, name: str) -> Iterator[None]:
-    """Count a fault that was done; one that could not be done is left out."""
+    """Count a fault that was done, or note why it could not be done."""
     try:
         yield
-    except NotMet:
+    except NotMet as reason:
+        world.unmet.append(f"{name}: {reason}")
         return
     world.met.append(name)

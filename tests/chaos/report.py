@@ -41,6 +41,8 @@ def shown(outcome: Outcome) -> str:
         verdict = "good"
     head = f"{outcome.seed} {verdict}: {'; '.join(outcome.drawn)}"
     told = f"  {outcome.lines} lines, {outcome.gaps} gaps, action {outcome.action}"
+    if outcome.unmet:
+        told += f"; without {', '.join(outcome.unmet)}"
     return "\n".join([head, told, *(f"  - {problem}" for problem in outcome.problems)])
 
 

@@ -43,11 +43,14 @@ AGENT_MEMORY, CONSOLE_MEMORY = 12 << 20, 48 << 20
 
 @dataclass
 class Outcome:
-    """What a round was and how it ended. `problems` is empty for a good one."""
+    """What a round was and how it ended. `problems` is empty for a good one. `unmet` says of each
+    fault that could not be done why not.
+    """
 
     seed: str
     drawn: list[str]
     met: list[str] = field(default_factory=list)
+    unmet: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     lines: int = 0
     gaps: int = 0
@@ -79,6 +82,7 @@ async def play(
     await asyncio.to_thread(load.furnish)
     async with _console(load, link, directory, sources) as console:
         world = World(load, link, console, rng, outcome.met, directory)
+        world.unmet = outcome.unmet
         try:
             await _play(world, drawn, outcome, directory)
         except Failed as failed:

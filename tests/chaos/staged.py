@@ -22,7 +22,7 @@ from tests.chaos.world import PATIENCE_S, Failed, Kind, NotMet, World, until
 #: Seconds for which a console that has stopped is watched.
 STILL_S = 3.0
 #: Seconds in which an upgrade has to begin.
-UPGRADE_S = 60.0
+UPGRADE_S = 120.0
 #: Runs beside the one that writes the log. Each has a program that only starts and stays.
 PLANNED, VICTIM, HOG = "planned", "victim", "hog"
 #: Bytes that a run may take before the kernel kills it.

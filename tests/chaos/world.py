@@ -56,6 +56,8 @@ class World:
     met: list[str]
     directory: Path
     problems: list[str] = field(default_factory=list)
+    unmet: list[str] = field(default_factory=list)
+    """What could not be done, and why."""
     orders: dict[str, int] = field(default_factory=dict)
     """How often each action was ordered, by kind and run."""
     load_since: float = 0.0
