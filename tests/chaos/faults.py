@@ -8,18 +8,16 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from bs4_practice import disks, tree
 from tests.chaos.load import CLOCK
 from tests.chaos.world import NotMet, World
 
-#: Seconds in which a run opens a new log, and the agent sees it.
-LOG_S = 10
+#: Seconds in which a run opens a new log, and the agent sees it. After a kill of the pod a person
+#: must accept its key first, and what a full disk has kept the agent from saving is tried later.
+LOG_S = 60
 #: Seconds in which the pod takes in an order whose answer is to be lost.
 ARRIVAL_S = 5.0
-#: Names of a log that the agent knows: the trainer's, that of the writer, and the agent's.
-KNOWN_LINKS = 3
 _SSHD = "etc/bs4-pod/sshd_config"
 HOSTILE = (
     b'{"step": 3, "loss/mean": ' + b"[" * 30_000 + b"]" * 30_000 + b"}\n",
@@ -227,22 +225,15 @@ async def delete(world: World, seconds: float) -> None:
 
 async def _to_the_log(world: World, harm: Callable[[], object]) -> None:
     """Do something to the log. If it was just renamed or deleted, there will be another. Nobody can
-    know what was in a log that the agent has never seen, so it must have made its link.
+    know what was in a log of which the agent has seen nothing, so it must have seen the beginning.
     """
     for _ in range(LOG_S * 10):
         async with world.power:
-            if _links(world.load.log) >= KNOWN_LINKS:
+            if await asyncio.to_thread(world.load.log_is_known):
                 harm()
                 return
         await asyncio.sleep(0.1)
     raise NotMet("there was no log that the agent knew")
-
-
-def _links(path: Path) -> int:
-    try:
-        return path.stat().st_nlink
-    except FileNotFoundError:
-        return 0
 
 
 async def say_nonsense(world: World, seconds: float) -> None:
