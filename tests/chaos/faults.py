@@ -5,9 +5,12 @@ those without an end do it once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from bs4_practice import disks, tree
 from tests.chaos.load import CLOCK
@@ -16,6 +19,8 @@ from tests.chaos.world import NotMet, World
 #: Seconds in which a run opens a new log, and the agent sees it. After a kill of the pod a person
 #: must accept its key first, and what a full disk has kept the agent from saving is tried later.
 LOG_S = 60
+#: Bytes that are left at first on a disk that is filled, in each try.
+SPARED = (0, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
 #: Seconds in which the pod takes in an order whose answer is to be lost.
 ARRIVAL_S = 5.0
 _SSHD = "etc/bs4-pod/sshd_config"
@@ -172,15 +177,34 @@ async def freeze(world: World, seconds: float) -> None:
 async def fill_disk(world: World, seconds: float) -> None:
     """Leave no byte free on the disk of the agent's spool and of the run."""
     async with world.power:
-        try:
-            ballast = disks.fill(world.load.home, 0)
-        except OSError:  # the log grew meanwhile
-            ballast = disks.fill(world.load.home, 256 * 1024)
+        ballast = await asyncio.to_thread(filled, world.load.home)
     try:
         await asyncio.sleep(seconds)
     finally:
         async with world.power:
             (world.load.home / ballast.name).unlink()
+
+
+def filled(directory: Path) -> Path:
+    """Leave no byte free on the disk of a directory, and return the file that takes the room.
+    Raises OSError if it cannot be written.
+
+    A log grows there meanwhile, on a busy machine by much, and a file that is larger than what is
+    free by then is not made at all. So it is made smaller each time, and grows at the end.
+    """
+    for leave in SPARED[:-1]:
+        try:
+            ballast = disks.fill(directory, leave)
+            break
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+    else:
+        ballast = disks.fill(directory, SPARED[-1])
+    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
 
 
 async def jump_clock(world: World, seconds: float) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import random
+import resource
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 from bs4_common.streams.logs import LogStream
+from bs4_practice import disks
 from tests.chaos import faults
 from tests.chaos.load import LOG_STATE, STREAM, Load
 from tests.chaos.world import NotMet, World
@@ -115,3 +119,26 @@ async def test_a_new_log_is_waited_for_until_the_agent_has_seen_its_beginning(
     while followed.read() != (lines(0, 50) + lines(100, 250), 1):
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0.05)
+
+
+def test_a_disk_is_full_though_its_log_grows_while_it_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def fill(directory: Path, leave: int) -> Path:
+        tried.append(leave)
+        if leave < 1 << 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        (directory / "ballast").write_bytes(b"x")
+        return directory / "ballast"
+
+    monkeypatch.setattr(disks, "fill", fill)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    try:
+        ballast = faults.filled(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert tried == [0, 1 << 18, 1 << 20]
+    assert ballast.stat().st_size == 1 << 16
