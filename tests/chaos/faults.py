@@ -5,6 +5,8 @@ those without an end do it once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import signal
 import time
 from collections.abc import Callable
@@ -14,12 +16,13 @@ from bs4_practice import disks, tree
 from tests.chaos.load import CLOCK
 from tests.chaos.world import NotMet, World
 
-#: Seconds in which a run opens a new log, and the agent sees it.
-LOG_S = 10
+#: Seconds in which a run opens a new log, and the agent sees it. After a kill of the pod a person
+#: must accept its key first, and what a full disk has kept the agent from saving is tried later.
+LOG_S = 60
+#: Bytes that are left at first on a disk that is filled, in each try.
+SPARED = (0, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
 #: Seconds in which the pod takes in an order whose answer is to be lost.
 ARRIVAL_S = 5.0
-#: Names of a log that the agent knows: the trainer's, that of the writer, and the agent's.
-KNOWN_LINKS = 3
 _SSHD = "etc/bs4-pod/sshd_config"
 HOSTILE = (
     b'{"step": 3, "loss/mean": ' + b"[" * 30_000 + b"]" * 30_000 + b"}\n",
@@ -174,15 +177,34 @@ async def freeze(world: World, seconds: float) -> None:
 async def fill_disk(world: World, seconds: float) -> None:
     """Leave no byte free on the disk of the agent's spool and of the run."""
     async with world.power:
-        try:
-            ballast = disks.fill(world.load.home, 0)
-        except OSError:  # the log grew meanwhile
-            ballast = disks.fill(world.load.home, 256 * 1024)
+        ballast = await asyncio.to_thread(filled, world.load.home)
     try:
         await asyncio.sleep(seconds)
     finally:
         async with world.power:
             (world.load.home / ballast.name).unlink()
+
+
+def filled(directory: Path) -> Path:
+    """Leave no byte free on the disk of a directory, and return the file that takes the room.
+    Raises OSError if it cannot be written.
+
+    A log grows there meanwhile, on a busy machine by much, and a file that is larger than what is
+    free by then is not made at all. So it is made smaller each time, and grows at the end.
+    """
+    for leave in SPARED[:-1]:
+        try:
+            ballast = disks.fill(directory, leave)
+            break
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+    else:
+        ballast = disks.fill(directory, SPARED[-1])
+    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
 
 
 async def jump_clock(world: World, seconds: float) -> None:
@@ -227,22 +249,15 @@ async def delete(world: World, seconds: float) -> None:
 
 async def _to_the_log(world: World, harm: Callable[[], object]) -> None:
     """Do something to the log. If it was just renamed or deleted, there will be another. Nobody can
-    know what was in a log that the agent has never seen, so it must have made its link.
+    know what was in a log of which the agent has seen nothing, so it must have seen the beginning.
     """
     for _ in range(LOG_S * 10):
         async with world.power:
-            if _links(world.load.log) >= KNOWN_LINKS:
+            if await asyncio.to_thread(world.load.log_is_known):
                 harm()
                 return
         await asyncio.sleep(0.1)
     raise NotMet("there was no log that the agent knew")
-
-
-def _links(path: Path) -> int:
-    try:
-        return path.stat().st_nlink
-    except FileNotFoundError:
-        return 0
 
 
 async def say_nonsense(world: World, seconds: float) -> None:

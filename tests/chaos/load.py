@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bs4_common.streams.generations import FINGERPRINT_BYTES
 from bs4_common.streams.segments import parse
 from bs4_practice import tree, witness
 from tests.e2e import journals
@@ -20,6 +21,8 @@ from tests.support.namespaced import NamespacedPod
 
 STREAM = "log/flood/trainer"
 LOG = "work/out/logs/trainer.stdout"
+#: What the agent remembers of the files of that log, below its home.
+LOG_STATE = ".bs4/runs/flood/logs/trainer.json"
 TRAINER = "prime-rl-2026-01"
 HOME_SIZE = "256m"
 CLOCK = "/etc/bs4-pod/clock"
@@ -95,6 +98,21 @@ class Load:
     def log(self) -> Path:
         """The log that the run writes."""
         return self.home / LOG
+
+    def log_is_known(self) -> bool:
+        """Return True if the agent has a link to the file that is the log now, has seen how it
+        begins, and would still know both after a kill.
+
+        The link alone is not enough: the agent makes it when the file is still empty, and a file
+        that is cut before the agent has seen a byte of it looks like one that was always empty.
+        """
+        try:
+            inode = self.log.stat().st_ino
+            newest = json.loads((self.home / LOG_STATE).read_text())["generations"][-1]
+        except (FileNotFoundError, IndexError):
+            return False
+        seen = newest["fingerprinted"] >= FINGERPRINT_BYTES
+        return bool(newest["inode"] == inode and newest["link"] and not newest["lost"] and seen)
 
     @property
     def control(self) -> Path:

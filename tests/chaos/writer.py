@@ -12,7 +12,6 @@ Started again after the pod was killed, it goes on with the next number. An unfi
 stays as it is, and is kept in `torn`.
 """
 
-import contextlib
 import errno
 import os
 import re
@@ -61,10 +60,15 @@ def opened(path: Path, fd: int, current: Path) -> int:
         if error.errno != errno.ENOSPC or fd < 0:
             raise
         return fd
-    current.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # it was deleted at once, or the disk is full
+    # By a rename, so that a kill in between leaves a name for the old file.
+    newer = current.with_name(f"{current.name}.new")
+    newer.unlink(missing_ok=True)
+    try:
         # With a directory Python calls linkat, which follows /proc's link to the file.
-        os.link(f"/proc/self/fd/{new}", current, src_dir_fd=new)
+        os.link(f"/proc/self/fd/{new}", newer, src_dir_fd=new)
+        newer.replace(current)
+    except OSError:  # it was deleted at once, or the disk is full
+        current.unlink(missing_ok=True)
     if fd >= 0:
         os.close(fd)
     return new
@@ -93,7 +97,9 @@ def hostile() -> bytes:
 
 
 def resumed(current: Path) -> tuple[int, bytes]:
-    """Return the next number, and the unfinished line at the end of the log."""
+    """Return the next number, and the unfinished line at the end of the log. The number stands in
+    PROGRESS if no line is left in the log.
+    """
     try:
         tail = current.read_bytes()[-TAIL_BYTES:]
         number = int(PROGRESS.read_bytes())
@@ -110,23 +116,28 @@ def flood(out: Path) -> None:
     log, current = out / "logs" / "trainer.stdout", out / ".current"
     log.parent.mkdir(parents=True, exist_ok=True)
     first, torn = resumed(current)
-    fd, began, number = -1, time.monotonic(), first
+    fd, began, number, fresh = -1, time.monotonic(), first, True
     if torn:
         (CONTROL / "torn").write_bytes(torn)
         fd = os.open(current, os.O_WRONLY | os.O_APPEND)
         write(fd, b"\n")
     progress = os.open(PROGRESS, os.O_WRONLY | os.O_CREAT, 0o600)
     while not (CONTROL / "stop").exists():
-        fd = opened(log, fd, current)
+        before, fd = fd, opened(log, fd, current)
+        fresh = fresh or fd != before
         # After a pause (the pod was frozen, its disk was full) it goes on at its own pace.
         due = min(first + int((time.monotonic() - began) * RATE), number + RATE)
-        os.pwrite(progress, b"%d" % due, 0)
         lines = text(number, due)
+        if not fresh:
+            # Whether these lines were written before a kill is not known if the log is cut to
+            # nothing after it. They lie in its gap then. Nothing excuses those of a new file.
+            os.pwrite(progress, b"%d" % due, 0)
         # In two writes, so that readers meet unfinished lines too.
         write(fd, lines[: len(lines) // 2])
         write(fd, lines[len(lines) // 2 :])
         write(fd, hostile())
-        number = due
+        os.pwrite(progress, b"%d" % due, 0)
+        number, fresh = due, fresh and not lines
         time.sleep(TICK_S)
     (CONTROL / "written.new").write_text(str(number))
     (CONTROL / "written.new").rename(CONTROL / "written")

@@ -95,7 +95,8 @@ class Generation:
     the file's bytes cannot be read any more, and is "" if they can be read; a file that was
     truncated in place is lost and has `end` None. `fingerprint` is a hash of the file's first
     `fingerprinted` bytes. `link` is the path of the agent's own hard link to the file, or "" if it
-    has none. `seen` is the size in bytes when the file was last checked. `first_seen` is the time
+    has none. `seen` is the size in bytes when the file was last checked, and `mark` a hash of the
+    last 64 bytes before that size, or "" if an older agent has saved none. `first_seen` is the time
     at which the file was found, as Unix time in seconds.
     """
 
@@ -109,6 +110,7 @@ class Generation:
     fingerprint: str = ""
     fingerprinted: int = 0
     seen: int = 0
+    mark: str = ""
     end: int | None = None
     lost: str = ""
     link: str = ""
@@ -218,7 +220,6 @@ class Watch:
         self.noticed = 0
         """The size that readers were last notified of."""
         self._mtime_ns = -1
-        self._mark = b""
         self.grown_at = time.monotonic() - max(0.0, time.time() - info.st_mtime)
         """The monotonic second of the last growth. A file that was written long ago is quiet from
         the start.
@@ -249,18 +250,20 @@ class Watch:
             return True
         if not self.generation.recognises(self.fd):
             return False
-        if (
-            self._mark
-            and os.pread(self.fd, len(self._mark), self.size - len(self._mark)) != self._mark
-        ):
+        if self.generation.mark and digest(self._before(self.size)) != self.generation.mark:
             return False
         if info.st_size > self.size and self._mtime_ns >= 0:
             self.grown_at = time.monotonic()
         self.size, self._mtime_ns = info.st_size, info.st_mtime_ns
-        self.generation.seen = self.size
-        begin = max(0, self.size - MARK_BYTES)
-        self._mark = os.pread(self.fd, self.size - begin, begin)
-        return len(self._mark) == self.size - begin
+        mark = self._before(self.size)
+        # They are saved together, so an agent that starts again finds them in step.
+        self.generation.seen, self.generation.mark = self.size, digest(mark)
+        return len(mark) == min(self.size, MARK_BYTES)
+
+    def _before(self, offset: int) -> bytes:
+        """Return the last MARK_BYTES bytes of the file before `offset`, or all if it has fewer."""
+        begin = max(0, offset - MARK_BYTES)
+        return os.pread(self.fd, offset - begin, begin)
 
     def close(self) -> None:
         """Close the file's descriptor."""

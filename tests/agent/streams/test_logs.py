@@ -297,6 +297,45 @@ def test_a_rewrite_while_no_agent_lived_is_noticed(log: Follower) -> None:
     assert [gap["generation"] for gap in log.gaps] == [1]
 
 
+def test_a_rewrite_behind_the_same_banner_while_no_agent_lived_is_noticed(log: Follower) -> None:
+    banner = "*" * 400 + "\n"
+    log.path.write_text(banner + "".join(f"first {n}\n" for n in range(50)))
+    log.read()
+    content = banner + "".join(f"second {n}\n" for n in range(80))
+    with log.path.open("r+") as handle:
+        handle.truncate(0)
+        handle.write(content)
+    log.restart()
+    assert log.read() == content.encode().splitlines()
+    assert [gap["generation"] for gap in log.gaps] == [1]
+
+
+def test_a_file_that_only_grew_while_no_agent_lived_goes_on(log: Follower) -> None:
+    log.write("a1")
+    log.read()
+    log.write("a2")
+    log.restart()
+    assert log.read() == [b"a2"]
+    log.restart()
+    log.write("a3")
+    assert log.read() == [b"a3"]
+    assert log.gaps == []
+
+
+def test_a_log_that_an_older_agent_has_saved_without_a_mark_goes_on(log: Follower) -> None:
+    log.write("a1")
+    log.read()
+    kill(log.stream)
+    state = log.root / "state" / "trainer.json"
+    saved = json.loads(state.read_text())
+    assert saved["generations"][0].pop("mark")
+    state.write_text(json.dumps(saved))
+    log.write("a2")
+    log.stream = log.open()
+    assert log.read() == [b"a2"]
+    assert log.gaps == []
+
+
 def test_a_rewrite_in_the_very_moment_of_reading_is_noticed(
     log: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
