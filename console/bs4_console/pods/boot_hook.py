@@ -216,12 +216,14 @@ def _runpod(seen: Seen) -> str:
     """Return the container start command for RunPod.
 
     The image's own start script goes on below it. TERM, which comes seconds before KILL, is passed
-    on after the agent has received it.
+    on after the agent has received it. If it comes before that script was started, the script is
+    not started any more. The trap is set first, because whatever comes before it would end, or (as
+    process 1) be ignored, without a word to the agent.
     """
     boot = f"{_home(seen)}{seen.command}"
     script = (
-        f'{boot} --via runpod; /start.sh & c=$!; trap "{boot} --stopping; kill -TERM $c" TERM; '
-        "wait $c; wait $c"
+        f'trap "{boot} --stopping; kill -TERM \\$! 2>/dev/null || exit" TERM; '
+        f"{boot} --via runpod; /start.sh & wait $!; wait $!"
     )
     return f"bash -c {shlex.quote(script)}"
 

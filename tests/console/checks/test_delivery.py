@@ -8,6 +8,7 @@ import base64
 import json
 import logging
 import socket
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,11 +37,12 @@ def channel(kind: str, url: str, **more: object) -> Channel:
     return Channel(kind, f"my {kind}", Secret(url), **more)  # type: ignore[arg-type]
 
 
-def closed_port() -> int:
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port at which nobody listens. It is bound, so that no other process gets it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+        yield taken.getsockname()[1]
 
 
 def test_a_webhook_gets_one_object_with_its_token() -> None:
@@ -132,12 +134,14 @@ async def test_a_receiver_that_was_away_gets_everything_in_order_and_is_complain
     ]
 
 
-async def test_one_receiver_that_fails_does_not_keep_the_others_waiting_or_silent() -> None:
+async def test_one_receiver_that_fails_does_not_keep_the_others_waiting_or_silent(
+    closed_port: int,
+) -> None:
     said: list[str] = []
     with receiving() as at:
         notifier = Notifier(
             [
-                channel("ntfy", f"http://127.0.0.1:{closed_port()}/{TOKEN}"),
+                channel("ntfy", f"http://127.0.0.1:{closed_port}/{TOKEN}"),
                 channel("webhook", at.url("/")),
             ],
             said.append,
@@ -148,10 +152,12 @@ async def test_one_receiver_that_fails_does_not_keep_the_others_waiting_or_silen
     assert "refused" in said[0]
 
 
-async def test_what_waits_is_bounded_and_the_loss_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_is_bounded_and_the_loss_is_said(
+    closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery, "KEPT", 2)
     said: list[str] = []
-    notifier = Notifier([channel("webhook", f"http://127.0.0.1:{closed_port()}/")], said.append)
+    notifier = Notifier([channel("webhook", f"http://127.0.0.1:{closed_port}/")], said.append)
     await notifier.tell([BAD, BAD, GOOD], OK, "")
     assert sum("is dropped" in line for line in said) == 1
 

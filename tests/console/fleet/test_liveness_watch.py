@@ -5,6 +5,7 @@ asked, never from one look.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -268,11 +269,15 @@ async def test_who_answers_at_an_address(says: bytes, word: str) -> None:
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        assert await at_its_port("127.0.0.1", port, 20.0 if says else 1.0) == word
-    assert await at_its_port("127.0.0.1", port, 20.0) == "refused"
+    with socket.socket() as place:
+        # Bound and never listening: no other process gets the port once the server is gone.
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        port = int(place.getsockname()[1])
+        server = await asyncio.start_server(serve, "127.0.0.1", port, reuse_address=True)
+        async with server:
+            assert await at_its_port("127.0.0.1", port, 20.0 if says else 1.0) == word
+        assert await at_its_port("127.0.0.1", port, 20.0) == "refused"
 
 
 async def test_what_the_inventory_does_not_know_is_not_asked(

@@ -70,6 +70,20 @@ def test_runpods_start_command_passes_the_stop_on_to_the_agent_first(
     assert told[3] == "ended"
 
 
+def test_a_stop_that_runpod_sends_while_the_agent_is_started_reaches_the_agent(
+    seen: Seen, tmp_path: Path
+) -> None:
+    start = tmp_path / "start.sh"
+    start.write_text(f'#!/bin/sh\necho up >>"{tmp_path}/calls"\n')
+    start.chmod(0o755)
+    with Path(seen.python).open("a") as script:
+        script.write('case "$*" in *runpod) kill -TERM $PPID;; esac\n')
+    line = boot_hook.text("runpod", seen).replace("/start.sh", str(start))
+    container = subprocess.Popen(["sh", "-c", f"exec {line}"])
+    container.wait(60)
+    assert [called.split()[-1] for called in calls(tmp_path)] == ["runpod", "--stopping"]
+
+
 def test_the_unit_ends_nothing_of_the_runs(seen: Seen, tmp_path: Path) -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=True)
     unit.optionxform = str  # type: ignore[assignment, method-assign]

@@ -110,7 +110,7 @@ async def test_the_four_calls(agent: Agent) -> None:
         assert (await channel.query("telemetry", "stat"))["end"] == "1:8"
         assert await channel.submit(Action("01J", "stop", {"run": "r"})) == "accepted"
         assert agent.submitted == [({"key": "01J", "kind": "stop", "run": "r"}, "alice@laptop")]
-        assert 0 < await channel.ping() < 5
+        assert 0 < await channel.ping() < 60
 
 
 async def test_replies_out_of_order_reach_their_callers(agent: Agent) -> None:
@@ -177,7 +177,7 @@ async def test_close_fails_the_waiters(agent: Agent) -> None:
 
 async def test_the_shortest_round_trip_measures_the_clock() -> None:
     """The pod's clock is 100 s ahead, and most of its answers are late: each of those alone would
-    be 250 ms wrong.
+    be 250 ms wrong. What the shortest round trip says is wrong by half of it at most.
     """
     pings = 0
 
@@ -193,9 +193,9 @@ async def test_the_shortest_round_trip_measures_the_clock() -> None:
         channel = await Channel.open(duplex, "a", "b")
         assert (channel.rtt, channel.clock_offset) == (None, None)
         trips = [await channel.ping() for _ in range(9)]
-        assert channel.rtt == min(trips[-8:]) < 0.5
+        assert channel.rtt == min(trips[-8:])
         assert channel.clock_offset is not None
-        assert abs(channel.clock_offset - 100) < 0.2
+        assert abs(channel.clock_offset - 100) <= channel.rtt / 2 + 0.01
         await channel.close()
 
 

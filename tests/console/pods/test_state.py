@@ -4,12 +4,23 @@ connection's.
 
 from __future__ import annotations
 
-import time
+import types
 from typing import Any
 
 import pytest
 
+from bs4_console.pods import state as module
 from bs4_console.pods.state import Link, PodState
+
+#: The present moment on both clocks of this machine, in seconds.
+WALL, MONO = 1_800_000_000.0, 50_000.0
+
+
+@pytest.fixture(autouse=True)
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes between a record and the look at its age."""
+    clock = types.SimpleNamespace(time=lambda: WALL, monotonic=lambda: MONO)
+    monkeypatch.setattr(module, "time", clock)
 
 
 def pod(*records: dict[str, Any]) -> PodState:
@@ -42,7 +53,7 @@ STOP = {
 
 def step(number: int, side: str = "trainer", **fields: Any) -> dict[str, Any]:
     return {
-        "t": time.time(),
+        "t": WALL,
         "m": 1.0,
         "b": "boot",
         "attempt": 1,
@@ -81,21 +92,21 @@ def test_a_run_that_was_removed_is_gone_with_its_steps() -> None:
 def test_the_age_of_a_step_is_the_pods_whenever_it_was_read() -> None:
     state = pod(STARTED)
     state.link.clock_offset = 50.0
-    state.apply_step("r", {**step(3), "t": time.time() + 50.0 - 600.0})
+    state.apply_step("r", {**step(3), "t": WALL + 50.0 - 600.0})
     seen = state.runs["r"].step_seen
     assert seen is not None
-    assert time.monotonic() - seen == pytest.approx(600.0, abs=1.0)
+    assert MONO - seen == pytest.approx(600.0)
 
 
 def test_telemetry_that_was_kept_is_as_old_as_it_says() -> None:
     state = PodState(name="pod-a")
     assert state.age() is None
     assert state.stale
-    state.apply_telemetry({"t": time.time() - 3600, "runs": []}, kept=True)
-    assert state.age() == pytest.approx(3600, abs=1)
+    state.apply_telemetry({"t": WALL - 3600, "runs": []}, kept=True)
+    assert state.age() == pytest.approx(3600)
     assert state.stale
-    state.apply_telemetry({"t": time.time() - 3600, "runs": []})
-    assert state.age() == pytest.approx(0, abs=1)
+    state.apply_telemetry({"t": WALL - 3600, "runs": []})
+    assert state.age() == 0
     assert not state.stale
 
 
@@ -129,7 +140,7 @@ def test_forgetting_leaves_the_link_and_nothing_else() -> None:
     state = pod(STARTED)
     state.link.set("up")
     state.notes["journal"] = "odd"
-    state.apply_telemetry({"t": time.time(), "runs": []})
+    state.apply_telemetry({"t": WALL, "runs": []})
     state.forget()
     assert (state.runs, list(state.telemetry), state.telemetry_seen, state.notes) == (
         {},

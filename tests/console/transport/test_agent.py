@@ -4,6 +4,7 @@ channel.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,11 @@ async def greet(
         await connection.open(quiet, deploy=deploy), "tester@test", "bs4-console/test"
     )
     try:
-        chunk = await channel.read("telemetry", "start", wait=10.0)
-        return channel.hello, json.loads(chunk.data.splitlines()[0])
+        data = b""
+        async with asyncio.timeout(60):
+            while not data:
+                data = (await channel.read("telemetry", "start", wait=10.0)).data
+        return channel.hello, json.loads(data.splitlines()[0])
     finally:
         await channel.close()
 

@@ -33,6 +33,8 @@ def same_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
     # Whatever TERM says; the colours of a poorer terminal have their own tests.
     monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "truecolor")
+    # A toast goes when the app takes it away, and not because the machine is slow.
+    monkeypatch.setattr("bs4_console.tui.app.ConsoleApp.NOTIFICATION_TIMEOUT", 3600)
     # Tests tick by hand, faster than anybody looks.
     monkeypatch.setattr("bs4_console.tui.app.DRAW_REST", 0.0)
     for module in ("textual.app", "textual.pilot"):

@@ -27,7 +27,7 @@ from bs4_console.tui.screens.notes import NotesScreen
 from bs4_console.tui.screens.pod import PodScreen
 from bs4_console.tui.screens.run import RunScreen
 from tests.console.tui import fixtures
-from tests.console.tui.driving import drive, settle
+from tests.console.tui.driving import drive, settle, until
 
 SCREENS: tuple[type[ConsoleScreen], ...] = (
     FleetScreen,
@@ -422,7 +422,7 @@ async def test_every_command_does_its_deed(name: str) -> None:
         app.position = (app.screen.pane.view.spot or 0) if isinstance(app.screen, LogScreen) else 0
         assert not done(app), "the test proves nothing: it is so already"
         await drive(pilot, sessions, deed)
-        assert done(app)
+        await until(pilot, lambda: done(app))
 
 
 async def test_every_command_is_in_the_palette_of_its_screen() -> None:

@@ -174,8 +174,8 @@ async def test_where_nothing_runs_the_key_that_starts_a_run_is_shown(
 
 
 async def test_256_pods_with_4_runs_stay_fluent() -> None:
-    """CPU time, which a crowded machine does not stretch; measured: 2 ms a key press, 11 ms a tick
-    in which every pod had news.
+    """CPU time beside that of making all rows anew at the same moment, because a crowded machine
+    stretches both: a key press takes a thirtieth, a tick in which every pod had news an eighth.
     """
     sessions = many()
     now = [0.0]
@@ -184,23 +184,30 @@ async def test_256_pods_with_4_runs_stay_fluent() -> None:
     async with app.run_test(size=(200, 60)) as pilot:
         await drive(pilot, [], ())
         assert len(app.screen.table.rows) == 1024
-        begin = time.process_time()
-        for _ in range(20):
-            app.screen.table.action_move(1)
-            app.screen._moved()
-        key = (time.process_time() - begin) / 20
-        made = app.overview.made
-        begin = time.process_time()
-        for _ in range(10):
-            now[0] += 0.1
-            for session in sessions:
-                session.state.changed()
-            app.tick()
-        tick = (time.process_time() - begin) / 10
-        assert app.overview.made - made <= 256 + 26, "each pod is looked at once a second"
-        assert key < 0.04, f"{key * 1000:.1f} ms a key press"
-        assert tick < 0.08, f"{tick * 1000:.1f} ms a tick"
-        print(f"key {key * 1000:.1f} ms, tick {tick * 1000:.1f} ms")
+        pods = [session.state for session in sessions]
+        keys, ticks = [], []
+        for _ in range(3):
+            begin = time.thread_time()
+            view.rows(pods, clock)
+            anew = time.thread_time() - begin
+            begin = time.thread_time()
+            for _ in range(20):
+                app.screen.table.action_move(1)
+                app.screen._moved()
+            keys.append((time.thread_time() - begin) / 20 / anew)
+            made = app.overview.made
+            begin = time.thread_time()
+            for _ in range(10):
+                now[0] += 0.1
+                for session in sessions:
+                    session.state.changed()
+                app.tick()
+            ticks.append((time.thread_time() - begin) / 10 / anew)
+            assert app.overview.made - made <= 256 + 26, "each pod is looked at once a second"
+        key, tick = min(keys), min(ticks)
+        print(f"all rows {anew * 1000:.0f} ms, a key {key:.3f} of it, a tick {tick:.3f} of it")
+        assert key < 0.2
+        assert tick < 0.5
 
 
 async def test_a_change_waits_four_times_as_long_as_the_last_drawing_took(

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import heapq
 import itertools
 import os
 import random
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +32,51 @@ from bs4_console.pods.reading.window import FIRST, ReadWindow
 TRIP_S, PIECE_S = 0.01, 0.0002
 
 
+class LinkTime:
+    """The time of the link. It goes on to the next moment at which anything arrives once nobody has
+    anything left to do, so that a busy machine makes no read longer than it is.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._numbers = itertools.count()
+        self._due: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._wanted = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._due, (self.now + seconds, next(self._numbers), future))
+        self._wanted.set()
+        await future
+
+    async def run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            for _ in range(20):  # more than it takes from an answer to the reads that it leads to
+                await asyncio.sleep(0)
+            self.now, _, future = heapq.heappop(self._due)
+            if not self._due:
+                self._wanted.clear()
+            if not future.done():
+                future.set_result(None)
+
+
+@pytest.fixture(autouse=True)
+async def link_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """What reads ahead measures by the time of the link, as Far lets it pass."""
+    made = LinkTime()
+    monkeypatch.setattr(Far, "time", made, raising=False)
+    monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=lambda: made.now))
+    passing = asyncio.create_task(made.run())
+    yield
+    passing.cancel()
+    await asyncio.gather(passing, return_exceptions=True)
+
+
 class Far:
     """A channel to an agent that is TRIP_S away and answers one read after the other."""
+
+    time: LinkTime
 
     def __init__(self, **streams: LogStream) -> None:
         self.streams = streams
@@ -51,7 +96,7 @@ class Far:
         self.open[stream] = self.open.get(stream, 0) + 1
         self.most = max(self.most, sum(self.open.values()))
         try:
-            await asyncio.sleep(TRIP_S / 2)
+            await self.time.sleep(TRIP_S / 2)
             async with self._turn:  # asyncio.Lock is fair: first come, first served
                 if self.lost:
                     raise ChannelLost("The link was cut.", "It is made again.")
@@ -60,8 +105,8 @@ class Far:
                 self.streams[stream].poll()
                 chunk = self._answer(stream, cursor, limit)
                 self.sent += len(chunk.data)
-                await asyncio.sleep(PIECE_S)
-            await asyncio.sleep(TRIP_S / 2)
+                await self.time.sleep(PIECE_S)
+            await self.time.sleep(TRIP_S / 2)
         finally:
             self.open[stream] -= 1
         if self.lost:
@@ -394,7 +439,7 @@ async def test_pieces_for_a_consumer_who_does_not_come_are_thrown_away(
     far = Far(log=log_at(path))
     ahead = ReadAhead(far)
     got, _, cursor = await whole(ahead, until=lambda chunk: len(far.reads) > 9)
-    monkeypatch.setattr(module, "UNUSED_S", 0.0)
+    monkeypatch.setattr(module, "UNUSED_S", -1.0)
     ahead.expire()
     while sum(far.open.values()):
         await asyncio.sleep(TRIP_S / 4)
