@@ -34,7 +34,7 @@ async def collapse(stage: Stage) -> None:
     await train(stage)
     engine = faults.find(stage.pod, "engine")[0]  # looking for it takes long on a busy machine
     if stage.trainer == "prime-rl-2026-01":
-        await half_a_batch(stage.pod)
+        await half_a_batch(stage.pod, engine)
     else:
         await faults.wait_generating(stage.pod)
     assert faults.kill(engine)

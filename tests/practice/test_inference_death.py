@@ -23,6 +23,7 @@ from tests.practice.running import (
     Run,
     Start,
     half_a_batch,
+    held_at,
     log_text,
     logs,
     trained,
@@ -59,9 +60,10 @@ def ask(port: int, timeout: float = 20.0) -> int:
         return error.code
 
 
-async def held_at_the_barrier(pod: PracticePod) -> None:
+async def held_at_the_barrier(pod: PracticePod, engine: tree.Process) -> None:
     """Until January's policy loop waits for weights that the trainer has not written, and holds the
-    batches back, while vLLM generates.
+    batches back, while vLLM generates. Its `engine` is stopped then: it neither ends the generation
+    nor takes the weights.
     """
     broadcasts = pod.output_dir / "run_default" / "broadcasts"
 
@@ -71,7 +73,7 @@ async def held_at_the_barrier(pod: PracticePod) -> None:
             return False
         return faults.requests_running(pod.api_port) > 0
 
-    await faults.until(held, 60, "a generation while the batches are held back")
+    await held_at(engine, held, "a generation while the batches are held back")
 
 
 async def stands_still(pod: PracticePod, seconds: float = 0.6) -> None:
@@ -120,13 +122,12 @@ async def test_a_death_in_mid_generation_ends_the_server_with_0_and_nobody_notic
 @pytest.mark.long
 async def test_2026_01_falls_apart_after_two_more_steps(start: Start) -> None:
     """The real one took two and a half minutes: two rounds of the client's tries, and then the
-    launcher's own patience. Half a batch takes over a second here, so that the kill comes before
-    the other half.
+    launcher's own patience.
     """
     async with start("2026-01", env=SLOW_INFERENCE, step_seconds=0.4) as pod, Run(pod) as run:
         await trained(pod, 2)
         engine = faults.find(pod, "engine")[0]  # looking for it takes long on a busy machine
-        await half_a_batch(pod)
+        await half_a_batch(pod, engine)
         before = len(log_text(pod, "orchestrator"))
         assert faults.kill(engine)
         code = await run.code(90)
@@ -161,7 +162,7 @@ async def test_2026_01_hangs_for_good_when_its_update_died_at_the_barrier(start:
     async with start("2026-01", step_seconds=0.8) as pod, Run(pod) as run:
         await trained(pod, 1)
         engine = faults.find(pod, "engine")[0]  # looking for it takes long on a busy machine
-        await held_at_the_barrier(pod)
+        await held_at_the_barrier(pod, engine)
         faults.kill(engine)
         wanted = (
             "Aborted rollout due to ModelError(), caused by APIConnectionError('Connection error.')"
