@@ -38,7 +38,7 @@ async def collapse(stage: Stage) -> None:
     else:
         await faults.wait_generating(stage.pod)
     assert faults.kill(engine)
-    incident = await stage.incident(CAUSE, 30)
+    incident = await stage.incident(CAUSE, 60)
     run = stage.session.state.runs["demo"]
     assert run.word == "running", "the incident must open before the collapse"
     await stage.until(lambda: run.word == "failed", OUTLIVES_S, "the end of the run by itself")

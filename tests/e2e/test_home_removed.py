@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 PROMISED_S = 60.0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_agent_without_a_home_is_gone_within_a_minute() -> None:
     with practising("prime-rl-2026-01", "pod-h") as on:
         assert on.launch().code == 0

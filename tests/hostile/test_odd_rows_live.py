@@ -13,7 +13,7 @@ from bs4_practice import faults, tree
 from bs4_practice.stage import Stage, staged
 from tests.support.trees import below
 
-pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(600)]
 
 #: The parts of a run that live as long as it does; a pod's other processes come and go.
 PARTS = ("launcher", "inference", "engine", "orchestrator", "rank")
