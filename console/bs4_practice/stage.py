@@ -26,6 +26,9 @@ from bs4_practice import witness
 #: Trainer ids of the command line -> the miniature's generations.
 GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "verl"}
 
+#: Seconds for a new pod to get its agent and to send its state. A busy machine takes some minutes.
+_UP_S = 240.0
+
 
 class StageError(ConsoleError):
     """Raised when something on the practice pod does not happen as the scenario needs it: the pod
@@ -190,7 +193,7 @@ async def staged(
             session = connect(pod, root / "known_hosts")
             life = asyncio.create_task(session.run())
             try:
-                await session.synced(60.0)
+                await session.synced(_UP_S)
                 stage = Stage(pod, session, trainer)
                 yield stage
             finally:

@@ -34,11 +34,11 @@ async def collapse(stage: Stage) -> None:
     await train(stage)
     engine = faults.find(stage.pod, "engine")[0]  # looking for it takes long on a busy machine
     if stage.trainer == "prime-rl-2026-01":
-        await half_a_batch(stage.pod)
+        await half_a_batch(stage.pod, engine)
     else:
         await faults.wait_generating(stage.pod)
     assert faults.kill(engine)
-    incident = await stage.incident(CAUSE, 30)
+    incident = await stage.incident(CAUSE, 60)
     run = stage.session.state.runs["demo"]
     assert run.word == "running", "the incident must open before the collapse"
     await stage.until(lambda: run.word == "failed", OUTLIVES_S, "the end of the run by itself")

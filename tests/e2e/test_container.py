@@ -31,7 +31,7 @@ def daemon() -> Iterator[Daemon]:
         made.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_every_check_says_which_side_was_asked(daemon: Daemon, tmp_path: Path) -> None:
     async with staged(
         "verl", env={name: daemon.environment[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG")}

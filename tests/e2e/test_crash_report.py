@@ -41,6 +41,7 @@ async def test_a_crash_is_looked_into_without_its_pod(trainer: str, tmp_path: Pa
         await train(stage)
         faults.kill(faults.find(stage.pod, "orchestrator")[0])
         await fetched(stage, file)
+        await stage.session.synced(60.0)  # steps come by another stream than reports
         step = stage.session.state.runs["demo"].step
         assert (stage.pod.home / ".bs4" / "reports").stat().st_mode & 0o077 == 0
 

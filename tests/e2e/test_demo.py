@@ -55,7 +55,7 @@ def test_a_scenario_opens_the_screen_and_a_person_mends_it(terminal: Terminal) -
     assert "Traceback" not in shown
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_without_a_screen_the_failure_is_printed_too(tmp_path: Path) -> None:
     done = Console(tmp_path)("demo", "--headless")
     assert done.code == 0

@@ -70,7 +70,7 @@ async def silent(seconds: float) -> None:
 
 @pytest.mark.long
 @pytest.mark.beside
-@pytest.mark.timeout(SILENT_S + 120)
+@pytest.mark.timeout(SILENT_S + 300)
 async def test_a_healthy_run_of_current_is_silent() -> None:
     await silent(SILENT_S)
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, pytest.mark.beside]
 PROMISED_S = 60.0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_agent_without_a_home_is_gone_within_a_minute() -> None:
     with practising("prime-rl-2026-01", "pod-h") as on:
         assert on.launch().code == 0
@@ -36,7 +36,7 @@ def test_an_agent_without_a_home_is_gone_within_a_minute() -> None:
         began, size = time.monotonic(), log.stat().st_size
         until(lambda: not agent.is_running(), "the agent has ended", PROMISED_S)
         print(f"the agent ended {time.monotonic() - began:.1f} s after its home was removed")
-        until(lambda: not _bridges(on.pod.pid), "the bridges have ended", 30.0)
+        until(lambda: not _bridges(on.pod.pid), "the bridges have ended")
         following.kill()
         following.communicate()
 

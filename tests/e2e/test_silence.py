@@ -41,10 +41,10 @@ async def test_a_held_side_is_a_silence_within_three_steps(side: str, trainer: s
         await advance(stage, "demo", 6)
         assert not stage.ledger.open_incidents()
         (held,) = faults.find(stage.pod, side)
-        held_at = time.monotonic()
+        held_at = time.time()
         faults.pause(held)
         incident = await stage.incident("run-stalled", 120.0)
-        took = time.monotonic() - held_at
+        took = incident.opened_t - held_at
         print(f"{trainer} {side}: {took:.1f} s at {usual(stage):.1f} s a step: {incident.summary}")
         assert took < 3 * usual(stage)
         assert [i.failure for i in stage.ledger.open_incidents()] == ["run-stalled"]

@@ -25,7 +25,7 @@ from tests.hostile.test_printed import on_a_terminal
 from tests.hostile.trainer_secrets import PRINTED
 from tests.support.canaries import Canaries
 
-pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(230)]
+pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(600)]
 
 RUN = "demo"
 #: What has the form of a credential, or stands under the name of one.
@@ -129,7 +129,7 @@ async def test_no_exit_shows_a_secret_and_the_log_keeps_all(tmp_path: Path) -> N
     words = [f"--trainer.judge.api-key={WORD['word']}", "--trainer.judge.name", FORMED["hub"]]
 
     async def command(*said: str, codes: tuple[int, ...] = (0,)) -> bytes:
-        result = await asyncio.to_thread(console, *said, timeout=60.0)
+        result = await asyncio.to_thread(console, *said, timeout=240.0)
         assert result.code in codes, result
         exits[" ".join(said)] = both = f"{result.out}{result.err}".encode()
         return both

@@ -108,6 +108,6 @@ def test_a_past_that_changes_too_often_is_no_longer_kept(tmp_path: Path) -> None
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_console_serves_keys_and_honest_pods_beside_hostile_ones() -> None:
     with beside.world(QUICK) as here:
-        result = beside.measure(here, 20.0)
+        result = beside.measure(here, 20.0, tries=3)
         screen = here.terminal.shown()
     assert all(beside.claims(result).values()), f"{json.dumps(result, indent=1)}\n{screen}"

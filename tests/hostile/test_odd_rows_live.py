@@ -13,7 +13,7 @@ from bs4_practice import faults, tree
 from bs4_practice.stage import Stage, staged
 from tests.support.trees import below
 
-pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(600)]
 
 #: The parts of a run that live as long as it does; a pod's other processes come and go.
 PARTS = ("launcher", "inference", "engine", "orchestrator", "rank")
@@ -51,7 +51,7 @@ async def odd_row(stage: Stage) -> None:
         run = stage.session.state.runs["demo"]
         await stage.until(
             lambda: any(step.get("throughput") == "inf" for step in run.trainer_steps),
-            30,
+            60,
             "a record of the odd line",
         )
     finally:
@@ -67,21 +67,35 @@ def odd_line(log: Path) -> None:
         file.write(before + b"Throughput: 1e400 " + after.partition(b" ")[2] + b"\n")
 
 
+def stalls(stage: Stage) -> list[str]:
+    return [one.id for one in stage.ledger.open_incidents() if one.failure == "run-stalled"]
+
+
 @pytest.mark.parametrize("trainer", ["prime-rl-2026-01", "prime-rl"])
 async def test_a_healthy_run_survives_an_odd_row_while_stalls_are_mended_by_themselves(
     trainer: str,
 ) -> None:
     async with staged(trainer) as stage:
         await stage.launch()
-        await stage.must("mode", run="demo", playbook="run-stalled", mode="auto")
         await stage.until(lambda: len(stage.steps()) >= 3, 60, "the first steps")
         run = stage.session.state.runs["demo"]
         processes = [faults.find(stage.pod, part)[0] for part in PARTS]
         await odd_row(stage)
+        # A trainer that is held for seconds is a stall and is said, before stalls are mended.
+        reached = len(run.trainer_steps) + 1
+        await stage.until(lambda: len(run.trainer_steps) >= reached, 60, "a step after the odd row")
+        await stage.until(lambda: not stalls(stage), 60, "the end of the stall of the held trainer")
+        before = set(stage.ledger.incidents)
+        assert {stage.ledger.incidents[one].failure for one in before} <= {
+            "nan-loss",
+            "run-stalled",
+        }
+        await stage.must("mode", run="demo", playbook="run-stalled", mode="auto")
         reached = len(run.trainer_steps) + STEPS
         await stage.until(lambda: len(run.trainer_steps) >= reached, 150, f"{STEPS} recorded steps")
         # A loss that is NaN is one, and is said; it asks for nothing to be done.
-        assert {incident.failure for incident in stage.ledger.incidents.values()} <= {"nan-loss"}
+        new = [one for name, one in stage.ledger.incidents.items() if name not in before]
+        assert {incident.failure for incident in new} <= {"nan-loss"}
         assert [
             action.kind for action in stage.ledger.actions.values() if action.kind == "playbook"
         ] == []

@@ -144,7 +144,8 @@ async def test_an_action_that_no_journal_shows_is_not_awaited_for_ever(
     live = session("evil", pod, tmp_path)
     watching = asyncio.create_task(live.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
+            await live.connected(60.0)
             key = await live.submit("plan", playbook="step-desync", run="r1")
             with pytest.raises(Unreachable, match="its journal does not show it"):
                 async for _ in live.follow_action(key):

@@ -117,7 +117,7 @@ def swapped_again_and_again(step: Path) -> Iterator[None]:
     attacker = multiprocessing.Process(target=swap, args=(str(step), names, begun, enough))
     attacker.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(120)
         yield
     finally:
         enough.set()

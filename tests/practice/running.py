@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bs4_practice import faults
 from bs4_practice.pod import Completed, PracticePod
+from bs4_practice.tree import Process
 
 GENERATIONS = ("2026-01", "current")
 SAMPLES = Path(__file__).resolve().parents[3] / "../shared/corpus/prime-rl-samples"
@@ -82,13 +83,25 @@ def log_text(on: PracticePod, source: str) -> str:
         return ""
 
 
-async def half_a_batch(on: PracticePod) -> None:
-    """Until half of the orchestrator's present batch has come (2026-01 draws a bar); the other half
-    is being generated.
+async def held_at(process: Process, moment: Callable[[], bool], what: str) -> None:
+    """Stop `process` with SIGSTOP at a moment that lasts as long as it stands still. If the moment
+    was over before that, let it go on and wait for the next one.
+    """
+    while True:
+        await faults.until(moment, 60, what)
+        assert faults.pause(process)
+        if moment():
+            return
+        assert faults.resume(process)
+
+
+async def half_a_batch(on: PracticePod, engine: Process) -> None:
+    """Until half of the orchestrator's present batch has come (2026-01 draws a bar), and the other
+    half is being generated; `engine` is stopped then, so that it does not come.
     """
     drawn = re.compile(r"Generating rollouts \(train\): +50%[^\r\n]*\Z")
-    await faults.until(
-        lambda: drawn.search(log_text(on, "orchestrator")) is not None, 60, "half a batch"
+    await held_at(
+        engine, lambda: drawn.search(log_text(on, "orchestrator")) is not None, "half a batch"
     )
 
 

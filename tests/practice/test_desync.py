@@ -30,8 +30,8 @@ async def hangs(pod: PracticePod, run: Run, finished: int) -> None:
     await asyncio.sleep(0.5)  # time in which a healthy trainer would finish ten steps
     assert "SUCCESS Step" not in log_text(pod, "trainer")
     assert "ERROR" not in run.text + log_text(pod, "trainer") + log_text(pod, "orchestrator")
-    # max_async_level + 1
-    assert len(re.findall("SUCCESS Step", log_text(pod, "orchestrator"))) == 2
+    # max_async_level + 1, and one more where the policy loop looks later than a batch takes
+    assert len(re.findall("SUCCESS Step", log_text(pod, "orchestrator"))) in (2, 3)
     assert not run.ended.done()
     assert len(witness.steps(pod.output_dir, pod.generation)) == finished
     assert not list((pod.output_dir / "rollouts").glob("step_*/rank_0.bin"))

@@ -36,7 +36,7 @@ def test_requests_that_wait_are_begun_when_all_others_end_in_the_same_step() -> 
         thread.start()
     finished: set[str] = set()
     while len(finished) < 4:
-        assert wait(api, timeout=20), f"only {sorted(finished)} were answered"
+        assert wait(api, timeout=60), f"only {sorted(finished)} were answered"
         finished |= {output["id"] for output in api.receive()["outputs"]}
     api.close()
     channel.sock.shutdown(2)

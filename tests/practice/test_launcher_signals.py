@@ -6,8 +6,9 @@ import signal
 
 import pytest
 
-from bs4_practice import faults, tree
-from tests.practice.running import GENERATIONS, Run, Start, log_text, trained
+from bs4_practice import faults, tree, witness
+from bs4_practice.pod import PracticePod
+from tests.practice.running import GENERATIONS, Run, Start, held_at, log_text, trained
 
 pytestmark = pytest.mark.beside
 
@@ -71,14 +72,34 @@ async def test_a_launcher_in_the_background_of_a_shell_ignores_control_c(start: 
         assert tree.alive(launcher)
 
 
+async def held_behind_a_save(pod: PracticePod) -> int:
+    """Stop the trainer when it has done the step after a checkpoint of every fourth, and nothing of
+    the next one. Return the checkpoint's step. The orchestrator is at most two steps ahead, which
+    is before the next checkpoint.
+    """
+    rank = (await faults.wait_for(pod, "rank"))[0]
+
+    def last() -> int:
+        return witness.last_step(pod.output_dir, pod.generation) or 0
+
+    def behind() -> bool:
+        step = last()
+        following = pod.run_dir / "broadcasts" / f"step_{step + 1}"
+        return step > 4 and step % 4 == 1 and not following.exists()
+
+    await held_at(rank, behind, "a step behind a checkpoint")
+    return last() - 1
+
+
 async def test_control_c_leaves_the_current_generation_a_lone_checkpoint(start: Start) -> None:
     """The orchestrator's last save is of a step that no trainer saved; a plain resume takes it and
     fails, an explicit one works.
     """
     async with start("current", step_seconds=0.2) as pod:
         async with Run(pod, "--ckpt.interval", "4") as run:
-            await trained(pod, 5)
+            saved = await held_behind_a_save(pod)
             faults.interrupt(pod)
+            faults.resume(faults.find(pod, "rank")[0])
             assert await run.code() == 1
             await faults.until(lambda: not faults.find(pod, "rank"), 60, "the ranks' end")
         assert "forcing cleanup (not a clean exit)" in log_text(pod, "orchestrator")
@@ -93,8 +114,8 @@ async def test_control_c_leaves_the_current_generation_a_lone_checkpoint(start: 
         assert f"FileNotFoundError: Checkpoint not found at {newest}/trainer" in log_text(
             pod, "trainer"
         )
-        async with Run(pod, "--resume.step", "4"):
-            await trained(pod, 6)
+        async with Run(pod, "--resume.step", str(saved)):
+            await trained(pod, saved + 2)
 
 
 @pytest.mark.long

@@ -42,7 +42,7 @@ async def recovered(scenario, trainer):
     return report
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("scenario", "trainer"), cases())
 async def test_every_scenario_is_recovered(scenario, trainer):
     report = await recovered(scenario, trainer)
@@ -51,7 +51,7 @@ async def test_every_scenario_is_recovered(scenario, trainer):
 
 
 @pytest.mark.rounds
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 async def test_without_the_fix_it_stays_broken():
     report = await play(SCENARIOS["vllm-silent-death"], "prime-rl-2026-01", fix=False)
     assert report["recovered"] is False

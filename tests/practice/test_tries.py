@@ -150,7 +150,7 @@ def sleeper() -> tree.Process:
 
 
 def outcome() -> tuple[int, str]:
-    out, err = sleeper.process.communicate(b"\n", timeout=20)  # type: ignore[attr-defined]
+    out, err = sleeper.process.communicate(b"\n", timeout=60)  # type: ignore[attr-defined]
     return sleeper.process.returncode, (out + err).decode()  # type: ignore[attr-defined]
 
 

@@ -4,6 +4,7 @@ recorder/ writes them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import io
@@ -50,6 +51,8 @@ _LOG = re.compile(rf"log/{_NAME}/({_NAME})/([0-9]{{1,12}})\.([0-9]{{1,15}})")
 _BESIDE = re.compile(rf"dmesg\.log|(?:attempt|config)/{_NAME}")
 _ANSWER_S = 60.0
 _TIMES = 3
+#: Seconds before a report is read again whose hash the journal does not tell.
+_PAUSES_S = (0.5, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,23 +150,27 @@ def _listed(record: JournalRecord) -> Listed | None:
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
     """Fetch the crash report `one` from its pod into the file `target` on this machine, and return
-    that path. Raises UsageError if `target` exists already, or if the hash of the content differs
-    from the hash in the pod's journal (the agent's log of actions and incidents). Raises OSError if
-    the file cannot be written.
+    that path. A report that is written anew lies on its pod a moment before the pod's journal (the
+    agent's log of actions and incidents) tells its hash, so it is read up to three times. Raises
+    UsageError if `target` exists already, or if the hash of the content differs from the hash in
+    the journal each time. Raises OSError if the file cannot be written.
     """
     if target.exists():
         raise UsageError(
             f"{target} is there already.", "Name another file with --to, or open this one."
         )
-    data = await _read(session, one.stream)
-    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
-    if sha256(data).hexdigest() != known.sha256:
-        raise UsageError(
-            f"{one.stream} is not what the journal says of it.",
-            "It was written anew meanwhile, or changed; fetch it once more.",
-        )
-    files.replace(target, data)
-    return target
+    for pause in (*_PAUSES_S, None):
+        data = await _read(session, one.stream)
+        known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+        if sha256(data).hexdigest() == known.sha256:
+            files.replace(target, data)
+            return target
+        if pause is not None:
+            await asyncio.sleep(pause)
+    raise UsageError(
+        f"{one.stream} is not what the journal says of it.",
+        "It was written anew meanwhile, or changed; fetch it once more.",
+    )
 
 
 def load(path: Path) -> Report:

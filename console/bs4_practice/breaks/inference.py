@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from bs4_practice import disks, faults
 from bs4_practice.person import edit_config, recover, restore_and_recover, with_config
 from bs4_practice.scenario import BOTH, NEW, OLD, Scenario, advance, nothing, start, train
 from bs4_practice.stage import Stage
+from bs4_practice.tree import Process
 
 #: Three segments of the engine's ring buffer, which takes one.
 _SHM_MEGABYTES = 3
@@ -19,12 +23,12 @@ async def kill_server(stage: Stage) -> None:
 async def end_server(stage: Stage) -> None:
     """Send SIGTERM to the run's inference server at a moment without requests, between two batches.
     The server then shuts down cleanly and with exit code 0, although the run still needs it. Raises
-    TimeoutError if no batch begins within 60 seconds, or if the batch does not end within 30 more.
+    TimeoutError if no batch begins within 60 seconds, or if the batch does not end within 60 more.
     """
     server = faults.find(stage.pod, "inference")[0]
     await faults.wait_generating(stage.pod)
     await faults.until(
-        lambda: faults.requests_running(stage.pod.api_port) == 0, 30, "a moment without requests"
+        lambda: faults.requests_running(stage.pod.api_port) == 0, 60, "a moment without requests"
     )
     faults.terminate(server)
 
@@ -47,20 +51,34 @@ async def stop_worker(stage: Stage) -> None:
 
 async def kill_worker_while_it_loads(stage: Stage) -> None:
     """Launch the run and kill the vLLM worker as soon as its process is there, before its model is
-    loaded. Raises TimeoutError if there is no worker within 30 seconds. Raises StageError if the
+    loaded. Raises TimeoutError if there is no worker within two minutes. Raises StageError if the
     run cannot be started.
     """
-    await start(stage)
-    faults.kill((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
+    await _to_the_loading_worker(stage, faults.kill)
 
 
 async def stop_worker_while_it_loads(stage: Stage) -> None:
     """Launch the run and stop the vLLM worker with SIGSTOP as soon as its process is there, before
-    its model is loaded. Raises TimeoutError if there is no worker within 30 seconds. Raises
+    its model is loaded. Raises TimeoutError if there is no worker within two minutes. Raises
     StageError if the run cannot be started.
     """
-    await start(stage)
-    faults.pause((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
+    await _to_the_loading_worker(stage, faults.pause)
+
+
+async def _to_the_loading_worker(stage: Stage, break_it: Callable[[Process], bool]) -> None:
+    """Launch the run and call `break_it` with its vLLM worker as soon as that is there. The worker
+    is waited for during the launch: when the launch is told as done, the model may be loaded.
+    """
+
+    async def soon() -> None:
+        break_it((await faults.wait_for(stage.pod, "worker", timeout=120))[0])
+
+    breaking = asyncio.create_task(soon())
+    try:
+        await start(stage)
+        await breaking
+    finally:
+        breaking.cancel()
 
 
 async def somebody_on_the_port(stage: Stage) -> None:
@@ -115,8 +133,8 @@ async def clear_shared_memory(stage: Stage) -> None:
 
 async def start_a_plain_server(stage: Stage) -> None:
     """Start vLLM's own server (`vllm serve`), which lacks the routes that prime-rl adds to load new
-    weights. Returns when the server answers; raises TimeoutError if that takes longer than 30
-    seconds.
+    weights. Returns when the server answers; raises TimeoutError if that takes longer than a
+    minute.
     """
     model = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
     port = stage.pod.inference_port
@@ -124,7 +142,7 @@ async def start_a_plain_server(stage: Stage) -> None:
     await stage.pod.spawn(
         command, env={"CUDA_VISIBLE_DEVICES": "0"}, log=stage.pod.home / "vllm.log"
     )
-    await faults.until(lambda: faults.healthy(port), 30, f"the plain server on port {port}")
+    await faults.until(lambda: faults.healthy(port), 60, f"the plain server on port {port}")
 
 
 async def train_on_it(stage: Stage) -> None:
@@ -136,7 +154,7 @@ async def train_on_it(stage: Stage) -> None:
 
 async def start_the_right_server(stage: Stage) -> None:
     """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and have
-    the agent resume the run. Raises StageError if the plain server still listens after 30 seconds
+    the agent resume the run. Raises StageError if the plain server still listens after 60 seconds
     or the run cannot be resumed, and TimeoutError if the new server does not answer within 60
     seconds. Raises PodError if it cannot be started.
     """
@@ -144,7 +162,7 @@ async def start_the_right_server(stage: Stage) -> None:
         if "vllm serve" in process.title and not process.title.startswith("uv"):
             faults.terminate(process)
     await stage.until(
-        lambda: not faults.listens(stage.pod.inference_port), 30, "the end of the plain server"
+        lambda: not faults.listens(stage.pod.inference_port), 60, "the end of the plain server"
     )
     await faults.start_inference(stage.pod)
     await recover(stage)

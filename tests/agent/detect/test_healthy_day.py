@@ -52,13 +52,21 @@ KINDS = {
 RUN = "demo"
 
 
+#: The second of the (local) day at which each simulated time begins, whenever the test is run: half
+#: past ten in the evening, so that midnight is in it.
+BEGIN_S = 22.5 * 3600
+
+
 class Clock:
     """The day's time as wall and as monotonic seconds; it lies in the past, so that nothing of it
     is in the future.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.wall0 = time.time() - seconds - 120
+        latest = int(time.time() - seconds - 120)
+        there = time.localtime(latest)
+        of_day = there.tm_hour * 3600 + there.tm_min * 60 + there.tm_sec
+        self.wall0 = latest - (of_day - BEGIN_S) % 86400
         self._offset = time.monotonic() - time.time()
         self.t = 0.0
 

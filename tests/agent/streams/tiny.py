@@ -51,6 +51,8 @@ class TinyHome:
         self.home.create()
         self.mark = f"BS4_TEST_HOME={root}"
         self.environment = {**os.environ, "BS4_HOME": str(root), "BS4_TEST_HOME": str(root)}
+        # A busy machine may take longer than the seconds that a console waits.
+        self.environment["TINY_START_S"] = "60"
 
     def settings(self, **values: Any) -> None:
         (self.home.root / "tiny.json").write_text(json.dumps({"logs": {}, **values}))

@@ -3,8 +3,8 @@ attach [--start] | daemon`.
 
 BS4_HOME/tiny.json says what it serves: {"logs": {stream: {"path", "attempt", "archive": directory
 or null}}, "version", "build"}. Actions: `handover` makes it leave (refused with `busy` when
-tiny.json says "busy"; after so many seconds when it says "leave_after", as one does that carries
-out a step), `note` writes to the journal.
+tiny.json says "busy"; once the file BS4_HOME/over is there when it says "until_over", as one does
+that carries out a step), `note` writes to the journal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,20 @@ def daemon(home: Home) -> int:
         streams.add(name, stream)
     leaving = threading.Event()
 
+    def leave_when_over() -> None:
+        while not (home.root / "over").exists():
+            time.sleep(0.02)
+        leaving.set()
+
     def submit(action: dict[str, Any], who: str) -> dict[str, Any]:
         if action["kind"] == "handover":
             if settings(home).get("busy"):
                 raise Busy("A step is being carried out; try again in a minute.")
             journal.append("agent", event="handover", sync=True)
-            seconds = settings(home).get("leave_after", 0.0)
-            threading.Timer(seconds, leaving.set).start() if seconds else leaving.set()
+            if settings(home).get("until_over"):
+                threading.Thread(target=leave_when_over, daemon=True).start()
+            else:
+                leaving.set()
         elif action["kind"] == "note":
             journal.append("note", run=None, text=action["text"], who=who)
         else:

@@ -4,6 +4,9 @@ for: several rotations in one moment would be another case.
 
 `python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ...
 and unlinks all but three), copytruncate.
+
+Once the file writer.hold is there beside PATH, it writes as many lines more as that says, makes
+writer.held, and waits until writer.hold is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ def main() -> None:
     lines, rate, rotate_every = (int(argument) for argument in sys.argv[2:5])
     handle = path.open("ab", buffering=0)
     due = time.monotonic()
-    rotations = 0
+    rotations, until = 0, lines
+    hold, held = path.with_name("writer.hold"), path.with_name("writer.held")
     for first in range(0, lines, BATCH):
         handle.write(
             b"".join(b"%09d %s\n" % (n, b"x" * (n % 150)) for n in range(first, first + BATCH))
@@ -38,6 +42,14 @@ def main() -> None:
             else:
                 shutil.copyfile(path, f"{path}.copy")
                 os.ftruncate(handle.fileno(), 0)
+        if until == lines and hold.exists():
+            until = first + BATCH + int(hold.read_text())
+        if first + BATCH >= until and hold.exists():
+            held.touch()
+            while hold.exists():
+                time.sleep(0.01)
+            held.unlink()
+            until = lines
         now = time.monotonic()
         due = max(due + BATCH / rate, now - LATE_S)
         time.sleep(max(0.0, due - now))

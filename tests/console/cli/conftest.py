@@ -104,7 +104,7 @@ class Console:
         }
         return subprocess.Popen(argv, env=self.environment, cwd=self.root, **settings)
 
-    def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = 100.0) -> Result:
+    def __call__(self, *words: str, stdin: bytes | None = None, timeout: float = 280.0) -> Result:
         process = self.start(
             *words, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL
         )

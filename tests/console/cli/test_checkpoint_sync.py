@@ -291,7 +291,7 @@ def test_a_sync_in_one_line() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_pod_is_told_by_the_command_line(tmp_path: Path) -> None:
     """From a pod that has no b2sdk to a checkpoint in the bucket, and the order taken back."""
     with B2Server(tmp_path / "b2") as server:

@@ -4,6 +4,7 @@ pod.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from bs4_common.streams.cursor import Chunk
 from bs4_console.checks.diagnose import diagnose
 from bs4_console.errors import UsageError
 from bs4_console.pods import reports
 from bs4_console.pods.recorded import RecordedSession
+from bs4_console.pods.state import PodState
 
 HEAD = {
     "schema": reports.SCHEMA,
@@ -173,3 +176,54 @@ def test_names_that_lead_out_of_the_directory_are_not_followed(tmp_path: Path) -
         "root/home1/journal/4.data",
         "root/home1/log/r/trainer/3.data",
     ]
+
+
+class Rewritten:
+    """A pod that has written its report anew. Its journal says so after the report was read
+    `after` times.
+    """
+
+    def __init__(self, after: int) -> None:
+        self.state = PodState(name="pod")
+        self.state.streams = ["report/r.1"]
+        self._after, self._reads = after, 0
+        self._tell(b"the first report")
+
+    def _tell(self, data: bytes) -> None:
+        told = {"report": "report/r.1", "run": "r", "attempt": 1, "t": 1.0, "bytes": len(data)}
+        self.state.ledger.reports["r", 1] = {
+            **told,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "missing": [],
+        }
+
+    async def connected(self, timeout: float) -> Rewritten:
+        return self
+
+    async def read(self, stream: str, cursor: str) -> Chunk:
+        if self._reads == self._after:
+            self._tell(b"the second report")
+        self._reads += 1
+        return Chunk("1:0", "1:1", b"the second report", None, partial=False, more=False)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+async def test_a_report_that_its_pod_writes_anew_is_read_until_the_journal_tells_it(
+    after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_PAUSES_S", (0.0, 0.0))
+    pod = Rewritten(after)
+    (one,) = reports.listed(pod)  # type: ignore[arg-type]
+    await reports.fetch(pod, one, tmp_path / "target")  # type: ignore[arg-type]
+    assert (tmp_path / "target").read_bytes() == b"the second report"
+
+
+async def test_a_report_that_the_journal_never_tells_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "_PAUSES_S", (0.0, 0.0))
+    pod = Rewritten(99)
+    (one,) = reports.listed(pod)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="is not what the journal says of it"):
+        await reports.fetch(pod, one, tmp_path / "target")  # type: ignore[arg-type]
+    assert not (tmp_path / "target").exists()

@@ -487,6 +487,7 @@ async def test_waiting_for_the_first_state_outlasts_a_link_that_is_lost_meanwhil
             lambda: session.state.ledger.last_seq == agent.journal[-1]["seq"], "the newest record"
         )
         agent.unplug()
+        await until(lambda: session.state.link.state == "unreachable")
         with pytest.raises(Unreachable, match=r"The wire is cut\."):
             await session.synced(0.5)
         assert not life.done()

@@ -41,7 +41,7 @@ async def far_away(pod: TestPod, directory: Path) -> AsyncIterator[SshTransport]
             await connection.close()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 async def test_the_end_of_a_connection_waits_for_no_round_trip(
     pod: TestPod, tmp_path: Path
 ) -> None:
@@ -71,7 +71,7 @@ async def seconds_to_the_state(connection: SshTransport, name: str) -> float:
         await asyncio.gather(life, return_exceptions=True)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 async def test_three_round_trips_behind_the_login_bring_the_state_of_a_pod_and_four_of_an_older_one(
     pod: TestPod, tmp_path: Path
 ) -> None:

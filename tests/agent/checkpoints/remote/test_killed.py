@@ -145,7 +145,7 @@ def other(tmp_path: Path, server: B2Server) -> Bench:
     return made
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_killed_at_any_call_the_pointer_names_a_whole_step_and_the_next_sync_finishes(
     bench: Bench, other: Bench
 ) -> None:

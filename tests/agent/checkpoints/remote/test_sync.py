@@ -8,7 +8,6 @@ import dataclasses
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,9 +113,10 @@ def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
     large = agent.bench.layout.file(5, "checkpoints/step_5/trainer/__1_0.distcp")
     assert agent.bench.server.received[large] == LARGE // 100_000 * 100_000
     agent.until(lambda: agent.view.last["event"] == "finished")
+    agent.end()  # and the worker, which may tell of its end before it comes
     before = agent.bench.server.calls.total()
     agent.restart()
-    time.sleep(0.5)
+    agent.looks_around()
     assert agent.bench.server.calls.total() == before  # it knows that nothing is to be done
 
 
@@ -190,7 +190,7 @@ def test_once_ends_with_the_first_upload(agent: Agent) -> None:
     agent.until(lambda: agent.view.last["event"] == "finished")
     assert agent.view.order["to"] is None
     agent.bench.save(10)
-    time.sleep(0.5)
+    agent.looks_around()
     assert agent.bench.pointed() == 5
 
 
