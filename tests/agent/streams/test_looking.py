@@ -4,6 +4,7 @@ over the same bytes.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from bs4_common.errors import BadRequest
 from bs4_common.streams import blocks, clockseek
+from bs4_common.streams.budget import Budget
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.query import Queries
 
@@ -322,6 +324,17 @@ def test_lines_longer_than_a_block_are_counted_once_each(
             for hit in log.all("search", "hits", pattern="loss", backwards=backwards, limit=500)
         ]
         assert hits == (expected[::-1] if backwards else expected)
+
+
+def test_a_long_line_is_counted_once_although_the_time_is_over_inside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    log = Log(tmp_path, (b"loss " * 100 + b"\n") * 40)
+    looked = itertools.count()
+    # Each slice ends at another place; a line has eight blocks.
+    monkeypatch.setattr(Budget, "spent", property(lambda self: next(looked) % 21 == 20))
+    assert sum(s[3] for s in log.all("count", "stretches", pattern="loss")) == 40
 
 
 def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_beginning(
