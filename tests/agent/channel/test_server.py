@@ -127,7 +127,9 @@ def test_reading_and_waiting(agent: Agent) -> None:
     began = time.monotonic()
     threading.Timer(0.2, lambda: agent.telemetry.append({"t": 2})).start()
     assert client.read("telemetry", "1:14", wait=30).payload == b'{"t":2}\n'
-    assert 0.1 < time.monotonic() - began < 25, "it came with the record, not at the end of the wait"
+    assert 0.1 < time.monotonic() - began < 25, (
+        "it came with the record, not at the end of the wait"
+    )
     empty = client.read("telemetry", "1:22", wait=0.1)
     assert (empty.payload, empty.header["next"]) == (b"", "1:22")
 

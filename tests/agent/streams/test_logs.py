@@ -457,9 +457,7 @@ def test_an_old_unfinished_line_is_shown_at_once(log: Follower) -> None:
     assert raw(log.stream, "start").data == b"unfinished"
 
 
-def test_a_growing_line_is_shown_once_a_second_to_all_alike(
-    clock: Clock, log: Follower
-) -> None:
+def test_a_growing_line_is_shown_once_a_second_to_all_alike(clock: Clock, log: Follower) -> None:
     begun(log, "0%")
     log.stream.poll()
     shown: list[bytes] = []
