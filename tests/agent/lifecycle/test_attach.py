@@ -227,15 +227,17 @@ def test_an_agent_in_the_middle_of_something_stays(tiny: TinyHome) -> None:
 
 
 def test_an_agent_in_the_middle_of_a_step_is_used_until_its_end_and_replaced_without_a_console(
-    tiny: TinyHome,
+    tiny: TinyHome, tmp_path: Path
 ) -> None:
-    tiny.settings(leave_after=1.5)
+    step_has_ended = tmp_path / "the step has ended"
+    tiny.settings(leave_with=str(step_has_ended))
     old = tiny.attach("--start")
     before = talk(old, HELLO)[0].header["hello"]["pid"]
     newer = json.dumps({"version": "9.0.0", "bundle": "tiny-9"})
     new = tiny.attach("--start", TINY_BUILD=newer, TINY_AT_ONCE_S="0.1")
     assert talk(new, HELLO)[0].header["hello"]["pid"] == before
     assert end(new) == end(old) == 0  # both consoles leave: nobody is there when the step ends
+    step_has_ended.touch()
     until(
         lambda: daemons(tiny) not in ([], [before]) and before not in daemons(tiny),
         "the newer agent alone",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bs4_common.files import write_json
 from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import identity, kill, lines, prepare, read, shell, start_shim, until
 from tests.support.processes import open_files
@@ -56,14 +57,16 @@ def dead_agent(home: Path, event: str = "started") -> None:
 
 
 def run(home: Path, name: str = "attempt", lasts: float = 60, **timing: float) -> Path:
-    """An attempt whose shim looks for the agent ten times a second."""
+    """An attempt whose shim looks for the agent ten times a second. A new agent has a minute to
+    write its record.
+    """
     directory = prepare(
         home.parent / name,
         shell("exec sleep 60"),
         home=str(home),
         agent_restart=[sys.executable, str(home / "agent.py"), str(home), str(lasts)],
         agent_check_s=0.1,
-        agent_restart_timing={"grace_s": 0.3, **timing},
+        agent_restart_timing={"grace_s": 60.0, **timing},
     )
     assert start_shim(directory) == 0
     return directory
@@ -84,6 +87,10 @@ def test_a_dead_agent_is_started_and_is_no_descendant_of_the_run(home: Path) -> 
     assert started["sid"] == started["pid"]
     assert started["home"] == str(home)
     until(lambda: (read(attempt / "descendants.json") or {"members": []})["members"])
+    # From now on only that it lives keeps another from being started.
+    until(lambda: (read(home / "agent.json") or {})["identity"]["pid"] == started["pid"])
+    spec = read(attempt / "spec.json") or {}
+    write_json(attempt / "spec.json", {**spec, "agent_restart_timing": {"grace_s": 0.0}})
     time.sleep(1.2)  # time in which the shim looks a dozen times
 
     def members() -> set[int]:
@@ -103,10 +110,10 @@ def test_it_is_started_at_most_three_times(home: Path) -> None:
     start.
     """
     dead_agent(home)
-    attempt = run(home, lasts=0, window_s=8.0)
+    attempt = run(home, lasts=0, window_s=8.0, grace_s=0.3)
     until(lambda: "the agent died 3 times within 8 s" in (attempt / "shim.log").read_text())
-    assert len(starts(home)) == 3
-    until(lambda: len(starts(home)) == 4)
+    until(lambda: len(starts(home)) >= 3)
+    until(lambda: len(starts(home)) >= 4)
     begun = [entry[0] for entry in json.loads((home / "agent-restarts.json").read_text())]
     assert len(begun) <= 3
 
@@ -149,7 +156,7 @@ def test_nothing_is_started_where_no_agent_ever_was(home: Path) -> None:
 def test_the_shims_of_two_runs_start_one_agent(home: Path) -> None:
     dead_agent(home)
     for name in ("one", "two"):
-        run(home, name, grace_s=5.0)
+        run(home, name)
     until(lambda: starts(home))
     time.sleep(1.5)
     assert len(starts(home)) == 1

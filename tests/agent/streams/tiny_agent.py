@@ -3,8 +3,8 @@ attach [--start] | daemon`.
 
 BS4_HOME/tiny.json says what it serves: {"logs": {stream: {"path", "attempt", "archive": directory
 or null}}, "version", "build"}. Actions: `handover` makes it leave (refused with `busy` when
-tiny.json says "busy"; after so many seconds when it says "leave_after", as one does that carries
-out a step), `note` writes to the journal.
+tiny.json says "busy"; once a file exists when it names one with "leave_with", as one does that
+carries out a step), `note` writes to the journal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ def own_build(home: Home) -> Build:
     return Build(told.get("version", "0.1.0"), told.get("build", 1), told.get("bundle", "tiny"))
 
 
+def leave_with(file: Path, leaving: threading.Event) -> None:
+    while not file.exists():
+        time.sleep(0.02)
+    leaving.set()
+
+
 def daemon(home: Home) -> int:
     claim = handover.claim(home, handover.LEAVE_S if "--wait" in sys.argv else handover.CLAIM_S)
     build = own_build(home)
@@ -57,8 +64,10 @@ def daemon(home: Home) -> int:
             if settings(home).get("busy"):
                 raise Busy("A step is being carried out; try again in a minute.")
             journal.append("agent", event="handover", sync=True)
-            seconds = settings(home).get("leave_after", 0.0)
-            threading.Timer(seconds, leaving.set).start() if seconds else leaving.set()
+            if (file := settings(home).get("leave_with")) is None:
+                leaving.set()
+            else:
+                threading.Thread(target=leave_with, args=(Path(file), leaving), daemon=True).start()
         elif action["kind"] == "note":
             journal.append("note", run=None, text=action["text"], who=who)
         else:
