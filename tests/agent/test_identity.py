@@ -40,7 +40,7 @@ def test_a_signal_reaches_the_process_that_was_named(sleeper: subprocess.Popen[b
     identity = Identity.of(sleeper.pid)
     assert identity is not None
     assert identity.send(signal.SIGTERM)
-    assert sleeper.wait(5) == -signal.SIGTERM
+    assert sleeper.wait(60) == -signal.SIGTERM
     assert not identity.alive()
     assert not identity.send(signal.SIGTERM)
 

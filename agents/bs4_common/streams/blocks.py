@@ -93,10 +93,11 @@ class Reader:
 
     def counts(
         self, fd: int, begin: int, end: int, wanted: bytes, *, must: bytes, ignore_case: bool
-    ) -> Iterator[tuple[int, int, int]]:
+    ) -> Iterator[tuple[int, int, int, bool]]:
         """Yield three numbers for each block of bytes [begin, end) of the open file `fd`, in order:
         the bytes of the file at which the block begins and ends, and how many of the block's lines
-        contain `wanted`. A line that is longer than a block is counted once.
+        contain `wanted`; and True if the block ends inside a line, which goes on in the next one. A
+        line that is longer than a block is counted once.
 
         With `ignore_case`, upper and lower case of ASCII letters count as the same, and `wanted`
         must be in lower case. `must` is a part of `wanted` that stands in every match exactly as it
@@ -124,7 +125,7 @@ class Reader:
                     first = text.find(b"\n", 0, length) + 1 or length
                 found = _lines(text, first, length, wanted, find, line, twice)
             counted = cut and (counted or found > 0)
-            yield start, start + size, found
+            yield start, start + size, found, cut
 
     def _whole_lines(
         self, fd: int, begin: int, end: int, overlap: int = 0

@@ -3,7 +3,7 @@ imports nothing of this package.
 
 `re` holds the interpreter's lock while it matches, and a pattern such as (a+)+$ takes for ever on
 an unlucky line. Inside the agent it would stop the sampler, the watcher and every console. Here it
-only ends this process, by the alarm that is set first of all.
+only ends this process, by the alarms that are set first of all.
 
 Standard input is one JSON object `{"op", "terms": [{"pattern", "ignore_case", "out"}], "floor",
 "ranges": [[generation, fd, from, to], ...], "backwards", "limit", "seconds", "room", "escapes"}`. A
@@ -40,8 +40,11 @@ WHOLE = 4096
 #: Bytes before a block in which the level of its first lines is searched.
 BEFORE = 16 * 1024
 STRETCH = 4 * BLOCK
-#: Seconds between the end of the time slice and the alarm that ends the process.
+#: Seconds of this process's own CPU time, after as many as the time slice has, until an alarm ends
+#: it. On a busy machine the wall clock says nothing about the expression.
 GRACE_S = 1.0
+#: Seconds, by the wall clock, until an alarm ends a process that waits for a disk.
+HUNG_S = 60.0
 #: A level word counts only near the line's start.
 LEVEL_REACH = 90
 
@@ -178,11 +181,12 @@ def _is_text(pattern: str) -> bool:
 def main() -> None:
     """Read one request as JSON from standard input, search the files as it says, and write the
     answer as JSON to standard output (the comment at the top of this file lists the keys of both).
-    If the answer takes a second longer than the request's `seconds`, an alarm signal ends this
-    process.
+    If the answer takes a second of CPU time more than the request's `seconds`, or a minute more by
+    the wall clock, an alarm signal ends this process.
     """
     request: ScanOrder = json.load(sys.stdin)
-    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
+    signal.setitimer(signal.ITIMER_PROF, request["seconds"] + GRACE_S)
+    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + HUNG_S)
     try:
         wanted = Wanted(request)
     except (re.error, OverflowError, RecursionError) as error:

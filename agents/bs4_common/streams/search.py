@@ -150,19 +150,28 @@ def count(
     end, lines], which says for parts of files (from byte `begin` to byte `end` of the file with
     that number) how many lines there contain it; the place up to which lines were counted; and True
     if that is the end of the stream.
+
+    That place is the beginning of a line. It is inside a line only if that line alone takes longer
+    than `budget`; then the line may be counted again.
     """
     stretches: list[Stretch] = []
+    within: list[Stretch] = []
+    """Those of a line that has not ended yet."""
     reader, must = Reader(), needle.must
     long = max(STRETCH, sum(piece.size for piece in pieces) // STRETCHES)
     place = start
     for generation, fd, begin, end in _opened(pieces, start):
-        for first, reached, lines in reader.counts(
+        for first, reached, lines, cut in reader.counts(
             fd, begin, end, needle.wanted, must=must, ignore_case=needle.ignore_case
         ):
             if lines:
-                _add(stretches, [generation, first, reached, lines], long)
-            place = Cursor(generation, reached)
-            if budget.spent:
+                within.append([generation, first, reached, lines])
+            spent = budget.spent
+            if not cut or (spent and place == start):
+                for stretch in within:
+                    _add(stretches, stretch, long)
+                within, place = [], Cursor(generation, reached)
+            if spent:
                 return stretches, place, False
     return stretches, place, True
 

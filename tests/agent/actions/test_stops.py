@@ -17,7 +17,7 @@ from bs4_common.trainers.base import LaunchSpec
 from tests.agent.actions.stopping import RELAUNCHES, RUN, StoppingAgent
 from tests.agent.runs.practice import until
 
-IGNORES_SIGINT = "trap '' INT; while :; do sleep 0.1; done"
+IGNORES_SIGINT = "trap '' INT; while [ ! -e enough ]; do sleep 0.05; done"
 
 
 @pytest.fixture
@@ -58,13 +58,14 @@ def test_after_the_stop_the_run_can_be_started_again(agent: StoppingAgent) -> No
 
 
 def test_a_second_stop_is_busy_and_names_the_first(tmp_path: Path, no_process_left: None) -> None:
-    agent = StoppingAgent(tmp_path, IGNORES_SIGINT, (("SIGINT", 3.0), ("SIGKILL", 5.0)))
+    agent = StoppingAgent(tmp_path, IGNORES_SIGINT, (("SIGINT", 60.0), ("SIGKILL", 5.0)))
     agent.waiting(agent.launch())
     first = agent.stop()
     with pytest.raises(
         Busy, match=r"^demo is busy: stop by bob since \d\d:\d\d:\d\d\. Wait for it to end\.$"
     ):
         agent.stop("carol")
+    (tmp_path / "work" / "enough").touch()
     assert agent.ended(first).state == "done"
     agent.close()
 

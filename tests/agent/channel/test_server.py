@@ -20,6 +20,7 @@ from bs4_agent.channel.endpoint import SocketInUse, connect
 from bs4_agent.channel.server import CONNECTIONS, LOOKING, Server
 from bs4_agent.streams.registry import Streams
 from bs4_common.errors import Busy, KeyReused
+from bs4_common.streams.budget import Budget
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.wire import HEADER_LIMIT, encode
@@ -125,8 +126,10 @@ def test_reading_and_waiting(agent: Agent) -> None:
     assert frame.payload == b'{"t":1,"n":1}\n'
     began = time.monotonic()
     threading.Timer(0.2, lambda: agent.telemetry.append({"t": 2})).start()
-    assert client.read("telemetry", "1:14", wait=10).payload == b'{"t":2}\n'
-    assert 0.1 < time.monotonic() - began < 9, "it came with the record, not at the end of the wait"
+    assert client.read("telemetry", "1:14", wait=30).payload == b'{"t":2}\n'
+    assert 0.1 < time.monotonic() - began < 25, (
+        "it came with the record, not at the end of the wait"
+    )
     empty = client.read("telemetry", "1:22", wait=0.1)
     assert (empty.payload, empty.header["next"]) == (b"", "1:22")
 
@@ -201,7 +204,9 @@ def test_what_must_not_be_in_an_action_comes_beside_it(agent: Agent) -> None:
     )
 
 
-def test_queries(agent: Agent) -> None:
+def test_queries(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A slice of 50 ms may end on a busy machine before anything was read.
+    monkeypatch.setattr(Budget, "spent", Budget.cancelled)
     client = agent.client()
     agent.log_path.write_text("one\ntwo\nthree\n")
     client.read("log/r/t", "start", wait=5)

@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_and_loses_and_doubles_nothing(bench: Bench) -> None
 def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_log, "ASK_S", 5.0)
+    monkeypatch.setattr(container_log, "ASK_S", 600.0)
     client = tmp_path / "docker"
     client.write_text("#!/bin/sh\nexec sleep 600\n")
     client.chmod(0o755)
@@ -178,7 +178,8 @@ def test_a_daemon_that_hangs_holds_nobody_up_and_is_said(
     log = ContainerLog("trainer", tmp_path, 0.0)
     began = time.monotonic()
     assert not log.finish(0.1)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 60.0
+    monkeypatch.setattr(container_log, "ASK_S", 0.1)
     assert log.finish(30)
     assert "docker logs gave no" in log.problem
     assert ContainerLog("trainer", tmp_path, 0.0).finish(0), (

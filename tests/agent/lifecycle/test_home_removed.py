@@ -73,7 +73,7 @@ def test_an_agent_ends_when_its_home_is_removed(agent: Agent) -> None:
         code, seconds, said = agent.end()
         print(f"the agent ended {seconds:.2f} s after its home, looking each 0.2 s")
         assert code == 0
-        assert seconds < 10
+        assert seconds < 40
         assert said.splitlines()[-1] == (
             f"bs4-agent: {agent.home.root} is not this agent's home any more; it ends."
         )
@@ -99,7 +99,7 @@ def test_an_agent_ends_when_its_home_is_emptied(agent: Agent, again: bool) -> No
                 path.unlink(missing_ok=True)
     code, seconds, said = agent.end()
     assert (code, "Traceback" in said) == (0, False)
-    assert seconds < 10
+    assert seconds < 40
     assert "is not this agent's home any more; it ends." in said
     assert agent.home.root.stat().st_ino == before
 

@@ -263,11 +263,11 @@ def test_a_client_that_has_not_greeted_takes_no_place_on_the_agent(tiny: TinyHom
             for probe in probes:
                 probe.close()
 
-    until(lambda: served(1), "the last place", 5.0)
+    until(lambda: served(1), "the last place", 15.0)
     # The agent needs a moment to see that a place is left, and has many to leave here.
     for client in clients:
         client.close()
-    until(lambda: served(4), "places that were left", 5.0)
+    until(lambda: served(4), "places that were left", 15.0)
     send(silent, HELLO)
     assert received(silent, 1)[0].header["hello"]["look"] is True
     for client in clients[1:]:

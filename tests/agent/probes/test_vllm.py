@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from bs4_agent.probes import vllm
+from bs4_agent.probes.exchange import Answer
 from bs4_agent.probes.vllm import (
     ProbeFailed,
     health,
@@ -157,15 +159,25 @@ def test_a_hung_engine_is_healthy_and_gives_no_token(server: Server) -> None:
     assert time.monotonic() - start < 20
 
 
-def test_the_timeout_bounds_both_questions_together(server: Server) -> None:
+def test_the_timeout_bounds_both_questions_together(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def slow_models(handler: BaseHTTPRequestHandler) -> None:
-        server.over.wait(3.0)
+        server.over.wait(0.1)
         handler.wfile.write(b'HTTP/1.0 200 OK\r\n\r\n{"data": [{"id": "m"}]}')
 
+    really = vllm.exchange
     server.answers["/v1/models"] = slow_models
     server.answers["/v1/completions"] = server.hang
-    # The time anew for the second question would make it 7 s.
-    assert one_token(server.url, 4.0).seconds < 6.5
+    deadlines: list[float] = []
+
+    def exchange(address: str, port: int, asked: bytes, deadline: float) -> Answer:
+        deadlines.append(deadline)
+        return really(address, port, asked, deadline)
+
+    monkeypatch.setattr(vllm, "exchange", exchange)
+    assert one_token(server.url, 0.5).error == "timeout"
+    assert len(set(deadlines)) == 1, "the second question has no time of its own"
 
 
 def test_an_answer_that_trickles_ends_too(raw: Any) -> None:
@@ -183,9 +195,10 @@ def test_an_answer_that_trickles_ends_too(raw: Any) -> None:
 
 
 def test_nobody_listens() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    probe = one_token(url, 20.0)
+    # Bound and not listening: refused, and no other process can get the port.
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        probe = one_token(f"http://127.0.0.1:{nobody.getsockname()[1]}", 20.0)
     assert (probe.ok, probe.status, probe.error) == (False, None, "refused")
 
 
@@ -355,7 +368,7 @@ def test_the_agent_carries_no_http_client(server: Server) -> None:
 
     program = (
         f"import sys; from bs4_agent.probes.vllm import health; print(health({server.url!r}, "
-        "5.0).ok, 'http.client' in sys.modules)"
+        "20.0).ok, 'http.client' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, timeout=20

@@ -205,7 +205,7 @@ def test_no_step_is_doubled_or_lost_by_kill_9(pod: Pod, log: Path) -> None:
         "import os, sys, time; sys.path[:0] = sys.argv[1:3]\n"
         "from pathlib import Path\n"
         "from tests.agent.runs.practice import Pod, PracticeTrainer\n"
-        "from tests.agent.runs.test_follow import Agent\n"
+        "from tests.agent.runs.test_follower import Agent\n"
         "agent = Agent(Pod(Path(sys.argv[3]), PracticeTrainer('')))\n"
         "agent.poll(); agent.follower.poll()\n"
         "while True: agent.poll(); time.sleep(0.01); print('read', len(agent.seen), flush=True)\n"
@@ -278,6 +278,9 @@ def test_a_file_that_appears_right_after_the_end_waits_for_its_own_attempt(
     agent.until(lambda: agent.steps() == [(1, "trainer", 7)])
     # A file at the same path is looked at for a second first.
     monkeypatch.setattr(followed_run, "_BEFORE_S", 60.0)
+    # A busy machine may take longer than the run's rest and its next attempt are away.
+    monkeypatch.setattr(followed_run, "_REST_S", 3600.0)
+    monkeypatch.setattr(followed_run, "_ATTEMPT_KNOWN_S", 3600.0)
     log.unlink()
     log.write_text("step 9 0.5\n")
     stream = agent.streams.get("log/alpha/trainer")
@@ -453,9 +456,11 @@ def test_what_is_put_around_the_lines_of_a_growing_log_is_taken_off(pod: Pod, lo
 
 
 def _read_until(output: IO[str], count: int) -> None:
+    """Wait until the agent has read so many lines. Fails if it ends before."""
     for line in output:
         if int(line.split()[1]) >= count:
             return
+    raise AssertionError("the agent has ended by itself")
 
 
 def _reader(streams: Streams, name: str) -> Any:

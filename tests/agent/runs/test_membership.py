@@ -206,7 +206,8 @@ def _engine_only(cmdline: Sequence[str], comm: str) -> str | None:
 
 def _daemon(attempt: Path) -> Identity | None:
     """The daemon itself, in the shim's record: its two forefathers have ended and the shim is its
-    parent.
+    parent. The second of them, whose parent the shim becomes as well, has its own session or that
+    of the launcher.
     """
     for entry in (read(attempt / "descendants.json") or {"members": []})["members"]:
         found, fields = Identity.from_dict(entry["identity"]), stat_fields(entry["identity"]["pid"])
@@ -215,6 +216,7 @@ def _daemon(attempt: Path) -> Identity | None:
             and found.alive()
             and fields
             and int(fields[1]) == identity(attempt, "shim").pid
+            and int(fields[3]) not in (found.pid, identity(attempt, "launcher").pid)
         ):
             return found
     return None

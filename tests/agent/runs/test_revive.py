@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bs4_common.files import write_json
 from bs4_common.identity import Identity, stat_fields
 from tests.agent.runs.practice import identity, kill, lines, prepare, read, shell, start_shim, until
 from tests.support.processes import open_files
@@ -86,6 +87,10 @@ def test_a_dead_agent_is_started_and_is_no_descendant_of_the_run(home: Path) -> 
     assert started["sid"] == started["pid"]
     assert started["home"] == str(home)
     until(lambda: (read(attempt / "descendants.json") or {"members": []})["members"])
+    # From now on only that it lives keeps another from being started.
+    until(lambda: (read(home / "agent.json") or {})["identity"]["pid"] == started["pid"])
+    spec = read(attempt / "spec.json") or {}
+    write_json(attempt / "spec.json", {**spec, "agent_restart_timing": {"grace_s": 0.0}})
     time.sleep(1.2)  # time in which the shim looks a dozen times
 
     def members() -> set[int]:
@@ -105,10 +110,10 @@ def test_it_is_started_at_most_three_times(home: Path) -> None:
     start.
     """
     dead_agent(home)
-    attempt = run(home, lasts=0, grace_s=0.3, window_s=8.0)
+    attempt = run(home, lasts=0, window_s=8.0, grace_s=0.3)
     until(lambda: "the agent died 3 times within 8 s" in (attempt / "shim.log").read_text())
-    until(lambda: len(starts(home)) == 3)
-    until(lambda: len(starts(home)) == 4)
+    until(lambda: len(starts(home)) >= 3)
+    until(lambda: len(starts(home)) >= 4)
     begun = [entry[0] for entry in json.loads((home / "agent-restarts.json").read_text())]
     assert len(begun) <= 3
 

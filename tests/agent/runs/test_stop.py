@@ -10,16 +10,25 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bs4_agent.launch.start import launch
-from bs4_agent.runs import ending
+from bs4_agent.runs import ending, stop
 from bs4_agent.runs.stop import StopRun
 from bs4_common.errors import StepFailed
 from bs4_common.identity import Identity, stat_fields
 from bs4_common.runs.model import Member
 from tests.agent.runs.practice import AGENTS, Pod, components, identity, kill, read, tree, until
+
+BOTH = ("launcher", "trainer")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes its time until the shim has written the end."""
+    monkeypatch.setattr(stop, "_END_S", 60.0)
 
 
 @pytest.fixture
@@ -65,10 +74,20 @@ def test_a_stop_is_done_when_the_shim_has_written_the_end_so_that_a_start_may_fo
     launch(runs, family.spec(), key="k2")
 
 
-def test_whoever_ignores_int_and_term_is_killed(pod: Pod) -> None:
+def test_whoever_ignores_int_and_term_is_killed(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
     pod.trainer.program = tree(deaf=True, children={"trainer": {"deaf": True}})
-    # Two seconds in which a busy machine must let both say that they heard it.
-    pod.trainer.signals = (("SIGINT", 2.0), ("SIGTERM", 2.0), ("SIGKILL", 5.0))
+    pod.trainer.signals = (("SIGINT", 2.0), ("SIGTERM", 2.0), ("SIGKILL", 60.0))
+    told, really = iter(("SIGINT", "SIGTERM")), StopRun._wait
+
+    def wait(self: StopRun, living: Any, launcher: Any, seconds: float) -> None:
+        """The time is over when both have said that they heard it, and not before."""
+        if (name := next(told, "")) == "":
+            really(self, living, launcher, seconds)
+            return
+        log, said = pod.attempt() / "launcher.log", {f"{who} heard {name}" for who in BOTH}
+        until(lambda: said <= set(log.read_text().splitlines()))
+
+    monkeypatch.setattr(StopRun, "_wait", wait)
     runs = pod.runs()
     launch(runs, pod.spec(), key="k1")
     up(pod, 2)
@@ -94,7 +113,7 @@ def test_the_launcher_alone_is_told_where_it_cleans_up_itself(pod: Pod) -> None:
     """Current: SIGTERM to the Python launcher, not to the `uv` around it; what it leaves is ended
     by descent.
     """
-    pod.trainer.target, pod.trainer.signals = "launcher", (("SIGTERM", 90.0),)
+    pod.trainer.target, pod.trainer.signals = "launcher", (("SIGTERM", 600.0),)
     # The shell in front stands for `uv run`: it is the shim's child, and waits.
     children = {"trainer": {}, "engine": {"setsid": True, "children": {"inference": {}}}}
     pod.trainer.program = tree(cleans=True, children=children).removeprefix("exec ") + "; exit $?"
@@ -171,7 +190,9 @@ def test_what_an_ended_attempt_left_is_stopped(pod: Pod) -> None:
     assert StopRun(runs, "alpha").done()
 
 
-def test_gpus_must_be_free_before_a_stop_has_worked(family: Pod) -> None:
+def test_gpus_must_be_free_before_a_stop_has_worked(
+    family: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = family.runs()
     launch(runs, family.spec(), key="k1")
     engine = components(runs, "engine")["engine"]
@@ -189,7 +210,9 @@ def test_gpus_must_be_free_before_a_stop_has_worked(family: Pod) -> None:
         asked.append(run)
         return [] if len(asked) > 3 else [holder]
 
-    assert StopRun(runs, "alpha", gpu_holders=holders, scale=0.02).execute().ok
+    with monkeypatch.context() as patch:
+        patch.setattr(stop, "_LOOK_S", 0.01)
+        assert StopRun(runs, "alpha", gpu_holders=holders).execute().ok
     assert len(asked) > 3
     with pytest.raises(StepFailed, match=rf"of alpha there still live engine \(pid {engine.pid}\)"):
         StopRun(runs, "alpha", gpu_holders=lambda run: [holder], scale=0.01).execute()
@@ -222,6 +245,7 @@ def test_a_stop_broken_off_by_kill_9_goes_on_where_it_was(pod: Pod) -> None:
     assert died.returncode == -signal.SIGKILL
     sent = (read(pod.attempt() / "stop.json") or {})["steps"]
     assert [(step["signal"], step["sent"]) for step in sent] == [("SIGINT", True)]
+    until(lambda: "heard SIGINT" in (pod.attempt() / "launcher.log").read_text())
     runs = pod.runs()
     report = StopRun(runs, "alpha").execute()
     assert [
@@ -235,8 +259,8 @@ def test_waiting_ends_when_the_last_has_ended() -> None:
     processes = [subprocess.Popen(["sleep", seconds]) for seconds in ("0.1", "0.3", "60")]
     identities = [one for process in processes if (one := Identity.of(process.pid)) is not None]
     begun = time.monotonic()
-    assert ending.wait_gone(identities, 3.0) == {identities[2]}
-    assert ending.wait_gone(identities[:2], 5) == set()
+    assert ending.wait_gone(identities[:2], 30.0) == set()
+    assert ending.wait_gone(identities, 0.05) == {identities[2]}
     sent, left = ending.end(identities)
     assert ([one.signal for one in sent], left) == (["SIGTERM"], set())
     assert time.monotonic() - begun < 40, "the last of them sleeps for 60 s"

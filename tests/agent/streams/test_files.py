@@ -32,6 +32,7 @@ def streams(home: Home) -> Iterator[Streams]:
     streams.close()
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_a_file_is_read_followed_and_searched_and_in_no_list(
     streams: Streams, home: Home, tmp_path: Path
 ) -> None:

@@ -6,12 +6,13 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bs4_common.errors import BadCursor
-from bs4_common.streams import chain
+from bs4_common.streams import chain, generations, logs
 from bs4_common.streams.cursor import Chunk
 from bs4_common.streams.logs import PARTIAL_BYTES, LogStream
 from tests.agent.streams.tiny import kill, until
@@ -450,13 +451,37 @@ def test_an_inode_that_is_used_again_is_another_file(unlinked: Follower, at_once
     assert len(unlinked.gaps) == 1
 
 
-def test_an_unfinished_line_is_shown_after_a_second_and_comes_again(log: Follower) -> None:
-    began = time.monotonic()
-    log.path.write_text("whole\nunfin")
+class Clock:
+    """The monotonic clock of a log, moved by hand, so that no boundary falls between two reads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        for module in (logs, generations):
+            told = SimpleNamespace(monotonic=lambda: self.now, time=time.time)
+            monkeypatch.setattr(module, "time", told)
+
+
+def begun(log: Follower, text: str) -> None:
+    """Write what is younger than any clock of the machine may say."""
+    log.path.write_text(text)
+    os.utime(log.path, (time.time() + 3600, time.time() + 3600))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_an_unfinished_line_is_shown_after_a_second_and_comes_again(
+    clock: Clock, log: Follower
+) -> None:
+    begun(log, "whole\nunfin")
     assert log.read() == [b"whole"]
     assert log.cursor == "1:6"
-    chunk = until(lambda: (c := raw(log.stream, "1:6")).data and c, "the unfinished line")
-    assert 0.8 < time.monotonic() - began < 30
+    clock.now += 0.99
+    assert raw(log.stream, "1:6").data == b""
+    clock.now += 0.02
+    chunk = raw(log.stream, "1:6")
     assert (chunk.data, chunk.partial, chunk.start, chunk.next) == (b"unfin", True, "1:6", "1:6")
     with log.path.open("a") as handle:
         handle.write("ished\nnext\n")
@@ -471,12 +496,11 @@ def test_an_old_unfinished_line_is_shown_at_once(log: Follower) -> None:
     assert raw(log.stream, "start").data == b"unfinished"
 
 
-def test_a_growing_line_is_shown_once_a_second_to_all_alike(log: Follower) -> None:
-    log.path.write_text("0%")
+def test_a_growing_line_is_shown_once_a_second_to_all_alike(clock: Clock, log: Follower) -> None:
+    begun(log, "0%")
     log.stream.poll()
     shown: list[bytes] = []
-    began = time.monotonic()
-    while time.monotonic() - began < 1.6:
+    for _ in range(140):
         with log.path.open("a") as handle:
             handle.write("\r1%")
         log.stream.poll()
@@ -484,8 +508,8 @@ def test_a_growing_line_is_shown_once_a_second_to_all_alike(log: Follower) -> No
         assert first.data == second.data
         if first.data and first.data not in shown:
             shown.append(first.data)
-        time.sleep(0.02)
-    assert 1 <= len(shown) <= 2
+        clock.now += 0.02
+    assert len(shown) == 2, "after 1 s and after 2 s, of 2.8 s"
 
 
 def test_an_endless_line_comes_in_pieces_once_each(log: Follower) -> None:

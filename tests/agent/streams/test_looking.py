@@ -4,6 +4,7 @@ over the same bytes.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from bs4_common.errors import BadRequest
 from bs4_common.streams import blocks, clockseek
+from bs4_common.streams.budget import Budget
 from bs4_common.streams.logs import LogStream
 from bs4_common.streams.query import Queries
 
@@ -150,6 +152,7 @@ def test_a_count_is_that_of_the_lines_one_by_one(
         assert [hit["cursor"] for hit in hits] == (expected[::-1] if backwards else expected)
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_a_search_backwards_starts_where_it_is_told(log: Log) -> None:
     cursors = [cursor for cursor, line in log.lines if b"Step 7" in line]
     answer = log.queries.run(
@@ -159,6 +162,7 @@ def test_a_search_backwards_starts_where_it_is_told(log: Log) -> None:
     assert answer["next"] is not None
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_a_count_goes_on_when_the_log_has_grown(tmp_path: Path) -> None:
     log = Log(tmp_path, b"needle one\nno\nneedle unfinish")
     first = log.queries.run("count", {"pattern": "needle"})
@@ -214,6 +218,7 @@ def test_a_filter_gives_the_lines_that_pass(
     assert found == (expected[::-1] if backwards else expected)
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_a_filter_answers_how_far_it_came(log: Log) -> None:
     answer = log.queries.run("sift", {"terms": [{"pattern": "nowhere"}], "backwards": True})
     assert answer == {"lines": [], "cursor": "1:0", "next": None}
@@ -222,6 +227,7 @@ def test_a_filter_answers_how_far_it_came(log: Log) -> None:
     assert answer["cursor"] == str(log.queries.run("stat", {})["end"])
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_where_a_line_is(log: Log) -> None:
     for number in (0, 1, 500, 777, len(log.lines) - 1):
         answer = log.queries.run("where", {"cursor": log.lines[number][0]})
@@ -229,6 +235,7 @@ def test_where_a_line_is(log: Log) -> None:
     assert log.queries.run("where", {})["line"] == len(log.lines)
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_moving_by_the_clock_over_midnight_and_files(log: Log) -> None:
     clocks: list[tuple[int, str]] = []
     day = 0
@@ -260,6 +267,7 @@ def test_moving_by_the_clock_over_midnight_and_files(log: Log) -> None:
     )
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_a_log_without_a_clock_says_so(tmp_path: Path) -> None:
     log = Log(tmp_path, b"no\nclock\nhere\n")
     assert log.queries.run("seek-clock", {"cursor": "1:0", "seconds": 60})["cursor"] is None
@@ -290,6 +298,7 @@ def test_a_hit_far_inside_a_line_says_where_the_line_begins_and_how_far_in_it_is
     assert sum(s[3] for s in log.all("count", "stretches", pattern="needle")) == 1
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_lines_longer_than_a_block_are_counted_once_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,6 +326,17 @@ def test_lines_longer_than_a_block_are_counted_once_each(
         assert hits == (expected[::-1] if backwards else expected)
 
 
+def test_a_long_line_is_counted_once_although_the_time_is_over_inside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    log = Log(tmp_path, (b"loss " * 100 + b"\n") * 40)
+    looked = itertools.count()
+    # Each slice ends at another place; a line has eight blocks.
+    monkeypatch.setattr(Budget, "spent", property(lambda self: next(looked) % 21 == 20))
+    assert sum(s[3] for s in log.all("count", "stretches", pattern="loss")) == 40
+
+
 def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_beginning(
     tmp_path: Path,
 ) -> None:
@@ -328,6 +348,7 @@ def test_a_filter_finds_a_text_in_the_whole_of_a_line_and_an_expression_in_its_b
     assert [size for _, _, size in log.all("sift", "lines", terms=[{"pattern": "needl[e]"}])] == [6]
 
 
+@pytest.mark.usefixtures("in_one_slice")
 def test_the_way_back_ends_where_its_room_does(tmp_path: Path) -> None:
     log = Log(tmp_path, b"first\n" + b"x" * 1_000_000 + b"\n" + b"short\n" * 10)
     whole = log.queries.run("seek-line", {"line": -5, "room": 1000})

@@ -1,6 +1,7 @@
 """Writes numbered lines to a log at a steady rate and does to the file what programs and log
 rotation do. What it is late by, on a busy machine or because it was stopped, it does not make up
-for: several rotations in one moment would be another case.
+for: several rotations in one moment would be another case. For the same reason it waits before it
+unlinks a file until the agent has linked it.
 
 `python writer.py PATH LINES PER_SECOND ROTATE_EVERY how`, how: rename (keeps PATH.1, PATH.2, ...
 and unlinks all but three), copytruncate.
@@ -21,6 +22,15 @@ BATCH = 50
 LATE_S = 0.05
 
 
+def forget(oldest: Path) -> None:
+    """Unlink a file that an agent keeps by a link of its own; wait up to a minute for that link."""
+    if oldest.exists():
+        until = time.monotonic() + 60
+        while oldest.stat().st_nlink < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        oldest.unlink()
+
+
 def main() -> None:
     path, how = Path(sys.argv[1]), sys.argv[5]
     lines, rate, rotate_every = (int(argument) for argument in sys.argv[2:5])
@@ -38,7 +48,7 @@ def main() -> None:
                 path.rename(f"{path}.{rotations}")
                 handle.close()
                 handle = path.open("ab", buffering=0)
-                Path(f"{path}.{rotations - 3}").unlink(missing_ok=True)
+                forget(Path(f"{path}.{rotations - 3}"))
             else:
                 shutil.copyfile(path, f"{path}.copy")
                 os.ftruncate(handle.fileno(), 0)

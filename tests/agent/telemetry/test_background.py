@@ -106,7 +106,7 @@ def test_background_keeps_its_pace(until: Callable[..., None]) -> None:
         )
 
     until(lambda: len(times) >= 20 and seven() < 0.45)
-    assert background.stop()
+    assert background.stop(30.0)
     assert seven() > 0.25
 
 
@@ -115,7 +115,8 @@ def test_the_xid_of_a_gpu_that_hangs_is_told_while_it_hangs(
 ) -> None:
     until(lambda: guarded.xid_events)
     nvml.gpus[2].hang = 1
-    until(lambda: hung(guarded))
+    # On a busy machine a call about another GPU may look hung first, and end.
+    until(lambda: hung(guarded) and " of GPU 2 for " in guarded.latest()["detail"])
     nvml.gpus[2].fail(119)
     seen: list[dict[str, Any]] = []
 
