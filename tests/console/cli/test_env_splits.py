@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bs4_console.cli import env_splits
 from bs4_console.cli.main import main
 from bs4_console.configs.document import Document
 from bs4_console.configs.view import View
@@ -149,6 +150,26 @@ def test_what_cannot_be_read_is_unknown(work: Path, capsys: pytest.CaptureFixtur
     answer = told(capsys, "bad.jsonl", code=3)
     assert answer["splits"][0]["rows"] is None
     assert "JSONDecodeError" in answer["splits"][0]["error"]
+
+
+def test_an_environment_that_does_not_end_is_ended_and_nothing_is_known(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(env_splits, "LONGEST_S", 0.5)
+    python = work.parent / "bin" / "python3"
+    python.unlink()
+    # As uv does: it starts another process, to which it passes on that it shall end.
+    python.write_text(
+        "#!/bin/sh\nsleep 600 & echo $! > pids\n"
+        "trap 'kill $!; wait $!; echo $? > ended; exit 1' TERM\nwait $!\n"
+    )
+    python.chmod(0o755)
+    assert main(["envs", "splits", "--env", "soup-env", "--json"]) == 3
+    told = capsys.readouterr()
+    assert "were not read within" in told.err
+    assert "Traceback" not in told.err
+    assert told.out == ""
+    assert (work / "ended").read_text() == "143\n", "what it had started is ended too"
 
 
 def test_arguments_are_never_on_the_command_line(
