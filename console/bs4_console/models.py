@@ -199,9 +199,11 @@ def verify(name: str, trainer: str) -> list[Remark]:
     if model.blocked:
         level: Level = "error"
         text = f"{model.name} could not be trained: {model.blocked['reason']}"
+        fix = other
         if not model.blocked_for(trainer):
             level, text = "warning", f"{text} (seen with {model.blocked['applies']})"
-        remarks.append(Remark("blocked", level, f"{text}.", other))
+            fix = f"With {trainer} it is not known: make a few steps first, or choose another."
+        remarks.append(Remark("blocked", level, f"{text}.", fix))
     if model.kind == "closed":
         remarks.append(
             Remark(

@@ -36,6 +36,13 @@ def test_what_a_trainer_prints_is_replaced(name: str) -> None:
         assert "[redacted" in cleaned
 
 
+@pytest.mark.parametrize("name", ["API Key", "api key", "Access key", "application key"])
+def test_a_name_in_two_words_is_one_of_a_secret(name: str) -> None:
+    assert redacted(f"  {name}: quiet-harbour-31") == f"  {name}: [redacted]"
+    assert redacted(f"the {name} is checked") == f"the {name} is checked"
+    assert redacted("sort key: quiet-harbour-31") == "sort key: quiet-harbour-31"
+
+
 def test_a_private_key_is_replaced_up_to_its_end() -> None:
     begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
     lines = [begin, *["MIIEcAnAry" + "A" * 54] * 3, end, "step 4"]

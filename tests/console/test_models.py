@@ -138,6 +138,16 @@ def test_verify(name: str, trainer: str, check: str, level: str) -> None:
     assert (check, level) in [(r.check, r.level) for r in models.verify(name, trainer)]
 
 
+def test_a_trainer_with_which_it_was_not_tried_is_named() -> None:
+    for trainer, says in (("prime-rl-2026-01", "Choose another"), ("verl", "With verl it is not")):
+        (fix,) = [
+            remark.fix
+            for remark in models.verify("openai/gpt-oss-20b", trainer)
+            if remark.check == "blocked"
+        ]
+        assert fix.startswith(says)
+
+
 def test_what_trained_well_has_no_error() -> None:
     for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B-Instruct"):
         assert all(r.level != "error" for r in models.verify(name, "prime-rl-2026-01"))

@@ -253,6 +253,10 @@ def tuesday(week: Week, person: Person) -> None:
     assert ("trainer.optim.lr", [3e-06, 5e-06]) in changed
     (reward,) = [row for row in rows if row["key"].startswith("reward at step")]
     assert None not in reward["values"], "the reward of both at one step"
+    # What it writes: this generation keeps no text of it, and that is said with what to do instead.
+    untold = week.does("runs", "rollouts", "v2", "--pod", "alpha", "--step", "8", code=2)
+    assert "token ids and no text" in untold.err
+    assert "orchestrator.wandb.log_extras" in untold.err
     person.terminal.type(":run v2\r")
     person.sees("v2 on alpha")
     person.terminal.type(":compare v1\r")

@@ -60,6 +60,8 @@ _GIVEN = re.compile(
 _NAMES = tuple(re.compile(rf"{end}(?:ord|wd|s)?[\\\"']{{0,4}}\s{{0,3}}[=: ]") for end in _NAME_ENDS)
 #: The characters before the end of a name that can belong to it.
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,120}\Z")
+#: The first word of a name that people write in two, as in `API key: VALUE`.
+_FIRST_WORD = re.compile(r"(?i)\b(?:api|access|application|secret) \Z")
 _USER_INFO = re.compile(r"(://[^/\s:@\"'\\]{0,80}:)([^/\s:@\"'\\]{1,200})(?=@)")
 #: Code that only names where the value is, and the name of a variable.
 _REFERENCE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)*(?:[(\[].*)?|\$.*|[A-Z_]+")
@@ -222,6 +224,8 @@ class Redactor:
         text, begin = found.string, found.start()
         head = _NAME_BEFORE.search(text[max(0, begin - 120) : begin])
         name = (head[0] if head else "") + text[begin : found.start(1)]
+        if first := _FIRST_WORD.search(text[max(0, begin - 20) : begin]):
+            name = f"{first[0].strip()}_{name}"
         if not {"=", ":"} & set(before) and "--" not in name:
             return found[0]
         if value.startswith(_MARKER) or not is_secret(name, value):

@@ -11,13 +11,15 @@ from pathlib import Path
 from bs4_console.cli.output import complain, emit, table
 from bs4_console.configs import document
 from bs4_console.configs.view import View
-from bs4_console.errors import FINDING, UNREACHABLE, UsageError
+from bs4_console.errors import FINDING, UNREACHABLE, ConsoleError, UsageError
 from bs4_console.setup import dataset_splits as splits
 from bs4_console.setup import environment_tools as tools
 from bs4_console.setup.dataset_probe import Wanted
 
 #: Seconds. A large data set is read from the disk, and an environment may build its own.
 LONGEST_S = 1800.0
+#: Seconds for a process to end that was asked to.
+_ENDS_S = 10.0
 #: Runs a command with an input and returns its exit status and output, on this machine or a pod.
 Runs = Callable[[tools.Command, bytes], tuple[int | None, bytes]]
 
@@ -115,17 +117,38 @@ def _row(one: splits.Split) -> list[str]:
     return [one.use or "-", one.place, one.split or "-", rows, note]
 
 
+class TooLong(ConsoleError):
+    """Raised when data sets were not read within LONGEST_S. Exit code 3: nothing is known."""
+
+    exit_code = UNREACHABLE
+
+
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
     """Run the command `ran` on this machine with `program`, a Python program, as its standard
     input. Return its exit status and its standard output. Its standard error goes to that of this
-    process. Raises subprocess.TimeoutExpired if it takes more than half an hour (LONGEST_S).
+    process. Raises TooLong if it takes more than half an hour (LONGEST_S); it has ended then.
     """
-    done = subprocess.run(
-        ran.argv,
-        cwd=ran.directory,
-        input=program,
-        stdout=subprocess.PIPE,
-        timeout=LONGEST_S,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    with subprocess.Popen(
+        ran.argv, cwd=ran.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            output, _ = process.communicate(program, timeout=LONGEST_S)
+        except subprocess.TimeoutExpired as error:
+            _end(process)
+            raise TooLong(
+                f"The data sets were not read within {LONGEST_S / 60:g} minutes.",
+                "Name fewer of them, or a PLACE in place of an environment that builds its own.",
+            ) from error
+        except BaseException:
+            _end(process)
+            raise
+    return process.returncode, output
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process. It is asked first, because uv passes that on to the Python that it started."""
+    process.terminate()
+    try:
+        process.wait(_ENDS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

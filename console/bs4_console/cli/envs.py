@@ -20,8 +20,10 @@ from bs4_console.cli.sessions import can_ask, confirm, to_act_on, transport
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.port import Completed
+from bs4_console.printable import printable
 from bs4_console.secret import know_words
 from bs4_console.setup import environment_tools as tools
+from bs4_console.setup import tool_tables
 from bs4_console.setup.environment_package import pushed
 
 #: The verbs that are words of `prime env`, and what they do.
@@ -239,15 +241,20 @@ def _here(options: argparse.Namespace, words: list[str]) -> int:
 
 def _on_pod(options: argparse.Namespace, words: list[str]) -> int:
     """Run the tool in the checkout of a pod, with the pod's own login, and print its output, in
-    which secrets are replaced as in everything that is printed.
+    which secrets are replaced as in everything that is printed, and those of tables too.
     """
     command = tools.there(words, options.project or "prime-rl")
     if options.dry_run:
         return _show(command, Inventory().get(options.pod).name, options)
     timeout = _SYNTHESIS_S if options.verb == "synthesize" else _POD_S
     status, output = _ran_there(to_act_on(options), command, timeout=timeout)
-    sys.stdout.write(output.decode(errors="replace"))
+    sys.stdout.write(_shown(output))
     return finding_code(status != 0)
+
+
+def _shown(output: bytes) -> str:
+    """Return what a tool of a pod has printed, without the secrets in its tables."""
+    return tool_tables.without_secrets(printable(output.decode(errors="replace")))
 
 
 def _ran_there(
@@ -266,7 +273,7 @@ def _ran_there(
             await link.close()
 
     done = asyncio.run(ended())
-    sys.stderr.write(done.stderr.decode(errors="replace"))
+    sys.stderr.write(_shown(done.stderr))
     if done.exit_status == tools.NO_TOOL:
         raise tools.absent(command.tool, pod.name)
     if done.exit_status == tools.NO_DIRECTORY:

@@ -62,7 +62,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "rollback", help="write the config of an earlier version of a run again, as a file"
     )
     run_compare.configure_rollback(back)
-    note = verbs.add_parser("note", help="write something down for a run")
+    note = verbs.add_parser(
+        "note",
+        help="write something down for a run, in the run log of this machine (`note` on the screen "
+        "writes to the pod, where every console reads it)",
+    )
     note.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
     note.add_argument("text", nargs="?", default="", metavar="TEXT", help="what to write down")
     note.add_argument("--lesson", action="store_true", help="it is a lesson learned")

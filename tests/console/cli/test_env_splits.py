@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bs4_console.cli import env_splits
 from bs4_console.cli.main import main
 from bs4_console.configs.document import Document
 from bs4_console.configs.view import View
@@ -149,6 +152,36 @@ def test_what_cannot_be_read_is_unknown(work: Path, capsys: pytest.CaptureFixtur
     answer = told(capsys, "bad.jsonl", code=3)
     assert answer["splits"][0]["rows"] is None
     assert "JSONDecodeError" in answer["splits"][0]["error"]
+
+
+def test_an_environment_that_does_not_end_is_ended_and_nothing_is_known(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = work.parent / "bin" / "python3"
+    python.unlink()
+    # As uv does: it starts another process, to which it passes on that it shall end.
+    python.write_text(
+        "#!/bin/sh\nsleep 600 & child=$!\n"
+        "trap 'kill $child; wait $child; echo $? > ended; exit 1' TERM\n"
+        ": > begun\nwait $child\n"
+    )
+    python.chmod(0o755)
+
+    def half_an_hour_later(process: subprocess.Popen[bytes], *_: bytes, timeout: float) -> None:
+        deadline = time.monotonic() + 60
+        while not (work / "begun").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", half_an_hour_later)
+    monkeypatch.setattr(env_splits, "_ENDS_S", 60.0)
+    assert main(["envs", "splits", "--env", "soup-env", "--json"]) == 3
+    told = capsys.readouterr()
+    assert "were not read within 30 minutes" in told.err
+    assert "Traceback" not in told.err
+    assert told.out == ""
+    assert (work / "ended").read_text() == "143\n", "what it had started is ended too"
 
 
 def test_arguments_are_never_on_the_command_line(

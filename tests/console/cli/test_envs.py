@@ -288,3 +288,39 @@ def test_neither_the_command_on_a_pod_nor_its_output_shows_a_secret(
     assert seen.exists() is not bool(given)
     if not given:
         assert "--api-key violetanchor HUB_SECRET=copperlantern" in seen.read_text()
+
+
+TABLE = """
+╭ Configuration ──────────────╮
+┃ Setting ┃ Value             ┃
+┡━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━┩
+│ Team    │ parrots           │
+│ API Key │ violetanchor      │
+│         │ copperlantern     │
+│ Hub     │ hub.example       │
+└─────────┴───────────────────┘
+NAME      ACCESS TOKEN      CREATED
+first     violetanchor      2026-01-01
+second    copper lantern    2026-01-01
+
+HF_TOKEN    violetanchor
+TEAM        parrots
+"""
+
+
+def test_neither_does_a_table(
+    seen: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("BS4_CONFIG_DIR", str(tmp_path / "config"))
+    assert main(["pods", "add", "here", "local"]) == 0
+    (tmp_path / "table").write_text(TABLE)
+    (tmp_path / "bin/uv").write_text(f"#!/bin/sh\ntee /dev/stderr <{tmp_path}/table\n")
+    assert main(["envs", "list", "--pod", "here", "--project", str(tmp_path)]) == 0
+    for shown in capsys.readouterr():
+        assert "parrots" in shown
+        assert "hub.example" in shown
+        assert "second    [redacted]        2026-01-01" in shown
+        assert shown.count("[redacted]") == 5
+        for secret in ("violet", "copper", "lantern"):
+            assert secret not in shown
