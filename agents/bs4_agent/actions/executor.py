@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which the end of an action that could not be journalled is tried again.
 END_RETRY_S = 1.0
-#: Seconds for which a confirmed plan may be made again. No other action is accepted meanwhile, no
-#: stop either, and a disk that hangs never answers.
+#: Seconds for which a confirmed plan may be made again. Its run is reserved meanwhile, and a disk
+#: that hangs never answers.
 REPLAN_S = 15.0
 #: What reading a plan that another version of the agent has written may raise.
 UNREADABLE = (*NOT_FOLDED, AgentError)
@@ -82,7 +82,8 @@ def _within(seconds: float, make: Callable[[], M]) -> M:
 class ActionExecutor:
     """Runs actions and writes into the journal (the agent's record on disk of what happens on the
     pod) what they do. Only one action works on a run at a time. There is one object per pod. Code
-    that accepts a submitted action must hold the lock in the attribute `lock` while it does so.
+    that accepts a submitted action must hold the lock in the attribute `lock` while it does so;
+    the method `confirm` takes it itself.
     """
 
     def __init__(self, book: Book, runs: Runs) -> None:
@@ -193,32 +194,47 @@ class ActionExecutor:
         with self.locks.holding(kind.hold(run), asked.key, first=kind.goes_first):
             self._start(kind, asked, run, plan)
 
-    def confirm(self, kind: PlannedKind[S], asked: Submission) -> None:
+    def confirm(
+        self, kind: PlannedKind[S], asked: Submission, allowed: Callable[[], object] = lambda: None
+    ) -> None:
         """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
-        it out on a thread of its own.
+        it out on a thread of its own. Call this without the lock: the plan is made again without
+        it, so that other actions are accepted or refused meanwhile. The run is reserved from before
+        that on. `allowed` is called under the lock, right before the acceptance; what it raises is
+        passed on.
 
         Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
         be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
         PlanChanged if the action would do something else now, Busy if another action has reserved
-        the run (or what else `kind.hold` names). Raises the AgentErrors with which the kind itself
-        refuses the action (`kind.refuse`) or cannot keep what it needs (`kind.keep`).
-        Secrets that came with an action that is not accepted are not kept.
+        the run (or what else `kind.hold` names) or a stop came meanwhile. Raises the AgentErrors
+        with which the kind itself refuses the action (`kind.refuse`) or cannot keep what it needs
+        (`kind.keep`). Secrets that came with an action that is not accepted are not kept.
         """
         key = asked.key
-        view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
-        kind.refuse(asked, view)
+        with self.lock:
+            view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
+            kind.refuse(asked, view)
+            try:
+                confirmed = kind.read(view.plan)
+            except UNREADABLE as error:
+                raise Refused(
+                    f"That plan cannot be read any more ({error}); make one with `{kind.planner}` "
+                    "and confirm that."
+                ) from error
+            hold = kind.hold(view.run)
+            self.locks.hold_to_plan(hold, _planned(kind, asked, view))
         try:
-            confirmed = kind.read(view.plan)
-        except UNREADABLE as error:
-            raise Refused(
-                f"That plan cannot be read any more ({error}); make one with `{kind.planner}` "
-                "and confirm that."
-            ) from error
-        with self.locks.holding(kind.hold(view.run), key):
-            plan = self.made_again(view, asked.who, lambda: kind.again(key, confirmed))
-            kept = view.plan if kind.keeps_confirmed else plan.as_dict()
-            fields = kind.fields(plan, view.plan_hash)
-            self._start(kind, asked.planned(kept), view.run, plan, **fields)
+            plan = _within(REPLAN_S, lambda: kind.again(key, confirmed))
+            with self.lock:
+                allowed()
+                self.refuse_unlike(view, asked.who, plan)
+                self.locks.accept(hold, key)
+                kept = view.plan if kind.keeps_confirmed else plan.as_dict()
+                fields = kind.fields(plan, view.plan_hash)
+                self._start(kind, asked.planned(kept), view.run, plan, **fields)
+        except BaseException:
+            self.locks.let_go(hold, key)
+            raise
 
     def _start(self, kind: Kind[P], asked: Submission, run: str, plan: P, **fields: Any) -> None:
         """Accept an action that holds its run already, and carry out `plan` on a thread of its
@@ -236,7 +252,8 @@ class ActionExecutor:
 
     def resume(self, kind: Kind[P], action: ActionView) -> None:
         """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
-        If its plan cannot be read any more, write into the journal that the action is interrupted.
+        If its plan cannot be read any more, or it is too late for it, write into the journal that
+        the action is interrupted.
         """
         key, run = action.key, action.run
         try:
@@ -246,6 +263,10 @@ class ActionExecutor:
         except UNREADABLE as error:
             kind.forget(key)
             detail = f"its plan cannot be read any more ({error}); make a new one"
+            self.end(key, "interrupted", detail=detail)
+            return
+        if detail := kind.too_late(action):
+            kind.forget(key)
             self.end(key, "interrupted", detail=detail)
             return
         if not self.go_on(
@@ -367,21 +388,17 @@ class ActionExecutor:
             )
         return view
 
-    def made_again(self, view: PlanView, who: str, make: Callable[[], M]) -> M:
-        """Make a confirmed plan again, from the present state of the pod, by calling `make`, and
-        return the new plan. `view` is the confirmed plan as the journal has it; the returned plan
-        has the same hash.
-
-        If the hash of the new plan is another one, or if `view` has expired, the new plan is
-        written into the journal as one for which `who` has asked, and PlanChanged or PlanExpired is
-        raised. The error's message names the new plan, which can be confirmed instead. Errors that
-        `make` raises are passed on. Raises Refused if `make` takes more than 15 seconds.
+    def refuse_unlike(self, view: PlanView, who: str, plan: Plan) -> None:
+        """Do nothing if `plan`, which was made again from the present state of the pod, has the
+        hash of the confirmed plan `view`, as the journal has it, and `view` has not expired.
+        Otherwise write the new plan into the journal as one for which `who` has asked, and raise
+        PlanChanged or PlanExpired. The error's message names the new plan, which can be confirmed
+        instead.
         """
-        plan = _within(REPLAN_S, make)
         kind, run = view.playbook, view.run
         expired = view.boot != boot_id() or time.monotonic() > view.expires_m
         if not expired and self.hash_of(kind, run, plan) == view.plan_hash:
-            return plan
+            return
         key = ulid()
         body = {"key": key, "kind": "plan", "again": view.plan_hash}
         self.accept(Submission(key, body, who), run, playbook=kind)
@@ -487,6 +504,23 @@ def raising(error: AgentError) -> None:
     begin, so that the failure is recorded in the usual way.
     """
     raise error
+
+
+def _planned(kind: PlannedKind[Any], asked: Submission, view: PlanView) -> ActionView:
+    """Return the action `asked`, which confirms the plan `view` and is not accepted yet, as others
+    are told of it while its plan is made again.
+    """
+    now = time.time()
+    return ActionView(
+        key=asked.key,
+        kind=kind.name,
+        who=asked.who,
+        run=view.run,
+        state="accepted",
+        accepted_t=now,
+        updated_t=now,
+        playbook=view.playbook,
+    )
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:

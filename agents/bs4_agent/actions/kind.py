@@ -123,6 +123,12 @@ class Kind(ABC, Generic[P]):
         Raises KeyError, TypeError, ValueError or an AgentError if that cannot be told any more.
         """
 
+    def too_late(self, action: ActionView) -> str:
+        """Return why `action`, which was under way when the agent was restarted, is not continued
+        any more although it could be, as a phrase for the journal. Return "" if it is continued.
+        """
+        return ""
+
     def await_turn(self, key: str, run: str) -> bool:
         """Wait until the action `key` may begin on `run`, and return True. Return False if that
         takes too long; the journal then has how the action ended.

@@ -30,6 +30,10 @@ class RunLocks:
         """By the key of the action that holds a run."""
         self._heirs: dict[str, str] = {}
         """By run: the stop that holds it next."""
+        self._planned: dict[str, ActionView] = {}
+        """By key: the actions that hold a run while their plan is made again. They are not accepted
+        yet, so the ledger does not have them.
+        """
         self._released = threading.Condition()
 
     def hold(self, run: str, key: str) -> None:
@@ -42,8 +46,30 @@ class RunLocks:
             self._await_letting_go(run, key)
             holder = self._heirs.get(run) or self._holding.get(run)
             if holder is not None and holder != key:
-                raise Busy(_busy(run, self._ledger.actions[holder]))
+                raise Busy(_busy(run, self._action(holder)))
             self._take(run, key)
+
+    def hold_to_plan(self, run: str, action: ActionView) -> None:
+        """Reserve `run`, as `hold` does, for an action that is not accepted yet, because its
+        confirmed plan is made again first. Call `accept` before it is accepted. Raises Busy as
+        `hold` does.
+        """
+        with self._released:
+            self.hold(run, action.key)
+            self._planned[action.key] = action
+
+    def accept(self, run: str, key: str) -> None:
+        """Note that the action `key`, for which `run` was reserved by `hold_to_plan`, is accepted
+        next. Raises Busy if an action that stops the run was accepted meanwhile, which goes first.
+        """
+        with self._released:
+            if (heir := self._heirs.get(run)) is not None:
+                raise Busy(_busy(run, self._action(heir)))
+            self._planned.pop(key, None)
+
+    def _action(self, key: str) -> ActionView:
+        """Return the action with this key, which holds a run or waits for one."""
+        return self._planned.get(key) or self._ledger.actions[key]
 
     def succeed(self, run: str, key: str) -> None:
         """Reserve `run` for the action `key`, which stops the run: at once if no other action has
@@ -57,7 +83,7 @@ class RunLocks:
             if present is None:
                 self._take(run, key)
                 return
-            action = self._ledger.actions[present]
+            action = self._action(present)
             if action.kind == "stop":
                 raise Busy(_busy(run, action))
             self._heirs[run] = key
@@ -85,11 +111,12 @@ class RunLocks:
             return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
 
     def holder(self, run: str) -> ActionView | None:
-        """Return the action for which `run` is reserved now, or None if there is none."""
-        key = self._holding.get(run)
-        if key is None:
-            return None
-        return self._ledger.actions[key]
+        """Return the action for which `run` is reserved now, or None if there is none. It may not
+        be accepted yet (see `hold_to_plan`).
+        """
+        with self._released:
+            key = self._holding.get(run)
+            return None if key is None else self._action(key)
 
     def turn(self, key: str) -> Turn:
         """Return the Turn of the action `key`, with which the action marks its safe points and
@@ -112,6 +139,7 @@ class RunLocks:
         """
         with self._released:
             self._turns.pop(key, None)
+            self._planned.pop(key, None)
             if self._heirs.get(run) == key:
                 del self._heirs[run]
             if self._holding.get(run) == key:

@@ -103,11 +103,15 @@ class Recoveries:
                 "run": run,
                 "plan_hash": self._executor.ledger.actions[key].result["plan_hash"],
             }
-            with self._executor.lock:
+
+            def allowed() -> None:
                 self._refuse_withdrawn(run, playbook_id)
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
-                self._executor.confirm(self._recovery, Submission(confirmed, body, who))
+
+            allowed()
+            submission = Submission(confirmed, body, who)
+            self._executor.confirm(self._recovery, submission, allowed)
 
     def _refuse_withdrawn(self, run: str, playbook_id: str) -> None:
         """Raise Refused if mode `auto` was taken back since the incident opened. The plan may have

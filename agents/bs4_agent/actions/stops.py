@@ -128,7 +128,8 @@ class Stops(Kind[Stop]):
         before = self._executor.locks.holder(run)
         if before is None or before.key == key:
             return True
-        if before.kind in _CANCELLED:
+        # One whose plan is still made again is not accepted, now that the stop waits.
+        if before.kind in _CANCELLED and before.key in self._executor.ledger.actions:
             self._executor.cancel(before.key, key, self._executor.ledger.actions[key].who)
         doing = _doing(before)
         self._executor.progress(key, run, "started", detail=f"waiting for the end of {doing}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,3 +35,29 @@ class Submission:
         is carried out.
         """
         return replace(self, body={**self.body, "plan": plan})
+
+
+def text(given: object, name: str) -> str:
+    """Return the text `given`, or "" if it is None. Raises BadRequest, which names the field
+    `name`, if it is a list, a table or a truth value, or has a character that no path or command
+    line can have.
+    """
+    if isinstance(given, (bool, Mapping, list, tuple)):
+        raise BadRequest(f"`{name}` is no text; send one.")
+    found = "" if given is None else str(given)
+    if "\0" in found:
+        raise BadRequest(
+            f"`{name}` has a NUL character, which no path or command has; leave it out."
+        )
+    return found
+
+
+def words(given: object, name: str) -> tuple[str, ...]:
+    """Return the texts in the list `given`, or none if it is None. Raises BadRequest, which names
+    the field `name`, if it is no list or one of its members is no text (see `text`).
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+        raise BadRequest(f"`{name}` is no list of words; send one.")
+    return tuple(text(word, name) for word in given)

@@ -4,7 +4,10 @@ restart of the agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bs4_agent.actions.adoptions import Adoptions
@@ -25,8 +28,9 @@ from bs4_common.ledger import ActionView
 from bs4_common.streams.segments import SegmentStream
 
 #: A function that is called under the executor's lock. It refuses, or journals `accepted` and
-#: starts the work.
-Take = Callable[[Submission], None]
+#: starts the work. What it returns, if it is not None, does so instead, and is called without the
+#: lock.
+Take = Callable[[Submission], Callable[[], None] | None]
 
 
 class Actions:
@@ -51,6 +55,9 @@ class Actions:
         }
         self._left = [action for action in executor.ledger.actions.values() if not action.ended]
         """The actions that an earlier life of the agent has not finished, oldest first."""
+        self._answering: set[str] = set()
+        """The keys of the submissions that are being answered."""
+        self._answered = threading.Condition()
         self.orders = Orders(executor, pod, library)
         self.kinds = Kinds(executor, pod, library)
         self.recoveries = Recoveries(executor, pod, library, self.kinds.get("playbook"))
@@ -106,24 +113,58 @@ class Actions:
                 "This was confirmed for another pod than the one that answers at its address now; "
                 "look at this one and confirm it anew."
             )
-        with self.executor.lock:
-            known = self._bodies.get(key)
-            if known == _digest(body):
-                return {"action": key, "state": "accepted"}
-            # The agent's own actions (for example a rotation) have a key and no submission.
-            if known is not None or key in self.executor.ledger.actions:
-                raise KeyReused(
-                    f"Action key {key} was used for something else already; make a new one."
-                )
-            try:
-                take(Submission(key, body, who, payload))
-            except (AgentError, OSError) as error:
-                if key not in self.executor.ledger.actions:
-                    raise told(error) from error
-                failed = told(error)
-                self.executor.start("", key, lambda: raising(failed))
-            self._bodies[key] = _digest(body)
+        try:
+            json.dumps(dict(body), allow_nan=False)
+            fingerprint = _digest(body)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BadRequest(
+                f"A field of the action has a value that JSON does not have ({error}); send "
+                "another one."
+            ) from None
+        asked = Submission(key, body, who, payload)
+        with self._one_of(key):
+            if not self._known(key, fingerprint):
+                try:
+                    with self.executor.lock:
+                        later = take(asked)
+                    if later is not None:
+                        later()
+                except (AgentError, OSError) as error:
+                    if key not in self.executor.ledger.actions:
+                        raise told(error) from error
+                    failed = told(error)
+                    self.executor.start("", key, lambda: raising(failed))
+                self._bodies[key] = fingerprint
         return {"action": key, "state": "accepted"}
+
+    @contextlib.contextmanager
+    def _one_of(self, key: str) -> Iterator[None]:
+        """Run the `with` block while no other submission with this key is answered. It may be the
+        same one, whose first connection was lost, so wait for its end.
+        """
+        with self._answered:
+            self._answered.wait_for(lambda: key not in self._answering)
+            self._answering.add(key)
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._answering.discard(key)
+                self._answered.notify_all()
+
+    def _known(self, key: str, fingerprint: str) -> bool:
+        """Return True if the action `key` was accepted before, with a body of this digest. Raises
+        KeyReused if it was accepted with another body.
+        """
+        known = self._bodies.get(key)
+        if known == fingerprint:
+            return True
+        # The agent's own actions (for example a rotation) have a key and no submission.
+        if known is not None or key in self.executor.ledger.actions:
+            raise KeyReused(
+                f"Action key {key} was used for something else already; make a new one."
+            )
+        return False
 
     def resume(self) -> None:
         """Continue the actions that were under way when the agent was restarted. If an action is of
@@ -150,11 +191,15 @@ class Actions:
         name = next((name for name in NAMES if asked.body.get(name) is not None), "playbook")
         self.executor.plan(self.kinds.get(name), asked)
 
-    def _confirm(self, asked: Submission) -> None:
-        """Accept an action that is carried out by the steps of a plan."""
+    def _confirm(self, asked: Submission) -> Callable[[], None] | None:
+        """Accept an action that is carried out by the steps of a plan. If a person has confirmed
+        the plan, return the function that accepts it: the plan is made again first, which may take
+        long.
+        """
         kind = self.kinds.get(asked.body["kind"])
-        if not self.executor.begin(kind, asked):
-            self.executor.confirm(kind, asked)
+        if self.executor.begin(kind, asked):
+            return None
+        return lambda: self.executor.confirm(kind, asked)
 
     def _stop(self, asked: Submission) -> None:
         """Accept the stop of a run."""

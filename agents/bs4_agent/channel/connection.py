@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -203,8 +204,8 @@ class Connection:
             self._socket.sendall(greeting)
 
     def _handle(self, frame: Frame) -> None:
-        """Answer one request, here or in a worker. A bad request is answered with an error; only a
-        request without an id ends the connection.
+        """Answer one request, here or in a worker. A bad request is answered with an error, and so
+        is one that meets a defect of the agent; only a request without an id ends the connection.
         """
         identifier = frame.header.get("id")
         if type(identifier) is not int:
@@ -215,6 +216,12 @@ class Connection:
             reply = self._call(identifier, frame)
         except AgentError as error:
             reply = Reply({"error": error.as_dict()})
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # A defect of ours must not look like a lost link, and cost the client its other calls.
+            traceback.print_exc()
+            reply = Reply({"error": _defect(error).as_dict()})
         if reply is not None:
             self._send(identifier, reply)
 
@@ -388,6 +395,14 @@ def _refuse_to_act(frame: Frame) -> None:
     raise Refused(
         "Nothing was done: this key may only look at runs, their logs and telemetry; use a key "
         "that may act."
+    )
+
+
+def _defect(error: Exception) -> AgentError:
+    """Return the error with which a request is answered that has met a defect of the agent."""
+    return AgentError(
+        f"The agent has a defect here ({type(error).__name__}: {str(error)[:200]}); its traceback "
+        "is in ~/.bs4/agent.log. Look at the journal for what was done, and report it."
     )
 
 

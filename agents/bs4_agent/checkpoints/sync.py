@@ -59,6 +59,8 @@ PROGRESS_S = 60.0
 #: Milestones that one job uploads after the newest step, so that the next newest step does not wait
 #: longer.
 _BACKLOG = 1
+#: Seconds after which what could not be journalled for want of room is tried again.
+ROOM_S = 1.0
 #: The most files of one job that are no checkpoint. The rest comes with the next job.
 _OTHERS = 200
 _LINE_MOST = 1 << 20
@@ -248,17 +250,18 @@ class Syncs:
         spawn(lambda: self._follow(name, job), f"sync {name}")
 
     def _follow(self, name: str, job: _Job) -> None:
-        """Journal the worker's lines until it ends."""
+        """Journal the worker's lines until it ends. While the journal has no room, wait for it; the
+        worker then waits too, once the pipe between them is full.
+        """
         ended_well = failed = False
-        with contextlib.suppress(SpoolFull):
-            for line in job.lines():
-                event = line.pop("event", "")
-                ended_well = ended_well or event == "done"
-                failed = failed or event == "failed"
-                self._told(name, job, str(event), line)
-            code = job.process.wait()
-            if not ended_well and not failed and not job.ending:
-                self._failed(name, {"error": "worker", "detail": _ending(code), "passing": True})
+        for line in job.lines():
+            event = line.pop("event", "")
+            ended_well = ended_well or event == "done"
+            failed = failed or event == "failed"
+            self._insist(name, job, str(event), line)
+        code = job.process.wait()
+        if not ended_well and not failed and not job.ending:
+            self._failed(name, {"error": "worker", "detail": _ending(code), "passing": True})
         if not job.ending and not ended_well:
             view, pause = self._book.ledger.syncs[name], BACK_OFF_S[-1]
             if (view.failed or {}).get("passing", True):
@@ -267,6 +270,19 @@ class Syncs:
         with self._lock:
             self._jobs.pop(name, None)
         self._woken.set()
+
+    def _insist(self, name: str, job: _Job, event: str, fields: SyncRecord) -> None:
+        """Journal one event of the worker. Wait for room, unless the worker was ordered to end:
+        then what it says is dropped, and the next one finds in the store what this one has sent.
+        """
+        while True:
+            try:
+                self._told(name, job, event, fields)
+            except SpoolFull:
+                if not job.wait_for_room(ROOM_S):
+                    return
+            else:
+                return
 
     def _told(self, name: str, job: _Job, event: str, fields: SyncRecord) -> None:
         """Journal one event of the worker. Progress is journalled at most every `PROGRESS_S`
@@ -350,9 +366,22 @@ class _Job:
 
     def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder) -> None:
         self.process, self.order = process, order
-        self.ending = False
+        self._ending = threading.Event()
         self.said_m = 0.0
         self._heard_m = time.monotonic()
+
+    @property
+    def ending(self) -> bool:
+        """Return True if the worker was ordered to end."""
+        return self._ending.is_set()
+
+    def wait_for_room(self, seconds: float) -> bool:
+        """Wait, because the journal has no room for what the worker has said, and return True.
+        Return False as soon as the worker is ordered to end. A worker is not silent meanwhile.
+        """
+        ending = self._ending.wait(seconds)
+        self._heard_m = time.monotonic()
+        return not ending
 
     @property
     def silent_s(self) -> float:
@@ -383,9 +412,10 @@ class _Job:
         """End the worker by closing its input. With `kill`, also send SIGKILL, which is allowed
         because it is our child.
         """
-        self.ending = not kill
         if kill:
             self.process.kill()
+        else:
+            self._ending.set()
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()

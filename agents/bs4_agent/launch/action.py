@@ -4,6 +4,7 @@ what is confirmed, the three steps, and when it has succeeded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from bs4_agent.actions.kind import Outcome, PlanFields, PlannedKind, Underway
 from bs4_agent.actions.submission import Submission
 from bs4_agent.launch import validation
 from bs4_agent.launch.plan import AWAITED, FIRST_STEP, NAME, LaunchPlan, direct
+from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.pod_actions import Planned, Say, Stepping, Target, Waiting, targets_at
 from bs4_agent.pod import Pod
 from bs4_common.errors import BadRequest, LaunchFailed, Refused
@@ -199,6 +201,20 @@ class Launch(PlannedKind[LaunchPlan]):
         spec = validation.spec_of(body)
         command = next((step.command for step in action.steps), "")
         return direct(spec, command, wait=body.get("wait", True))
+
+    def too_late(self, action: ActionView) -> str:
+        """Return why the launch is not continued, or "": it has started nothing yet, and was
+        accepted more than 15 minutes ago. The pod may have been away for days, and nobody expects
+        the run then.
+        """
+        # A clock that was put back says as little about the age.
+        age_s = abs(time.time() - action.accepted_t)
+        if age_s <= LIFETIME_S or self._pod.launched(action.run, action.key) is not None:
+            return ""
+        return (
+            f"it was accepted {age_s / 60.0:.0f} minutes ago and had started nothing when the "
+            "agent or the pod ended; launch again if the run is still wanted"
+        )
 
     def context(self, action: Underway[LaunchPlan]) -> LaunchContext:
         """Return the LaunchContext with which the steps of the launch work."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.actions.submission import text, words
 from bs4_agent.runs.registry import Runs
 from bs4_common.errors import BadRequest, Refused
 from bs4_common.ids import safe_name
@@ -32,7 +33,7 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
     if trainer not in registry.ids():
         raise BadRequest(f"There is no trainer {trainer!r}; choose {' or '.join(registry.ids())}.")
     resume = body.get("resume")
-    if resume is not None and (not isinstance(resume, int) or resume < 0):
+    if resume is not None and (type(resume) is not int or resume < 0):
         raise BadRequest(f"{resume!r} is no step to resume from; give a number.")
     component = str(body.get("component") or "rl")
     if component not in COMPONENTS:
@@ -40,19 +41,19 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
     processes = body.get("processes", 1)
     if not isinstance(processes, int) or isinstance(processes, bool) or not 1 <= processes <= 64:
         raise BadRequest(f"{processes!r} is no number of processes; give 1 to 64.")
-    cwd = Path.home() / str(body.get("cwd") or "")
+    cwd = Path.home() / text(body.get("cwd"), "cwd")
     return LaunchSpec(
-        run=safe_name(str(body.get("run") or "")),
+        run=safe_name(text(body.get("run"), "run")),
         trainer=trainer,
-        config=Path(str(body.get("config") or "")),
+        config=Path(text(body.get("config"), "config")),
         cwd=cwd,
-        output_dir=cwd / str(body.get("output_dir") or "outputs"),
+        output_dir=cwd / (text(body.get("output_dir"), "output_dir") or "outputs"),
         resume=resume,
-        overrides=tuple(str(word) for word in body.get("overrides") or ()),
+        overrides=words(body.get("overrides"), "overrides"),
         component=component,
         processes=processes,
         env=environment(body.get("env") or {}),
-        container=str(body.get("container") or ""),
+        container=text(body.get("container"), "container"),
     )
 
 
@@ -71,7 +72,7 @@ def environment(given: object) -> dict[str, str]:
                 f"{name} looks like a secret, and a launch is written down. Put it on the "
                 "pod with `bs4-console pods setup`."
             )
-    return {str(name): str(value) for name, value in given.items()}
+    return {str(name): text(value, f"env.{name}") for name, value in given.items()}
 
 
 def refuse_incomplete(found: Sequence[Checkpoint], step: int) -> None:

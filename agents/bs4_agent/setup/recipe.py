@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from bs4_agent.actions.submission import words
 from bs4_agent.setup.credentials import NAMES
 from bs4_common.errors import BadRequest
 from bs4_common.trainers import registry
@@ -108,7 +109,7 @@ def read(data: Mapping[str, Any]) -> Recipe:
     """
     trainer = str(data.get("trainer"))
     if trainer == CREDENTIALS:
-        return _only_credentials(data.get("secrets") or ())
+        return _only_credentials(words(data.get("secrets"), "secrets"))
     able = [known for known in registry.ids() if registry.get(known).traits.installed]
     if trainer not in able:
         raise BadRequest(
@@ -125,21 +126,24 @@ def read(data: Mapping[str, Any]) -> Recipe:
         repository=_repository(str(data.get("repository") or "")),
         revision=_matching(_REVISION, str(data.get("revision") or ""), "revision"),
         sync=tuple(
-            _plain(str(word), "argument of uv sync", option=True) for word in data.get("sync") or ()
+            _plain(word, "argument of uv sync", option=True)
+            for word in words(data.get("sync"), "sync")
         ),
-        uv_archives=_archives(data.get("uv_archives") or {}),
-        variables=_variables(data.get("variables") or {}),
-        environments=tuple(environment(str(source)) for source in data.get("environments") or ()),
-        secrets=tuple(_known(str(name)) for name in data.get("secrets") or ()),
+        uv_archives=_archives(data.get("uv_archives")),
+        variables=_variables(data.get("variables")),
+        environments=tuple(
+            environment(source) for source in words(data.get("environments"), "environments")
+        ),
+        secrets=tuple(_known(name) for name in words(data.get("secrets"), "secrets")),
         nofile=nofile,
     )
 
 
-def _only_credentials(names: Iterable[object]) -> Recipe:
+def _only_credentials(names: Iterable[str]) -> Recipe:
     """Return the recipe that only stores the credentials with these names. Raises BadRequest if
     there is none, or one that does not exist.
     """
-    secrets = tuple(_known(str(name)) for name in names)
+    secrets = tuple(_known(name) for name in names)
     if not secrets:
         raise BadRequest(f"No credential is named; choose {', '.join(NAMES)}.")
     return Recipe(
@@ -198,7 +202,10 @@ def _project_name(directory: Path) -> str:
 
 def _repository(address: str) -> str:
     """Return the address unchanged. Raises BadRequest if it holds a user name or a password."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise BadRequest(f"{address[:60]!r} cannot be an address ({error}).") from None
     if parts.username or parts.password:
         raise BadRequest(
             "An address with a name or a password in it would be seen in the process list; "
@@ -207,12 +214,24 @@ def _repository(address: str) -> str:
     return _plain(address, "address")
 
 
-def _archives(data: Mapping[str, Mapping[str, str]]) -> dict[str, Archive]:
+def _rows(given: object, name: str) -> list[tuple[str, object]]:
+    """Return the names and values of the JSON object `given`; none if it is None. Raises
+    BadRequest, which names the field `name`, if it is something else.
+    """
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        raise BadRequest(f"`{name}` of a recipe is a table; send it so.")
+    return [(str(key), value) for key, value in given.items()]
+
+
+def _archives(given: object) -> dict[str, Archive]:
     """Return the archives of uv by machine type. Raises BadRequest if an address or a hash is not
     allowed.
     """
     found = {}
-    for machine, archive in data.items():
+    for machine, row in _rows(given, "uv_archives"):
+        archive = dict(_rows(row, f"uv_archives.{machine}"))
         sha256 = _matching(_SHA256, str(archive.get("sha256")), "SHA-256")
         found[_matching(_MACHINE, machine, "machine type")] = Archive(
             _repository(str(archive.get("url"))), sha256
@@ -220,13 +239,13 @@ def _archives(data: Mapping[str, Mapping[str, str]]) -> dict[str, Archive]:
     return found
 
 
-def _variables(data: Mapping[str, str]) -> dict[str, str]:
+def _variables(given: object) -> dict[str, str]:
     """Return the environment variables by name. Raises BadRequest if a name or value is not allowed
     or looks like a secret.
     """
     found = {}
-    for key, value in data.items():
-        name = _matching(_VARIABLE, str(key), "variable")
+    for key, value in _rows(given, "variables"):
+        name = _matching(_VARIABLE, key, "variable")
         found[name] = _matching(_VALUE, str(value), f"value of {key}")
     for name in found:
         if _SECRET.search(name):

@@ -18,7 +18,7 @@ import pytest
 from bs4_agent.actions import executor as module
 from bs4_agent.actions.departure import Departure
 from bs4_agent.actions.submission import Submission
-from bs4_common.errors import AgentError, Busy, SpoolFull, StepFailed
+from bs4_common.errors import AgentError, BadRequest, Busy, SpoolFull, StepFailed
 from bs4_common.ids import ulid
 from bs4_common.streams.segments import segments
 from tests.agent.actions.toy import FILES, KIND, ToyAgent, life
@@ -369,10 +369,21 @@ def test_an_action_for_which_there_is_no_thread_fails_and_lets_go(
     assert agent.ended(agent.confirm(agent.plan())).state == "done"
 
 
-def test_an_action_that_the_journal_cannot_express_keeps_no_secret(agent: ToyAgent) -> None:
+def test_an_action_that_the_journal_cannot_express_keeps_no_secret(
+    agent: ToyAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan_hash = agent.plan()
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(BadRequest, match="JSON"):
         agent.confirm(plan_hash, more=float("nan"))
+    nothing_is_left(agent)
+
+    def inexpressible(line: bytes, *, sync: bool = False) -> str:
+        raise ValueError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(agent.stream, "append_line", inexpressible)
+        with pytest.raises(ValueError, match="a defect"):
+            agent.confirm(plan_hash)
     nothing_is_left(agent)
 
 

@@ -52,6 +52,8 @@ class Agent:
 
     def submit(self, action: dict[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
         self.payloads.append(payload)
+        if action["kind"] == "defect":
+            raise TypeError("'int' object is not iterable")
         if action["kind"] == "busy":
             raise Busy("bob stops this run since 10:00; wait until he has.")
         if any(action["key"] == other["key"] and action != other for other, _ in self.submitted):
@@ -253,6 +255,7 @@ def test_cancel_ends_a_wait(agent: Agent) -> None:
             "bad-request",
         ),
         ({"call": "submit", "action": "stop"}, "bad-request"),
+        ({"call": "submit", "action": {"key": "01D", "kind": "defect"}}, "error"),
         ({"call": "destroy"}, "bad-request"),
         ({"call": ["read"]}, "bad-request"),
         ({}, "bad-request"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from bs4_agent.actions import executor as module
+from bs4_agent.launch import action as launch_module
 from bs4_agent.launch import plan, validation
 from bs4_agent.playbooks.pod_actions import targets_at
 from bs4_common.errors import BadRequest, Busy, LaunchFailed, PlanChanged, Refused, SpoolFull
@@ -298,6 +299,38 @@ def test_a_launch_of_the_version_before_is_gone_on_with(
         assert action.result == {"attempt": 1, "step": 7}
         assert agent.pod.started() == [key]
         assert [step.state for step in action.steps] == ["done"] * len(steps)
+
+
+@pytest.mark.parametrize("planned", [True, False])
+@pytest.mark.parametrize("age_s", [16 * 60.0, -16 * 60.0])
+@pytest.mark.parametrize("started", [True, False])
+def test_a_launch_whose_pod_comes_back_too_late_starts_nothing(
+    tmp_path: Path, planned: bool, age_s: float, started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the pod may have been put back meanwhile. What has started is waited for."""
+    key = ulid()
+    with agent_in(tmp_path) as agent:
+        body: dict[str, Any] = {"key": key, "kind": "launch", **agent.directly()}
+        if planned:
+            view = agent.book.ledger.plans[agent.planned()]
+            body = {"key": key, "kind": "launch", "plan_hash": view.plan_hash, "plan": view.plan}
+        steps = [{"title": "Start demo"}, {"title": "Wait for the first step"}]
+        fields = {"action": key, "run": "demo", "kind": "launch"}
+        agent.book("action", **fields, event="accepted", body=body, steps=steps)
+        if started:
+            agent.pod.launch(validation.spec_of(agent.directly()), key)
+        accepted_t = agent.action(key).accepted_t
+    monkeypatch.setattr(launch_module.time, "time", lambda: accepted_t + age_s)
+    with agent_in(tmp_path) as agent:
+        agent.actions.resume()
+        action = agent.ended(key)
+        assert (action.state == "interrupted") is not started, action.detail
+        assert agent.pod.started() == [key] * started
+        if not started:
+            assert action.detail.startswith(
+                "it was accepted 16 minutes ago and had started nothing"
+            )
+        agent.nothing_is_left()
 
 
 def test_a_launch_that_cannot_be_read_after_an_upgrade_ends_with_a_sentence(

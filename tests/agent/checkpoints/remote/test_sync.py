@@ -5,9 +5,11 @@ restart of the agent.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import signal
 import threading
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +23,7 @@ from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_common.checkpoints.remote.launched import Launched
 from bs4_common.checkpoints.remote.manifest import Manifest
 from bs4_common.checkpoints.sync_view import SyncView
-from bs4_common.errors import BadRequest
+from bs4_common.errors import BadRequest, SpoolFull
 from bs4_common.failures.detectors.stores import sync_daemon_dead
 from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.ledger import Ledger
@@ -101,6 +103,56 @@ def test_a_worker_that_is_killed_is_started_again(agent: Agent) -> None:
     failed = [r for r in agent.book.records() if r["type"] == "sync" and r["event"] == "failed"]
     assert "ended by signal 9; it is started again" in failed[0]["detail"]
     agent.until(lambda: agent.view.failures == 0)
+
+
+def test_a_journal_without_room_is_waited_for_and_nothing_is_lost(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record is left out, and the worker is followed to its end."""
+    monkeypatch.setattr(module, "ROOM_S", 0.01)
+    written, refused = agent.stream.append_line, Counter[bytes]()
+
+    def append_line(line: bytes, *, sync: bool = False) -> str:
+        record = json.loads(line)
+        event = record.get("event")
+        if record["type"] == "sync" and event not in ("progress", "ordered"):
+            refused[event] += 1
+            if refused[event] < 4:
+                raise SpoolFull("The disk is full.")
+        return written(line, sync=sync)
+
+    monkeypatch.setattr(agent.stream, "append_line", append_line)
+    agent.bench.save(5)
+    agent.order()
+    agent.until(lambda: agent.view.last["event"] == "finished")
+    assert {"started", "verified", "pointed", "step-done", "finished"} <= set(refused)
+    events = [event for event in agent.events() if event != "progress"]
+    assert events == ["ordered", *refused]
+    assert agent.bench.server.calls["b2_authorize_account"] == 1
+
+
+def test_a_worker_that_is_to_end_is_not_kept_by_a_journal_without_room(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, full, tried = agent.stream.append_line, threading.Event(), threading.Event()
+
+    def append_line(line: bytes, *, sync: bool = False) -> str:
+        if full.is_set():
+            tried.set()
+            raise SpoolFull("The disk is full.")
+        return written(line, sync=sync)
+
+    monkeypatch.setattr(agent.stream, "append_line", append_line)
+    agent.bench.save(5)
+    agent.bench.server.faults.add(Fault("stop", call="b2_upload_file", on=full.set))
+    agent.order()
+    assert tried.wait(60)
+    agent.end()
+    full.clear()
+    agent.stream.close()
+    agent.load()
+    agent.start()
+    agent.until(lambda: agent.view.pointer == 5)
 
 
 def test_a_new_agent_goes_on_where_the_last_one_was(agent: Agent) -> None:
