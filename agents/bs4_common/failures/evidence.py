@@ -75,4 +75,4 @@ def file_evidence(path: Path, text: str) -> Evidence:
 
 def process_evidence(identity: Identity, text: str) -> Evidence:
     """Return a process as evidence. `text` says what is remarkable about it."""
-    return as_evidence("process", f"{identity}: {text}")
+    return as_evidence("process", f"pid {identity.pid}: {text}")

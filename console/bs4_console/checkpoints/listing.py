@@ -107,9 +107,9 @@ def aged(found: CheckpointReport, seconds: float) -> CheckpointReport:
 
 
 def line(found: CheckpointReport) -> str:
-    """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
-    of 1.2 GiB; full in 3h 20m (step 160)`. A set is the checkpoint of one step with all its parts.
-    `found` is a checkpoint report, as `of_pod` and `of_directory` return it.
+    """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old;
+    3 × 1.2 GiB; full in 3h 20m (step 160)`. `found` is a checkpoint report, as `of_pod`
+    and `of_directory` return it.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
@@ -120,7 +120,7 @@ def line(found: CheckpointReport) -> str:
     newest = whole[-1]
     text = (
         f"step {found['resumable']} can be resumed{_old(newest)}; "
-        f"{len(whole)} set{_s(whole)} of {size(newest['bytes'])}"
+        f"{len(whole)} × {size(newest['bytes'])}"
     )
     full = outlook(found)
     return f"{text}; {full}" if full else text

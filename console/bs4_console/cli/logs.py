@@ -15,7 +15,7 @@ from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
 from bs4_console.errors import Unreachable, UsageError
 from bs4_console.logs.text import clean
-from bs4_console.pods.inventory import Inventory
+from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
 from bs4_console.secret import LOOK_BACK_BYTES, redactor
@@ -30,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run_name", metavar="RUN", nargs="?", help="the run; optional when the pod has one"
     )
-    parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
+    parser.add_argument(
+        "--pod", metavar="NAME", help="which pod of the inventory; optional when there is one"
+    )
     parser.add_argument(
         "--source",
         help="launcher, trainer, orchestrator, inference or env-NAME (default: trainer)",
@@ -70,9 +72,30 @@ async def run(options: argparse.Namespace) -> int:
     """Connect to the pod, print the log that the options name, and return 0. Raises a LinkError if
     the pod cannot be reached. Raises UsageError if there is no such log.
     """
-    async with linked(Inventory().get(options.pod)) as live:
+    pod = _pod(options.pod)
+    options.pod = pod.name
+    async with linked(pod) as live:
         await _print(live, await _stream(live, options), options)
     return 0
+
+
+def _pod(name: str | None) -> Pod:
+    """Return the pod with this name, or without a name the only one that there is. Raises
+    UsageError if the inventory has no such pod, or several.
+    """
+    inventory = Inventory()
+    if name is not None:
+        return inventory.get(name)
+    known = inventory.list()
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise UsageError("There is no pod yet.", "Add one: bs4-console pods add NAME HOST.")
+    names = ", ".join(pod.name for pod in known)
+    raise UsageError(
+        f"There are {len(known)} pods ({names}), and no --pod says which.",
+        f"For example: bs4-console logs --pod {known[0].name}",
+    )
 
 
 async def _stream(live: PodSession, options: argparse.Namespace) -> str:

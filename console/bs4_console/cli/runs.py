@@ -380,7 +380,7 @@ def _show(options: argparse.Namespace) -> int:
         print(f"  step time {row.config}: {row.step_time}")
     for title, items in (("attempts", record.attempts), ("incidents", record.incidents)):
         for item in items:
-            print(f"  {title[:-1]:10}{item.title}")
+            print(f"  {title[:-1]:10}{' '.join(item.title.split())}")
     if record.tags:
         print(f"  {'tags':9} {', '.join(record.tags)}")
     run_curves.show(record)

@@ -11,7 +11,7 @@ from bs4_console.failures.playbook_file import Parameters
 
 #: A sentence for each kind of step, and for a relaunch also the place from which it resumes.
 SENTENCES = {
-    "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
+    "stop_run": "Stop the run as its trainer asks for, then end every process that is left of it.",
     "end_processes": (
         "End the leftover processes that are provably of a dead run, each by its identity."
     ),

@@ -125,23 +125,26 @@ class LogFilter:
     """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
     its level is at least `floor`, a number as in Python's `logging` (0: every level). A line
     without a level counts as having that of the line before it. `fold` says
-    which neighbouring lines are shown once.
+    which neighbouring lines are shown once. `found` is the text that a person searches for, or "":
+    a request that matches it is a line of its own.
     """
 
     terms: tuple[Term, ...] = ()
     floor: int = 0
     fold: Fold = "none"
+    found: str = ""
 
     @classmethod
-    def parse(cls, text: str, floor: int = 0, *, fold: Fold = "none") -> LogFilter:
+    def parse(cls, text: str, floor: int = 0, *, fold: Fold = "none", found: str = "") -> LogFilter:
         """Return the filter that `text`, typed by a person after `/`, stands for: one or more
         regular expressions with `&& ` between them, all of which must match. An expression that
         begins with `!` hides the lines that match it. `floor` is the lowest level to show, a number
         as in Python's `logging` (0: every level). `fold` says which neighbouring lines are
-        shown once.
+        shown once. `found` is the text that a person searches for, or "": a request that matches it
+        is a line of its own.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
-        return cls(tuple(map(Term.parse, words)), floor, fold)
+        return cls(tuple(map(Term.parse, words)), floor, fold, found)
 
     @property
     def active(self) -> bool:
@@ -248,6 +251,7 @@ class Lens:
     def __init__(self, store: LogStore) -> None:
         self.store = store
         self.filter = LogFilter()
+        self._found = compile_pattern("")
         self._hits: array[int] = array("q")
         self._middle = self._low = self._high = store.first
         self._level: int | None = None
@@ -264,6 +268,7 @@ class Lens:
         the LogStore, or the newest lines if `near` is None.
         """
         self.filter = wanted
+        self._found = compile_pattern(wanted.found)
         self._hits = array("q")
         self._middle = self._low = self._high = self._slice_before(
             self.store.end if near is None else near
@@ -447,9 +452,14 @@ class Lens:
         """Return what a line has in common with those that are folded with it, or b"" if it is
         folded with none.
         """
-        if self.filter.fold == "requests":
-            return request_of(line)
-        return kind_of(line)
+        if self.filter.fold != "requests":
+            return kind_of(line)
+        request = request_of(line)
+        if request and self.filter.found:
+            reach = find_reach(self._found.pattern.decode())
+            if self._found.search(line[:reach]):
+                return b""
+        return request
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines that are like their predecessor, and count those in

@@ -23,11 +23,12 @@ _FIXED = {
 
 def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     """Return the values that Tab offers for the argument of a command. `what` is the kind of
-    values, which is the command's field `completes`: "pods", "runs", "sources", "paths",
-    "incidents", "playbooks", "curves", "themes", "pins" and others. `typed` is the argument so far,
-    and matters only for paths. Paths come from the pod's agent: the first call returns none, and
-    the prompt asks again when the agent has answered. The result is empty for an unknown kind, or
-    if the pod or run that is needed is missing.
+    values, which is the command's field `completes`: "pods", "runs", "other runs" (without the
+    one that is shown), "sources", "paths", "incidents", "playbooks", "curves", "themes", "pins"
+    and others. `typed` is the argument so far, and matters only for paths. Paths come from the
+    pod's agent: the first call returns none, and the prompt asks again when the agent has
+    answered. The result is empty for an unknown kind, or if the pod or run that is needed is
+    missing.
     """
     subject = app.subject()
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):
@@ -39,9 +40,10 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     if what == "pods":
         return sorted(app.fleet.sessions)
     if what == "runs":
-        on_pods = Counter(chain(*(pod.runs for pod in app.fleet.pods)))
-        names = [(pod.name, run) for pod in app.fleet.pods for run in pod.runs]
-        return sorted(run if on_pods[run] == 1 else f"{pod}/{run}" for pod, run in names)
+        return _runs(app)
+    if what == "other runs":
+        own = (subject.pod.name, subject.run.name) if subject.pod and subject.run else None
+        return _runs(app, own)
     if what == "sources" and subject.pod and subject.run:
         prefix = f"log/{subject.run.name}/"
         found = []
@@ -64,3 +66,16 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
     if what == "pins":
         return pins.listed(app.settings.pins)
     return list(_FIXED.get(what, ()))
+
+
+def _runs(app: ConsoleApp, without: tuple[str, str] | None = None) -> list[str]:
+    """Return the names of all runs, sorted, with the pod before a name that several pods have. The
+    run `without`, a pod's name and its own, is left out.
+    """
+    on_pods = Counter(chain(*(pod.runs for pod in app.fleet.pods)))
+    found = []
+    for pod in app.fleet.pods:
+        for run in pod.runs:
+            if (pod.name, run) != without:
+                found.append(run if on_pods[run] == 1 else f"{pod.name}/{run}")
+    return sorted(found)

@@ -115,7 +115,7 @@ def test_it_plans_what_the_version_before_has_planned(demo: Guarded) -> None:
     assert [target["path"] for target in told[1]["targets"]] == paths
     assert [target["bytes"] for target in told[1]["targets"]] == [117, 0, 117, 0]
     assert told[2]["detail"] == "4 directories are aside"
-    assert action.detail == "0.0 MiB freed for good: steps 10, 20"
+    assert action.detail == "234 B freed for good: steps 10, 20"
     assert (action.result["freed"], action.result["steps"]) == (234, [10, 20])
     nothing_is_left(demo)
 
@@ -277,7 +277,7 @@ def test_one_of_the_version_before_is_gone_on_with_although_others_act_by_now(
     demo.actions.resume()
     demo.actions.executor.join(60)
     action = demo.book.ledger.actions[key]
-    assert (action.state, action.detail) == ("done", "0.0 MiB freed for good: step 10")
+    assert (action.state, action.detail) == ("done", "100 B freed for good: step 10")
     assert action.result["freed"] == 100
     assert not list(trash.glob("*"))
     assert there(demo) == [10, 20, 30, 40]

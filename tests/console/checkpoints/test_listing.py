@@ -47,7 +47,7 @@ def test_a_directory_of_2026_01(tmp_path: Path) -> None:
     )
     assert found["forecast"]["every_steps"] == 5
     assert found["forecast"]["every_s"] == pytest.approx(300, abs=60)
-    assert listing.line(found).startswith("step 15 can be resumed, 5m old; 3 sets of 0.0 MiB; ")
+    assert listing.line(found).startswith("step 15 can be resumed, 5m old; 3 × ")
 
 
 def test_an_output_directory_with_several_runs(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from bs4_console.cli import run_records
 from bs4_console.cli.main import main
+from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.run_log.record import Incident, RunRecord
 from bs4_practice import recording
 
 DOCUMENT = """# Training Runs Log
@@ -53,6 +56,27 @@ def console(
         monkeypatch.setenv(f"BS4_{name}_DIR", str(tmp_path / name.lower()))
     (tmp_path / "runs.md").write_text(DOCUMENT)
     return Console(tmp_path, capsys)
+
+
+def test_the_title_of_an_incident_is_one_line(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = RunRecord(name="parrot-v1", incidents=[Incident("Engine died\n  on h100-a\n", "")])
+    monkeypatch.setattr(run_records, "record_of", lambda name: record)
+    assert "  incident  Engine died on h100-a\n" in console("runs", "show", "parrot-v1")
+
+
+def test_logs_without_a_pod_say_which_there_are(
+    console: Console, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console("logs", code=2)
+    assert "There is no pod yet. Add one: bs4-console pods add" in " ".join(console.err.split())
+    for name in ("a", "b"):
+        Inventory().add(Pod(name=name, host="192.0.2.1"))
+    console("logs", code=2)
+    told = " ".join(console.err.split())
+    assert "There are 2 pods (a, b), and no --pod says which." in told
+    assert "bs4-console logs --pod a" in told
 
 
 def test_an_imported_run_is_computed_with_and_marked(console: Console) -> None:

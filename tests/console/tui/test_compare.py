@@ -231,6 +231,17 @@ def test_compared_curves_have_a_hue_each_in_plot_title_and_legend() -> None:
     assert {role for text, role in drawn[0] if text.strip() in ("B", "C")} == {"hue1", "hue2"}
 
 
+async def test_the_run_itself_is_not_among_the_offers() -> None:
+    sessions = fixtures.everything()
+    app: Any = ConsoleApp(fixtures.fleet(*sessions), clock=fixtures.CLOCK)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drive(pilot, sessions, (":run code-14b",))
+        offered = app.complete("compare ")
+        assert "compare math-7b" in offered or "math-7b" in offered
+        assert not [text for text in offered if text.endswith("code-14b")]
+        assert [text for text in app.complete("run ") if text.endswith("code-14b")]
+
+
 async def test_where_no_attempt_was_overtaken_the_key_offers_another_run() -> None:
     """Enter alone always does something, also with one run, with which nothing can be compared."""
     sessions = [fixtures.healthy(), fixtures.desync()]

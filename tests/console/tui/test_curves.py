@@ -87,11 +87,11 @@ def test_a_large_curve_is_labelled_and_barred_where_it_is_healthy() -> None:
 @pytest.mark.parametrize(
     ("width", "value", "mark"),
     [
-        (18, 0.01, " lo"),
-        (18, 0.1, ""),
-        (18, 0.3, " hi"),
-        (30, 0.01, " low"),
-        (30, 0.3, " high"),
+        (19, 0.01, " low"),
+        (19, 0.1, ""),
+        (19, 0.3, " high"),
+        (28, 0.01, " below usual"),
+        (28, 0.3, " above usual"),
         (60, 0.01, " below usual"),
     ],
 )
@@ -101,6 +101,30 @@ def test_a_curve_says_without_an_arrow_when_it_is_out_of_range(
     curve = curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15))
     title = text_of(curves.chart(curve, width, 4, 0, 1)[0])
     assert title.rstrip() == f"entropy {value:.4f}{mark}"
+
+
+@pytest.mark.parametrize("width", [76, 78, 79, 80])
+def test_four_curves_at_80_columns_have_room_for_the_word(width: int) -> None:
+    entropy = curves.Curve("entropy", _points([0.1, 0.3667]), (0.05, 0.15))
+    view = curves.CurveView()
+    titles = text_of(curves.grid([entropy] * 4, width, 4, 4, (0, 1), None, view)[0])
+    shown = "0.3667" if width >= 79 else "0.367"
+    assert titles.split() == ["entropy", shown, "high"] * 4
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([4.5612, 49.28, 94.0], ["94.00", "49.28", "4.56"]),
+        ([0.0, 4294.0], ["4294", "2147", "0"]),
+        ([0.0003, 0.0034], ["0.00340", "0.00185", "0.00030"]),
+        ([3.0e-07, 6.0e-07], ["6.0e-07", "4.5e-07", "3.0e-07"]),
+    ],
+)
+def test_labels_of_one_axis_have_the_same_decimals(values: list[float], labels: list[str]) -> None:
+    shown = curves.chart(curves.Curve("tokens/s", _points(values)), 60, 11, 0, 2)
+    found = [text_of(line)[:9].strip() for line in shown[1:-1]]
+    assert [text for text in found if text] == labels
 
 
 def test_the_ranges_come_from_the_file() -> None:

@@ -321,9 +321,13 @@ async def test_requests_are_one_line_until_something_is_looked_for(bench: LogVie
     assert [row for row in range(3) if bench.render_line(row).text.startswith("▸")] == [1]
     bench.set_find("40009")
     bench.tick()
-    assert (
-        rows(bench)[9] == 'INFO:     127.0.0.1:40008 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
-    )
+    assert rows(bench)[1:4] == [
+        "INFO: ×9     POST /v1/chat/completions 200",
+        'INFO:     127.0.0.1:40009 - "POST /v1/chat/completions HTTP/1.1" 200 OK',
+        "INFO: ×6     POST /v1/chat/completions 200",
+    ], "only what is looked for is a line of its own"
+    assert bench.find_back()
+    assert bench.spot == 10
     bench.set_find("")
     bench.tick()
     assert rows(bench)[3] == ""

@@ -14,14 +14,15 @@ from bs4_console.checks import verdict
 from bs4_console.cli import demo
 from bs4_console.cli import sessions as of_commands
 from bs4_console.cli.main import main
-from bs4_console.pods.state import PodState
+from bs4_console.launch import redone
+from bs4_console.pods.state import PodState, StepView
 from bs4_console.tui import app as app_module
 from bs4_console.tui import status
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
 from bs4_console.tui.screens.base import ConsoleScreen
-from bs4_console.tui.styled_text import text_of
-from bs4_console.tui.views import checkpoints, fleet, incident, journal, plan
+from bs4_console.tui.styled_text import text_of, width_of
+from bs4_console.tui.views import checkpoints, fleet, incident, journal, plan, playbook
 from bs4_console.tui.views import run as run_view
 from bs4_console.tui.widgets import curves, log_lines
 from bs4_console.tui.widgets.bars import KeyBar, NewsLine
@@ -30,6 +31,7 @@ from bs4_console.tui.widgets.table import GAP, RowTable
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle, until
 from tests.console.tui.scenes import SCENES, SIZES, opened
+from tests.console.tui.test_checkpoint_line import report as checkpoint_report
 
 
 def page(app: Any) -> str:
@@ -167,14 +169,71 @@ def test_an_incident_that_is_over_says_so_before_its_title() -> None:
     assert "RECOVERED" not in text_of(lines[0])
 
 
+def at_step(step: int, trainer: str) -> Any:
+    """Return a run of this trainer whose newest finished step is `step`."""
+    return SimpleNamespace(step=step, view=SimpleNamespace(trainer=trainer))
+
+
+def test_steps_that_are_done_again_count_as_the_trainer_counts() -> None:
+    """January's generation goes on with the step that the checkpoint is named after, because its
+    steps begin with 0. The others go on with the next one.
+    """
+    january, current = at_step(43, "prime-rl-2026-01"), at_step(43, "prime-rl")
+    assert list(redone.steps_again(january, 40)) == [40, 41, 42, 43]
+    assert list(redone.steps_again(current, 40)) == [41, 42, 43]
+    assert list(redone.steps_again(at_step(0, "prime-rl-2026-01"), None)) == [0]
+    assert list(redone.steps_again(at_step(2, "verl"), None)) == [1, 2]
+    assert list(redone.steps_again(at_step(40, "prime-rl"), 40)) == []
+    assert list(redone.steps_again(None, 40)) == []
+
+
+async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
+    session = fixtures.healthy()
+    (run,) = session.state.runs
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    session.checkpoints = {**checkpoint_report(), "resumable": 180}
+
+    def asked() -> str:
+        lines = [line for panel in app.screen.query(Panel) for line in panel.lines]
+        return " ".join(" ".join(map(text_of, lines)).split())
+
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], (":stop",))
+        newest = session.state.runs[run].step
+        first = redone.steps_again(session.state.runs[run], 180)[0]
+        said = f"Steps {first} to {newest} are lost: the newest complete checkpoint is that of"
+        await until(pilot, lambda: said in asked())
+        rows = [strip.text for strip in app.screen._compositor.render_strips()]
+        assert any("stop it" in row and "cancel" in row for row in rows)
+
+
+def test_the_steps_of_a_fix_come_before_their_explanation() -> None:
+    found = fixtures.desync().state
+    (one,) = found.ledger.open_incidents()
+    text = playbook.load("vllm-silent-death")
+    keys = {"plan": "p"}
+    lines = [text_of(line) for line in incident.would_do(text, one, keys, 78)]
+    assert lines[1].startswith("1. Stop the run as its trainer asks for")
+    more = lines.index("IN MORE WORDS")
+    assert next(n for n, line in enumerate(lines) if line.startswith(" p ")) < more
+
+
+def test_how_a_step_ended_is_never_cut() -> None:
+    step = StepView(title="Archive the logs of practice " + "x" * 80, state="done", detail="")
+    step = dataclasses.replace(step, started_t=10.0, ended_t=13.0)
+    (line,) = plan._acted(2, step, 20.0, 78)
+    assert text_of(line).endswith("…  done 3s")
+    assert width_of(line) <= 78
+
+
 def test_the_confirmation_says_all_that_the_plan_does() -> None:
     body = {"steps": fixtures.PLAN_STEPS, "danger": "move"}
-    assert plan.effects(body, 47) == (
+    assert plan.effects(body, at_step(47, "prime-rl")) == (
         "It ends 11 processes, moves 2 entries (35.2 MiB) to the run's trash, and starts the run "
         "again from step 40 (7 steps done again)."
     )
     afresh = {"steps": [{"kind": "relaunch", "parameters": {"resume": None}}], "danger": "move"}
-    assert plan.effects(afresh, 9) == (
+    assert plan.effects(afresh, at_step(9, "prime-rl-2026-01")) == (
         "It starts the run afresh, from no checkpoint (10 steps done again)."
     )
     assert plan.effects({"steps": [], "danger": "none"}, None) == "It changes nothing that trains."

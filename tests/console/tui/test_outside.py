@@ -55,7 +55,7 @@ def test_a_witness_that_was_not_asked_says_why(change: Any, says: str) -> None:
     change(session.state)
     text = said(session, "math-7b")
     assert says in text
-    assert "provider  not asked: the inventory names no provider" in text
+    assert "provider  not asked: bs4-console does not know" in text
 
 
 def test_a_silent_pods_run_that_is_heard_of_is_said_to_go_on() -> None:

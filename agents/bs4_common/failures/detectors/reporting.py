@@ -11,7 +11,7 @@ from bs4_common.failures.evidence import Evidence, as_evidence
 from bs4_common.failures.facts import Finding, RunFacts
 from bs4_common.states import Role, Severity
 
-GIB = 1 << 30
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 def found(
@@ -59,10 +59,13 @@ def setting(run: RunFacts, key: str, text: str) -> Evidence:
 
 
 def size(number: float) -> str:
-    """Return a number of bytes as text, for example `1.5 GiB`, or in MiB below about 0.1 GiB."""
-    if number >= GIB / 10:
-        return f"{number / GIB:.1f} GiB"
-    return f"{number / (1 << 20):.1f} MiB"
+    """Return a number of bytes as text, for example `1.5 GiB`: in MiB below about 0.1 GiB, in KiB
+    below about 0.1 MiB, and in bytes below 1 KiB. A size above 0 is never shown as zero.
+    """
+    for unit, least, name in ((GIB, GIB / 10, "GiB"), (MIB, MIB / 10, "MiB"), (KIB, KIB, "KiB")):
+        if number >= least:
+            return f"{number / unit:.1f} {name}"
+    return f"{number:.0f} B"
 
 
 def number(value: Any) -> float | None:

@@ -65,7 +65,7 @@ COMMANDS = (
         needs=("run",),
         hint=39,
         args="[RUN|ATTEMPT|none]",
-        completes="runs",
+        completes="other runs",
     ),
     Command(
         id="curves",

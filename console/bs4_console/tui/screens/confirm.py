@@ -175,7 +175,7 @@ class ConfirmScreen(Confirmation):
         _, role = plans.danger(plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
-            *fold(plans.effects(plan, self._step_now()), width, role),
+            *fold(plans.effects(plan, self.pod.runs.get(self.plan.run)), width, role),
             [],
         ]
         for step in plan.get("steps") or ():
@@ -190,11 +190,6 @@ class ConfirmScreen(Confirmation):
         if left is not None:
             lines[-1].append((f"  expires in {formatting.duration(left)}", "dim"))
         return lines
-
-    def _step_now(self) -> int | None:
-        """Return the newest step of the plan's run, or None if it is not known."""
-        run = self.pod.runs.get(self.plan.run)
-        return None if run is None else run.step
 
 
 def touched(step: PlanStep) -> str:

@@ -20,6 +20,12 @@ def _words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
+#: How something is seen -> the remark behind its name. Pids are the usual way, so they get none.
+_HOW = {
+    "visible": "",
+    "by-pid": "",
+    "by-open-device": " (by which processes hold the device open, because pids are hidden)",
+}
 #: Most actions and runs that are listed.
 MOST = 4
 
@@ -165,7 +171,7 @@ class PodScreen(MomentCommands, PageScreen):
                     ]
                 )
             else:
-                seen.append(_words(name) if how == "visible" else f"{_words(name)} ({_words(how)})")
+                seen.append(f"{_words(name)}{_HOW.get(how, f' ({_words(how)})')}")
         if seen:
             lines.append([("       sees ", "dim"), (", ".join(seen), "")])
         lines += dark

@@ -6,14 +6,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 from bs4_console.launch import stopping
+from bs4_console.launch.redone import steps_again
 from bs4_console.pods.samples import Process
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import formatting, status
+from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.screens.confirm import Confirmation
 from bs4_console.tui.styled_text import Line, cut, fold
 from bs4_console.tui.views.plan import command_lines
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
 
 #: Most processes that are listed. For the others only their number is shown.
 MOST = 8
@@ -27,6 +34,33 @@ class StopScreen(Confirmation):
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__(run.name, typed=True, yes="stop it")
         self.pod, self.run_state = pod, run
+
+    @cached_property
+    def _checkpoints(self) -> CheckpointLine:
+        """Return the object that asks the pod which step can be resumed."""
+        return CheckpointLine(
+            cast("ConsoleApp", self.app), self.pod, self.run_state.name, self._answered
+        )
+
+    def _answered(self) -> None:
+        """Show which steps are lost, because the pod has said what can be resumed."""
+        if self.is_attached:
+            self.tell_safely()
+
+    def _lost(self) -> str:
+        """Return a sentence that says which steps have to be trained again after the stop."""
+        report = self._checkpoints.report()
+        if report is None or self.run_state.step is None:
+            return "What was trained since the last complete checkpoint is lost."
+        resume = report["resumable"]
+        again = steps_again(self.run_state, resume)
+        if not again:
+            return f"No finished step is lost: step {resume} can be resumed."
+        first, last = again[0], again[-1]
+        lost = f"Step {last} is lost" if first == last else f"Steps {first} to {last} are lost"
+        if resume is None:
+            return f"{lost}: no checkpoint is complete."
+        return f"{lost}: the newest complete checkpoint is that of step {resume}."
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         """Return the question in lines of at most `width` cells: which processes of the run are
@@ -57,8 +91,8 @@ class StopScreen(Confirmation):
             )
         if not living:
             lines += fold(
-                "No process of it is known to live. The agent looks again, and ends what is "
-                "left by descent.",
+                "No process of it is known to live. The agent looks again, and ends every process "
+                "that is left of the run.",
                 width,
                 "warn",
             )
@@ -81,11 +115,7 @@ class StopScreen(Confirmation):
                 to = f" to {formatting.count(len(pids), 'process')}, {limit}"
                 line = [("$ ", "dim"), (f"kill {signal}", "accent"), (to, "")]
                 lines.append(cut(line, width))
-        lines += fold(
-            "Files stay as they are. What was trained since the last checkpoint is lost.",
-            width,
-            "dim",
-        )
+        lines += fold(f"Files stay as they are. {self._lost()}", width, "warn")
         if status.link_down(self.pod):
             lines += fold(
                 "The pod cannot be reached now: this shows what was last known.", width, "warn"

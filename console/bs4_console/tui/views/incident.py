@@ -156,7 +156,7 @@ def would_do(
         return [cut(line, width) for line in _by_hand(text, width)]
     lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
     if text is not None:
-        lines += _explained(text.explanation, "", text.steps, width)
+        lines += _numbered(text.steps, width)
         if text.verify:
             lines += hanging([("then ", "dim")], fold(text.verify, width - 5))
     lines += [
@@ -166,13 +166,13 @@ def would_do(
             ("asks the agent what exactly it would do now. That changes nothing.", "@plan"),
         ],
     ]
+    if text is not None and text.explanation:
+        lines += [[], [("IN MORE WORDS", "head")], *fold(text.explanation, width)]
     return [cut(line, width) for line in lines]
 
 
-def _explained(explanation: str, role: str, steps: Sequence[str], width: int) -> Iterator[Line]:
-    """Yield the explanation in `role`, then each step with its number."""
-    if explanation:
-        yield from fold(explanation, width, role)
+def _numbered(steps: Sequence[str], width: int) -> Iterator[Line]:
+    """Yield each step with its number."""
     for number, step in enumerate(steps, 1):
         indent = len(str(number)) + 2
         yield from hanging([(f"{number}. ", "dim")], fold(step, width - indent), indent)
@@ -190,10 +190,12 @@ def _by_hand(text: PlaybookText | None, width: int) -> list[Line]:
         ]
     lines: list[Line] = [
         [("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")],
-        *_explained(text.explanation, "dim", text.advice, width),
+        *_numbered(text.advice, width),
     ]
     if text.leads_to:
         lines.append(
             [("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")]
         )
+    if text.explanation:
+        lines += [[], [("IN MORE WORDS", "head")], *fold(text.explanation, width, "dim")]
     return lines

@@ -22,7 +22,7 @@ COLUMNS = (
     Column("pod", "POD", 6, 18, 96),
     Column("run", "RUN", 6, 22, 95),
     Column("took", "TOOK", 4, 7, 40, "right"),
-    Column("detail", "WITH WHAT RESULT", 16, 0, 95.5),
+    Column("detail", "RESULT", 16, 0, 95.5),
 )
 #: State of an action -> (sign, word, role).
 _STATES = {

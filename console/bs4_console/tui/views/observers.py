@@ -105,5 +105,5 @@ def _why_not(pod: PodState, run: RunState) -> str:
 
 def _unasked(pod: PodState) -> str:
     if status.link_down(pod) or pod.ledger.open_incidents():
-        return "the inventory names no provider and machine for this pod"
+        return "bs4-console does not know at which provider this pod is rented"
     return "that is done while something is wrong"

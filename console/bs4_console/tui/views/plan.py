@@ -5,16 +5,17 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from bs4_console.launch.redone import steps_again
 from bs4_console.pods.gate.plans import plan_of
 from bs4_console.tui import formatting
-from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold, text_of
+from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold, text_of, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bs4_console.failures.playbook_file import Parameters
     from bs4_console.pods.gate.plans import Plan, PlanStep, Shown, ShownProcess, StepParameters
-    from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
+    from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
     from bs4_console.tui.clock import Clock
 
 #: Dangers that are confirmed with one key. For the others the run's name is typed.
@@ -52,11 +53,10 @@ def danger(plan: Plan) -> tuple[str, str]:
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
-def effects(plan: Plan, step_now: int | None) -> str:
-    """Return one sentence with everything that the plan does to the run: how many processes it
-    ends, what it moves, and from which step it starts the run again. `step_now` is the newest step
-    of the run, from which follows how many steps are done again; None if it is not known. A plan of
-    other steps is told by its danger.
+def effects(plan: Plan, run: RunState | None) -> str:
+    """Return one sentence with everything that the plan does to `run`: how many processes it ends,
+    what it moves, from which step it starts the run again, and how many steps are then done again.
+    Without a run that number is missing. A plan of other steps is told by its danger.
     """
     ended = moved = size = 0
     start = ""
@@ -67,7 +67,7 @@ def effects(plan: Plan, step_now: int | None) -> str:
         moved += len(entries)
         size += sum(count or 0 for _, count in entries)
         if step.get("kind") == "relaunch":
-            start = _started(step.get("parameters") or {}, step_now)
+            start = _started(step.get("parameters") or {}, run)
     parts = []
     if ended:
         parts.append(f"ends {formatting.count(ended, 'process')}")
@@ -101,18 +101,19 @@ def _ended(targets: Sequence[ShownProcess | str]) -> int:
     return sum(isinstance(one, str) or "pid" in one for one in targets)
 
 
-def _started(parameters: StepParameters, step_now: int | None) -> str:
+def _started(parameters: StepParameters, run: RunState | None) -> str:
     """Return from where a plan starts the run again, and how many steps are done again.
     `parameters` are those of the step, in which a "resume" of None is a start afresh.
     """
     resume = parameters.get("resume")
     if isinstance(resume, int):
-        where, again = f"starts the run again from step {resume}", (step_now or 0) - resume
+        where = f"starts the run again from step {resume}"
     elif "resume" in parameters:
-        where, again = "starts the run afresh, from no checkpoint", (step_now or -1) + 1
+        where, resume = "starts the run afresh, from no checkpoint", None
     else:
         return "starts the run again"
-    if again <= 0:
+    again = len(steps_again(run, resume))
+    if not again:
         return where
     return f"{where} ({formatting.count(again, 'step')} done again)"
 
@@ -171,7 +172,7 @@ def plan_lines(
     run = pod.runs.get(plan.run)
     lines: list[Line] = [
         [("PLAN ", "head"), (plan.playbook, "bold")],
-        *fold(effects(body, None if run is None else run.step), width, role),
+        *fold(effects(body, run), width, role),
         [
             ("hash ", "dim"),
             (plan.plan_hash[:16], "accent"),
@@ -313,13 +314,15 @@ def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) ->
 def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line]:
     sign, role = _STEP_MARK.get(step.state, ("?", "warn"))
     title_role = {"running": "bold", "waiting": "dim"}.get(step.state, "")
-    line: Line = [(f"{sign} ", role), (f"{number}. ", "dim"), (step.title, title_role)]
+    state: Line = []
     if step.started_t is not None:
         end = now if step.ended_t is None else step.ended_t
-        line.append((f"  {step.state} {formatting.duration(end - step.started_t)}", role))
+        state = [(f"  {step.state} {formatting.duration(end - step.started_t)}", role)]
     elif step.state != "waiting":
-        line.append((f"  {step.state}", role))
-    yield line
+        state = [(f"  {step.state}", role)]
+    line: Line = [(f"{sign} ", role), (f"{number}. ", "dim"), (step.title, title_role)]
+    # How far the step is counts more than the end of its title.
+    yield [*cut(line, width - width_of(state)), *state]
     if step.state in ("running", "failed"):
         yield from command_lines(step.command, width, 5)
     if step.detail:

@@ -8,6 +8,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import formatting
@@ -48,6 +49,8 @@ __all__ = [
 _SHORT = {"mismatch KL": "KL", "grad norm": "grad"}
 #: Cells of the labels left of a large curve, and the least width of a curve with labels.
 _LABELS, _LABELLED = 9, 36
+#: Least cells for a row of charts with two blanks between them.
+_ROOMY = 100
 #: Rows of dots from which on a chart has more than three labels.
 _TALL = 14
 _PLAIN = CurveView()
@@ -175,31 +178,42 @@ def _title(
     if width < 24:
         name = _SHORT.get(name, name)
     title: Line = [(name, "head"), (" ", ""), (value, role)]
-    if newest is not None and math.isfinite(newest):
-        title += _beyond(newest, curve.band, width)
+    marks: Line = []
     for other in curve.others if width >= _LABELLED else ():
         theirs = _number(_value_of(other.points, at))
-        title += [(f"  {other.letter} ", hue_of(other.letter)), (theirs, "")]
+        marks += [(f"  {other.letter} ", hue_of(other.letter)), (theirs, "")]
     numbers = _finite_values(shown)
     if broken := len(shown) - len(numbers):
-        title.append((f" {broken} NaN", "bad"))
+        marks.append((f" {broken} NaN", "bad"))
     if view.log and (hidden := sum(number <= 0 for number in numbers)):
-        title.append((f" {hidden} ≤0", "warn"))
-    return pad(title, width)
+        marks.append((f" {hidden} ≤0", "warn"))
+    if newest is not None and math.isfinite(newest):
+        room = width - width_of(chain(title, marks))
+        decimals = len(value.partition(".")[2])
+        if not _beyond(newest, curve.band, room) and decimals > 1 and "e" not in value:
+            # The last decimal makes room for the word.
+            shorter = _beyond(newest, curve.band, room + 1)
+            if shorter:
+                title[-1] = (f"{newest:.{decimals - 1}f}", role)
+            title += shorter
+        else:
+            title += _beyond(newest, curve.band, room)
+    return pad([*title, *marks], width)
 
 
-def _beyond(value: float, band: Band | None, width: int) -> Line:
-    """Return on which side of the healthy range the value is, or [] if it is inside."""
+def _beyond(value: float, band: Band | None, room: int) -> Line:
+    """Return on which side of the healthy range the value is, in at most `room` cells, or [] if it
+    is inside.
+    """
     if band is None or band[0] <= value <= band[1]:
         return []
     # The usual range of other runs is a hint and no warning, so it has a colour of its own. It has
     # no arrow, which would be read as a trend.
     short, word = ("high", "above") if value > band[1] else ("low", "below")
-    if width < 24:
-        return [(f" {short[:2]}", "accent")]
-    if width < _LABELLED:
-        return [(f" {short}", "accent")]
-    return [(f" {word} usual", "accent")]
+    for text in (f" {word} usual", f" {short}"):
+        if len(text) <= room:
+            return [(text, "accent")]
+    return []
 
 
 def _healthy(band: Band | None, low: float, high: float) -> Line:
@@ -233,9 +247,23 @@ def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
     if rows >= _TALL:
         marks |= set(range(0, rows - 2, 4)) - {rows // 2 - 1, rows // 2 + 1}
     shown = y in marks if low < high else y == rows // 2
-    return (
-        f"{formatting.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
-    )
+    text = ""
+    if shown:
+        greatest = max(abs(low), abs(high))
+        text = _axis_number(_value_at(y, rows, low, high, log), None if log else greatest)
+    return f"{text:>{_LABELS - 1}} "
+
+
+def _axis_number(value: float, greatest: float | None) -> str:
+    """Return a label with as many decimals as the greatest value of its axis has, so that labels
+    below each other can be compared at a glance. Without it, the value decides.
+    """
+    text = formatting.number(greatest)
+    if greatest is None or "e" in text:
+        return formatting.number(value)
+    # Of thousandths, four decimals would leave one digit of a small value.
+    decimals = 5 if greatest < 0.01 else len(text.partition(".")[2])
+    return f"{value:.{decimals}f}"
 
 
 def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Span:
@@ -364,12 +392,14 @@ def grid(
     says how they are drawn: scale and running mean.
     """
     first, last = axis
-    each = (width - 2 * (per_row - 1)) // per_row
+    # Narrow charts need every cell for their titles: "entropy 0.4646 high" has 19.
+    gap = 1 if width < _ROOMY else 2
+    each = (width - gap * (per_row - 1)) // per_row
     made = []
     for curve in found:
         made.append(chart(curve, each, max(3, tall), first, last, at, view))
     lines: list[Line] = []
     for start in range(0, len(made), per_row):
         for parts in zip(*made[start : start + per_row], strict=True):
-            lines.append(joined(parts, ("  ", "")))
+            lines.append(joined(parts, (" " * gap, "")))
     return lines

@@ -27,6 +27,13 @@ WHEEL_LINES = 3
 LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 
 
+#: Most lines in memory of which requests stay folded while something is searched for. Of more the
+#: search would have to wait for the folding.
+FOUND_LINES = 20_000
+#: Most seconds that a search waits until it is known which lines are folded.
+FOLD_S = 0.5
+
+
 class LogView(LogCanvas, can_focus=True):
     """The lines of a log that `store` has in memory, which can be scrolled and filtered. `names`
     returns the names of the log's sources. `spot` is the number of the line that is pointed at, or
@@ -119,17 +126,20 @@ class LogView(LogCanvas, can_focus=True):
     def wanted(self) -> LogFilter:
         """Return the filter that is set: its regular expressions, the lowest level that is shown,
         and which neighbouring lines are folded (shown as one). The lines of requests in access logs
-        are not folded while an expression or a level filters the log or something is searched for,
-        because they may be what the person wants to see.
+        are not folded while an expression or a level filters the log, because they may be what the
+        person wants to see, and those that match what is searched for never are.
         """
-        return LogFilter.parse(self.filter_text, self.floor, fold=self._folds)
+        found = self.find_text if self._folds == "requests" else ""
+        return LogFilter.parse(self.filter_text, self.floor, fold=self._folds, found=found)
 
     @property
     def _folds(self) -> Fold:
         """Return which neighbouring lines are folded now. A log without requests is not searched
         for them.
         """
-        sought = self.filter_text or self.find_text or self.floor
+        sought = self.filter_text or self.floor
+        if self.find_text and len(self.store) > FOUND_LINES:
+            sought = self.find_text
         if self.fold == "requests" and (sought or not self.store.requests):
             return "none"
         return self.fold
@@ -198,7 +208,8 @@ class LogView(LogCanvas, can_focus=True):
         """
         self.find_text = text
         self._find = compile_pattern(text) if text else None
-        if self._folds != self.lens.filter.fold:
+        wanted = self.wanted
+        if (wanted.fold, wanted.found) != (self.lens.filter.fold, self.lens.filter.found):
             self.set_filter()
             return
         self._remark()
@@ -231,6 +242,7 @@ class LogView(LogCanvas, can_focus=True):
         if self._find is None:
             return False
         self._settle()
+        self.lens.step(FOLD_S)
         return self._point_at_match(
             self.lens.find(self._find, self.from_here(direction), direction)
         )
@@ -242,6 +254,7 @@ class LogView(LogCanvas, can_focus=True):
         if self._find is None:
             return False
         self._settle()
+        self.lens.step(FOLD_S)
         bottom = min(self._top + self.size.height, len(self.lens))
         return self._point_at_match(self.lens.find(self._find, bottom, -1))
 
