@@ -214,17 +214,10 @@ class ActionExecutor:
         with self.lock:
             view = self.kept_plan(asked, kind.plan_name(asked), kind.planner)
             kind.refuse(asked, view)
-            try:
-                confirmed = kind.read(view.plan)
-            except UNREADABLE as error:
-                raise Refused(
-                    f"That plan cannot be read any more ({error}); make one with `{kind.planner}` "
-                    "and confirm that."
-                ) from error
             hold = kind.hold(view.run)
             self.locks.hold_to_plan(hold, _planned(kind, asked, view))
         try:
-            plan = _within(REPLAN_S, lambda: kind.again(key, confirmed))
+            plan = _within(REPLAN_S, lambda: kind.again(key, _read(kind, view)))
             with self.lock:
                 allowed()
                 self.refuse_unlike(view, asked.who, plan)
@@ -504,6 +497,17 @@ def raising(error: AgentError) -> None:
     begin, so that the failure is recorded in the usual way.
     """
     raise error
+
+
+def _read(kind: PlannedKind[S], view: PlanView) -> S:
+    """Return the confirmed plan `view` as an object. Raises Refused if it cannot be read."""
+    try:
+        return kind.read(view.plan)
+    except UNREADABLE as error:
+        raise Refused(
+            f"That plan cannot be read any more ({error}); make one with `{kind.planner}` and "
+            "confirm that."
+        ) from error
 
 
 def _planned(kind: PlannedKind[Any], asked: Submission, view: PlanView) -> ActionView:

@@ -59,17 +59,18 @@ class RunLocks:
             self._planned[action.key] = action
 
     def accept(self, run: str, key: str) -> None:
-        """Note that the action `key`, for which `run` was reserved by `hold_to_plan`, is accepted
-        next. Raises Busy if an action that stops the run was accepted meanwhile, which goes first.
+        """Do nothing if the action `key`, for which `run` was reserved by `hold_to_plan`, may be
+        accepted now. Raises Busy if an action that stops the run waits for it, which goes first,
+        and Cancelled if one has waited so long that it has given up.
         """
         with self._released:
             if (heir := self._heirs.get(run)) is not None:
                 raise Busy(_busy(run, self._action(heir)))
-            self._planned.pop(key, None)
+            self._turns[key].check()
 
     def _action(self, key: str) -> ActionView:
         """Return the action with this key, which holds a run or waits for one."""
-        return self._planned.get(key) or self._ledger.actions[key]
+        return self._ledger.actions.get(key) or self._planned[key]
 
     def succeed(self, run: str, key: str) -> None:
         """Reserve `run` for the action `key`, which stops the run: at once if no other action has

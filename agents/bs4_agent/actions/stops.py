@@ -128,9 +128,12 @@ class Stops(Kind[Stop]):
         before = self._executor.locks.holder(run)
         if before is None or before.key == key:
             return True
-        # One whose plan is still made again is not accepted, now that the stop waits.
-        if before.kind in _CANCELLED and before.key in self._executor.ledger.actions:
-            self._executor.cancel(before.key, key, self._executor.ledger.actions[key].who)
+        who = self._executor.ledger.actions[key].who
+        if before.key not in self._executor.ledger.actions:
+            # Its plan is still made again. It is not accepted any more after that.
+            self._executor.locks.cancel(before.key, who)
+        elif before.kind in _CANCELLED:
+            self._executor.cancel(before.key, key, who)
         doing = _doing(before)
         self._executor.progress(key, run, "started", detail=f"waiting for the end of {doing}")
         with self._executor.safe_points.rest():

@@ -216,7 +216,8 @@ class Connection:
             reply = self._call(identifier, frame)
         except AgentError as error:
             reply = Reply({"error": error.as_dict()})
-        except OSError:
+        except (OSError, RuntimeError):
+            # A pod without a free thread: what this connection has counted is no longer right.
             raise
         except Exception as error:  # noqa: BLE001
             # A defect of ours must not look like a lost link, and cost the client its other calls.

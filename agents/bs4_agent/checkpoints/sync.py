@@ -272,13 +272,14 @@ class Syncs:
         self._woken.set()
 
     def _insist(self, name: str, job: _Job, event: str, fields: SyncRecord) -> None:
-        """Journal one event of the worker. Wait for room, unless the worker was ordered to end:
-        then what it says is dropped, and the next one finds in the store what this one has sent.
+        """Journal one event of the worker. Wait until the journal's disk takes it, unless the
+        worker was ordered to end: then what it says is dropped, and the next one finds in the store
+        what this one has sent.
         """
         while True:
             try:
                 self._told(name, job, event, fields)
-            except SpoolFull:
+            except (SpoolFull, OSError):
                 if not job.wait_for_room(ROOM_S):
                     return
             else:

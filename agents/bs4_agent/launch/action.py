@@ -211,9 +211,12 @@ class Launch(PlannedKind[LaunchPlan]):
         age_s = abs(time.time() - action.accepted_t)
         if age_s <= LIFETIME_S or self._pod.launched(action.run, action.key) is not None:
             return ""
+        aside = ""
+        if any(step.state == "done" for step in action.steps):
+            aside = " What it had moved aside before lies in the run's trash."
         return (
-            f"it was accepted {age_s / 60.0:.0f} minutes ago and had started nothing when the "
-            "agent or the pod ended; launch again if the run is still wanted"
+            f"it was accepted {age_s / 60.0:.0f} minutes ago and had not started the run when the "
+            f"agent or the pod ended; launch again if the run is still wanted.{aside}"
         )
 
     def context(self, action: Underway[LaunchPlan]) -> LaunchContext:

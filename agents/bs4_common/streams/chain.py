@@ -179,6 +179,7 @@ class Chain:
             "attempt": self.attempt,
             "first": self.first,
             "generations": [generation.as_dict() for generation in self.generations],
+            "marks": {str(one.number): one.mark for one in self.generations if one.live},
         }
         try:
             write_json(self._state, value)
@@ -382,7 +383,9 @@ class Chain:
                 return
             self.generations = [Generation.from_dict(entry) for entry in saved["generations"]]
             self.path, self.attempt, self.first = saved["path"], saved["attempt"], saved["first"]
-        except (ValueError, TypeError, KeyError):
+            for generation in self.generations:
+                generation.mark = str(saved.get("marks", {}).get(str(generation.number), ""))
+        except (ValueError, TypeError, KeyError, AttributeError):
             # The new numbers are from a new range. Old cursors then lie before the first generation
             # (a gap) and never mean other bytes.
             os.replace(state, state.with_name(f"{state.name}.damaged"))

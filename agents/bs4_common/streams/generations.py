@@ -119,16 +119,22 @@ class Generation:
     @classmethod
     def from_dict(cls, data: Any) -> Generation:
         """Return the generation that `data` describes, a dictionary that `as_dict` has made. Raises
-        KeyError or TypeError if it is none.
+        KeyError, TypeError or ValueError if it is none.
         """
-        return cls(**{**data, "trail": Trail(data["trail"])})
+        found = cls(**{**data, "trail": Trail(data["trail"])})
+        if found.seen < 0:
+            raise ValueError(f"the size of a file cannot be {found.seen}")
+        return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields of the generation as a dictionary of JSON values, as it is saved in the
-        log's state file.
+        """Return the fields of the generation, but for `mark`, as a dictionary of JSON values, as
+        it is saved in the log's state file. An older agent, which a run's shim may still start,
+        refuses a field that it does not know, so marks are saved beside the generations.
         """
         trail = self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED)
-        return {**self.__dict__, "trail": trail}
+        fields = {**self.__dict__, "trail": trail}
+        del fields["mark"]
+        return fields
 
     @property
     def live(self) -> bool:

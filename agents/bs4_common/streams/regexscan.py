@@ -44,7 +44,7 @@ STRETCH = 4 * BLOCK
 #: it. On a busy machine the wall clock says nothing about the expression.
 GRACE_S = 1.0
 #: Seconds, by the wall clock, until an alarm ends a process that waits for a disk.
-HUNG_S = 60.0
+HUNG_S = 20.0
 #: A level word counts only near the line's start.
 LEVEL_REACH = 90
 
@@ -181,8 +181,8 @@ def _is_text(pattern: str) -> bool:
 def main() -> None:
     """Read one request as JSON from standard input, search the files as it says, and write the
     answer as JSON to standard output (the comment at the top of this file lists the keys of both).
-    If the answer takes a second of CPU time more than the request's `seconds`, or a minute more by
-    the wall clock, an alarm signal ends this process.
+    If the answer takes a second of CPU time more than the request's `seconds`, or 20 seconds more
+    by the wall clock, an alarm signal ends this process.
     """
     request: ScanOrder = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_PROF, request["seconds"] + GRACE_S)

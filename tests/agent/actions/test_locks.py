@@ -10,7 +10,7 @@ import pytest
 
 from bs4_agent.actions.locks import RunLocks
 from bs4_agent.actions.safe_points import SafePoints
-from bs4_common.errors import Busy
+from bs4_common.errors import Busy, Cancelled
 
 
 def action(*, kind: str = "stop", ended: bool = False) -> Any:
@@ -38,3 +38,34 @@ def test_an_action_that_is_about_to_let_go_is_waited_for(reserve: str, about_to:
     asked.join(30)
     ledger.actions["second"] = action()
     assert locks.holder("demo") is ledger.actions["second"]
+
+
+def test_an_action_whose_plan_is_made_again_is_named_until_it_lets_go() -> None:
+    """Also when its acceptance has failed, so that no journal knows it."""
+    ledger: Any = SimpleNamespace(actions={})
+    locks = RunLocks(ledger, SafePoints())
+    planned = action(kind="launch")
+    planned.key = "planned"
+    locks.hold_to_plan("demo", planned)
+    for _ in range(2):
+        assert locks.holder("demo") is planned
+        with pytest.raises(Busy, match="launch by alice"):
+            locks.hold("demo", "second")
+        locks.accept("demo", "planned")
+    locks.let_go("demo", "planned")
+    assert locks.holder("demo") is None
+
+
+def test_a_stop_that_has_given_up_still_ends_the_action_whose_plan_is_made_again() -> None:
+    ledger: Any = SimpleNamespace(actions={"stop": action()})
+    locks = RunLocks(ledger, SafePoints())
+    planned = action(kind="launch")
+    planned.key = "planned"
+    locks.hold_to_plan("demo", planned)
+    locks.succeed("demo", "stop")
+    with pytest.raises(Busy, match="stop by alice"):
+        locks.accept("demo", "planned")
+    locks.cancel("planned", "alice")
+    locks.let_go("demo", "stop")
+    with pytest.raises(Cancelled):
+        locks.accept("demo", "planned")

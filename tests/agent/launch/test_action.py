@@ -328,7 +328,7 @@ def test_a_launch_whose_pod_comes_back_too_late_starts_nothing(
         assert agent.pod.started() == [key] * started
         if not started:
             assert action.detail.startswith(
-                "it was accepted 16 minutes ago and had started nothing"
+                "it was accepted 16 minutes ago and had not started the run"
             )
         agent.nothing_is_left()
 

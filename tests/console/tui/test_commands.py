@@ -470,7 +470,7 @@ async def test_tab_completes_names_and_arguments() -> None:
 async def test_every_kind_of_argument_is_offered(what: str) -> None:
     from bs4_console.tui.offers import offers
 
-    app = ConsoleApp(fixtures.fleet(fixtures.desync()), clock=fixtures.CLOCK)
+    app = ConsoleApp(fixtures.fleet(*fixtures.everything()), clock=fixtures.CLOCK)
     async with app.run_test() as pilot:
         await drive(pilot, [], ("P",))
         found = offers(app, what)
