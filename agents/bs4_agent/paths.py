@@ -56,7 +56,9 @@ class Home:
 
     @property
     def current(self) -> Path:
-        """Return the path of the symbolic link to the bundle that is in use."""
+        """Return the path of the symbolic link to the bundle (an installed version of the agent's
+        program) that is in use.
+        """
         return self.root / "current"
 
     @property

@@ -233,7 +233,9 @@ class StartPart(Unknown, total=False):
 
 
 class ClassError(TypedDict):
-    """An error of the trainer's own config class."""
+    """One error that the trainer's own config class, a pydantic model, has reported about a config.
+    `loc` is the place of the value, `kind` pydantic's type of the error, and `message` its text.
+    """
 
     loc: Sequence[str | int]
     """Keys and list indices."""

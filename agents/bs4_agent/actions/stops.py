@@ -45,7 +45,9 @@ class EndRun(Stepping):
     """The step that ends every process of a run. See `playbooks.pod_actions.Step`."""
 
     def done(self, context: StopContext, planned: Planned) -> bool:
-        """Return False: a run that has ended is stopped at once."""
+        """Return False, so that the step is always carried out. If the run has ended already, the
+        step ends at once.
+        """
         return False
 
     def act(

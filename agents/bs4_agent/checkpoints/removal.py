@@ -42,7 +42,8 @@ class Move:
 
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
-    """Return one Move for each directory of `sets`; nothing is moved yet. Raises Refused if a
+    """Return how the checkpoints `sets` would be moved to the trash of `run`, from which they are
+    deleted later: one Move for each of their directories. Nothing is moved yet. Raises Refused if a
     directory is not the run's own, is a link, is a file system of its own, or belongs to another
     user or is writable by another user.
     """

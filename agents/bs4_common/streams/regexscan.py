@@ -198,9 +198,12 @@ def main() -> None:
 
 
 def collect(wanted: Wanted, request: ScanOrder) -> ScanAnswer:
-    """Return the answer to `request`, of the kind `search` or `sift`, for lines that satisfy
-    `wanted`. It has `hits`, a list of the lines found, and `next`, the place to continue from as
-    [generation, offset], or None if everything was searched.
+    """Return the answer to `request` for lines that satisfy `wanted`. The request is of the kind
+    `search`, which finds one place in each such line, or `sift`, which returns the lines whole.
+
+    The answer has `hits`, a list of the lines found. The search ends early when it has found enough
+    or its time is over; `next` is then the place to continue from, as [number of the log's file,
+    byte in it], and None if everything was searched.
     """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))

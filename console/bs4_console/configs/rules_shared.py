@@ -133,13 +133,13 @@ def context(view: View) -> tuple[str, float | None]:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
-    """Yield a finding for each limit on the length of training answers that, together with the
-    longest prompt, is more than the inference server accepts (see `context`). Yield one for each
-    that alone is more than the orchestrator's sequence length.
+    """Yield a finding for each limit on the length of training answers that is too high. All
+    lengths are in tokens. The length of a prompt is `Given.prompt_tokens`, which the person who
+    checks the config states, or else the usual one, USUAL_PROMPT.
 
-    If it is not known what the server accepts, answer and prompt together are compared with the
-    sequence length, if `Given.prompt_tokens` says how long a prompt is. A length that is not known
-    is not compared.
+    A limit is too high if answer and prompt together are more than the inference server accepts, or
+    if the answer alone is more than the orchestrator's sequence length. If it is not known what the
+    server accepts, but how long a prompt is, both together are compared with the sequence length.
     """
     (name, limit), given = context(view), view.given.prompt_tokens
     prompt = USUAL_PROMPT if given is None else given

@@ -36,8 +36,8 @@ from bs4_console.typed_json import record
 class Until:
     """The condition that ends a phase of a phased run. With `step`, the phase ends when the
     checkpoint of that training step is complete. With `reward`, it ends when the mean reward of the
-    last `steps` training steps is at least `reward`. With `by_hand`, a person ends it. If none of
-    these is set, it lasts until the run ends.
+    last `steps` training steps is at least `reward`. With `by_hand`, a person ends it. At most one
+    of these is set; if none is, the phase lasts until the run ends.
     """
 
     step: int | None = None

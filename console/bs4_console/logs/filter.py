@@ -319,9 +319,9 @@ class Lens:
 
     def stands_for(self, number: int) -> int:
         """Return the number, in the LogStore, of the line that the screen shows for the line with
-        the number `number`. With folding (similar lines are shown once) that may be another line;
-        in all other cases it is `number` itself. If terms or a level hide lines, it is always
-        `number`.
+        the number `number`. If similar lines are folded into one that is shown, that is the number
+        of this one. Without folding it is `number` itself, and also if a person's search terms or a
+        lowest level hide lines, even if this line is hidden.
         """
         if not self.filter.active or self.filter.sifts or not self._low <= number < self._high:
             return number

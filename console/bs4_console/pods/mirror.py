@@ -304,9 +304,10 @@ class Mirror:
 
     def directory(self, stream: str) -> Path | None:
         """Return the directory on this machine in which the mirror (the copy of the pod's data on
-        this machine) saves `stream`, such as "journal". Return None if the mirror saves nothing,
-        does not know the id of the agent's home yet, or if the stream's name could lead out of the
-        mirror's directory. The directory need not exist.
+        this machine) saves `stream`, such as "journal". The directory need not exist. Return
+        None if the mirror saves nothing, or if the stream's name could lead out of the mirror's
+        directory. Return None also before the first connection to the pod, because the id of the
+        agent's home directory, which is a part of the path, is not known then.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

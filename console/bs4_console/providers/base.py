@@ -224,8 +224,8 @@ class Provider(Protocol):
         """
 
     async def balance(self) -> Balance:
-        """Return what the account can still spend, or a balance without credit if the provider's
-        API tells none.
+        """Return what the account can still spend, in US dollars. The `credit` of the result is
+        None if the provider's API does not tell it.
         """
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:

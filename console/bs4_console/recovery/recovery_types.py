@@ -204,8 +204,9 @@ class Hands(Protocol):
     async def launch(self, where: Where, step: int, orders: Sequence[Order]) -> bool:
         """Resume the run on the machine `where` from the restored training step `step`, in the same
         W&B runs and with the same arguments. `orders` are the run's standing orders (what a person
-        wants done for it until further notice), which may have further arguments. Return True once
-        its processes run, and False while they do not yet. Raises Failed if it cannot succeed.
+        wants done for it until further notice), which may have further arguments. Return True if
+        its processes run, and False if they do not yet; call it again then, which starts nothing a
+        second time. Raises Failed if it cannot succeed.
         """
 
     async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:

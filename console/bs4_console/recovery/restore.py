@@ -44,7 +44,10 @@ RestoreBody = TypedDict(
 
 
 class RestoredLaunch(TypedDict, total=False):
-    """The launch that continues a restored run."""
+    """The launch that continues a restored run. `component` is the program that is started, "rl"
+    for a whole training, and `processes` the number of its ranks. `overrides` are further words of
+    its command line, and `env` further variables of its environment. The paths are on the pod.
+    """
 
     run: str
     trainer: str

@@ -50,9 +50,10 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one evaluation of a model. `pass_rate` and `perfect_rate` are shares from 0 to
-    1, and `avg_reward` is the mean reward; the last two are None if the file does not state them.
-    `archetypes` holds the mean reward of each kind of task, by its name.
+    """The result of one evaluation of a model, as the file with the results states it. `pass_rate`
+    is the share of the answers that pass, from 0 to 1, and `perfect_rate` the share of those with
+    the full reward. `avg_reward` is the mean reward. The last two are None if the file does not
+    state them. `archetypes` holds the mean reward of each kind of task, by its name.
     """
 
     pass_rate: float

@@ -38,10 +38,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Logged:
-    """The expectation that the source calls a logger at `level` with the message `text`.
+    """The expectation that the trainer's source code calls a logger at `level` with the message
+    `text`. If `whole` is False, more text may follow the message.
 
-    If `whole` is False, more text may follow the message. `rules` are the templates of those rules
-    for log lines that read this message, if they are written in another way than `text`.
+    The agent reads log lines by rules, each with a template that is written like the line. `rules`
+    are the templates of the rules that read this message. It is empty if there is one rule, whose
+    template is `text`.
     """
 
     level: Level
@@ -52,9 +54,12 @@ class Logged:
 
 @dataclass(frozen=True)
 class Printed:
-    """The expectation that the source calls `print` or `pprint` with the text `text`. If `whole` is
-    False, more text may follow. `rules` are the templates of those rules for log lines that read
-    this text, if they are written in another way than `text`.
+    """The expectation that the trainer's source code calls `print` or `pprint` with the text
+    `text`. If `whole` is False, more text may follow.
+
+    The agent reads log lines by rules, each with a template that is written like the line. `rules`
+    are the templates of the rules that read this text. It is empty if there is one rule, whose
+    template is `text`.
     """
 
     text: str

@@ -29,7 +29,8 @@ class Checkout(Stepping):
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         """Return a list with one planned step: to clone, to switch to the revision, or to do
-        nothing. Raises NotApplicable if the directory has files of a person's own work.
+        nothing. Raises NotApplicable if the directory is there and is no clone, or is a clone with
+        changed files.
         """
         recipe, place = context.recipe, context.place
         way, now = _way(context)

@@ -61,8 +61,8 @@ LEAST = 3
 class LaunchScreen(Question[str]):
     """The dialog that launches a run on `pod`: first a form, then the agent's plan, which the
     person confirms. Its answer is the key of the launch action, or "" if nothing was started. The
-    form is filled from `args` ("CONFIG RUN") and `run`, the run under the cursor or None; see
-    `first_values`.
+    form begins with the config and the name in `args` ("CONFIG RUN", as a person has typed it) and
+    with what `run`, the run under the cursor, was started with; `args` goes first.
     """
 
     DEFAULT_CSS = """
