@@ -148,8 +148,9 @@ class Adapter:
 @dataclass(frozen=True, kw_only=True)
 class RunEnvironment:
     """What is scanned of one run only at long intervals: sizes, processes, W&B directories, caches,
-    adapters. `looked_t` is the time of the scan, as a Unix time in seconds. None in another field
-    means that it is unknown.
+    adapters. `looked_t` is the time of the scan, as a Unix time in seconds. A heap is a directory
+    with one entry for each step, and their sizes. None in a field means that it is unknown, unless
+    the field says otherwise.
     """
 
     looked_t: float
@@ -175,8 +176,8 @@ class RunEnvironment:
     """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names, or -1 if the file exists and
-    names none.
+    """verl: the step that latest_checkpointed_iteration.txt names, -1 if the file exists and names
+    none, or None if there is no such file.
     """
 
 

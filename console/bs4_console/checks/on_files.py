@@ -14,10 +14,11 @@ from bs4_console.pods.observer import IncidentRow
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
-    """Return the verdict on a log or a run's directory at `path`. It is UNKNOWN, with the reason as
-    its sentence, if the path cannot be read or it is not clear what wrote it. `source` is the
-    program that wrote the logs, such as "trainer", and `trainer` is "prime-rl-2026-01", "prime-rl"
-    or "verl"; None means that this is found out from the files.
+    """Return the verdict whether the run is healthy that wrote the log, or the directory, at
+    `path`: OK, WARNING, CRITICAL or UNKNOWN. It is UNKNOWN, with the reason as its sentence, if the
+    path cannot be read or it is not clear what wrote it. `source` is the program that wrote the
+    logs, such as "trainer", and `trainer` is "prime-rl-2026-01", "prime-rl" or "verl"; None means
+    that this is found out from the files.
     """
     try:
         report = diagnose([path], source, trainer)

@@ -46,8 +46,8 @@ class Given:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a config. A trainer's config is an open tree: the values may have any type. No
-    table is the same as an empty one.
+    """One table of a config. A trainer's config is an open tree: the values may have any type. A
+    table that the config does not have is treated as an empty one.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

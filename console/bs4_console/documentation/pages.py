@@ -58,8 +58,9 @@ def sections(page: str, text: str) -> Iterator[Section]:
 
 
 def entries(files: Iterable[Path]) -> Iterator[Entry]:
-    """Yield the entries that are made from the pages of documentation in `files`. Raises OSError if
-    one cannot be read.
+    """Yield what the search of the documentation (`bs4-console docs TOPIC`) can find in the pages
+    `files`: an entry for each of their sections and for each row of a table. Raises OSError if a
+    file cannot be read.
     """
     for file in files:
         found = list(sections(file.stem, file.read_text(encoding="utf-8")))

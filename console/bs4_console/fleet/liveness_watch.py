@@ -45,8 +45,9 @@ class Looks(Protocol):
         """
 
     async def port(self, pod: str) -> PortWord | None:
-        """Return what answers at the SSH port of the pod with this name ("open", "mute", "refused"
-        or "silent", see `at_its_port`), or None if the pod is not reached directly.
+        """Return what answers at the SSH port of the pod with this name: "open" (an SSH server
+        greets), "mute" (the connection is accepted, but no greeting comes), "refused" or "silent"
+        (no answer in time). Return None if the pod is not reached directly.
         """
 
     def network(self) -> bool:

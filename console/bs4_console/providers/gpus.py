@@ -89,7 +89,9 @@ def known(wanted: str) -> bool:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all GPUs that are known here, without their forms."""
+    """Return the names of all GPUs that are known here, without the form (SXM, PCIe, NVL), such as
+    "H100".
+    """
     return _MODELS
 
 

@@ -78,8 +78,8 @@ def _moved(stays: list[Stay], newest: Mapping[tuple[str, str], float]) -> list[S
 
 
 def since(stays: Iterable[Stay], t: float) -> list[Stay]:
-    """Return the parts of these stays that lie after the Unix time `t` in seconds. A stay that
-    ended before `t` is left out.
+    """Return the parts of `stays` (a stay is the time that a run was on one pod) that lie after the
+    Unix time `t` in seconds. A stay that ended before `t` is left out.
     """
     return [replace(stay, began_t=max(stay.began_t, t)) for stay in stays if stay.until_t > t]
 
