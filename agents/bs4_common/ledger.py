@@ -295,10 +295,12 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
-    clock of the boot with the id `boot`; `expires_t` is about the same moment as a Unix time in
-    seconds. `refused` says why no plan could be made, and is "" if a plan was made. `home` is the
-    id of the agent's home that the plan is for, or "" in the journal of an older agent.
+    """One plan, which says what an action would do and can be confirmed, as the journal tells it.
+    It was made at `t`, a Unix time in seconds, for the run's attempt `attempt`. It expires at
+    `expires_m` in seconds of the monotonic clock of the boot with the id `boot`; `expires_t` is
+    about the same moment as a Unix time in seconds. `refused` says why no plan could be made, and
+    is "" if a plan was made. `home` is the id of the agent's home that the plan is for, or "" in
+    the journal of an older agent.
     """
 
     action: str

@@ -186,8 +186,9 @@ class PlannedKind(Kind[S]):
     keeps_confirmed: ClassVar[bool] = False
 
     def plan_name(self, asked: Submission) -> str:
-        """Return the name under which the plan that `asked` asks for or confirms is journalled.
-        Raises an AgentError if there is no such plan.
+        """Return the word that the journal's records of the plan that `asked` asks for or confirms
+        have in their field `playbook`: the name of this kind of action, or the id of a playbook.
+        Raises an AgentError if `asked` names a playbook that does not exist.
         """
         return self.name
 

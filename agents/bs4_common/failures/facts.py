@@ -385,9 +385,9 @@ class Facts:
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
     def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-        """Return what the console knows of the run `run` in its list `what`, for example "pods", as
-        a list of dictionaries (see ConsoleFacts). The list is empty if there is nothing, or if the
-        console has not supplied that list.
+        """Return the rows about the run `run` in the list `what`, for example "pods", that the
+        console has supplied. The lists, and the keys of the dictionaries in them, are described at
+        class ConsoleFacts. The result is empty if there is no such row or list.
         """
         if self.console is not None:
             return self.console.of(what, run.name)

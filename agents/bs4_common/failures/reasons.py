@@ -132,7 +132,10 @@ class Raised:
         self._open: dict[int | None, _Traceback] = {}
 
     def feed(self, line: LogLine, place: Place) -> None:
-        """Take one line of the log. `place` is where it stands."""
+        """Look at the log's next line, and update `latest` and `headline` if it belongs to a
+        traceback or shows that the process works on. `place` is the line's place in the log, for
+        the evidence.
+        """
         head, *rest = line.text.split("\n")
         if line.level:
             self._open.pop(line.rank, None)

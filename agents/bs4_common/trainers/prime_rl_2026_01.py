@@ -167,9 +167,9 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """Return the files into which the launcher writes the output of its children. If a
-        component's file is not there because it was started by hand, its own log file is named
-        instead. The list is empty for a component that was started apart from the launcher.
+        """Return the logs of a whole training (component "rl"): the files into which the launcher
+        writes the output of its children, or a child's own log file in place of one that is not
+        there. The list is empty if `spec` starts a single component, which has no launcher.
         """
         if spec.component != "rl":
             return []

@@ -40,8 +40,8 @@ class Merger:
 
     def argv(self, source: Path, target: Path) -> list[str]:
         """Return the command that merges the shards in `source` into a model in `target`, as a list
-        of words. `source` is the directory actor/ of a step, or under SFT the step's directory. If
-        the form is "inside", the program takes no target and writes to `source/huggingface`.
+        of words. `source` is the directory actor/ of a step, or under SFT the step's directory. A
+        program whose `form` is "inside" takes no target and writes to `source/huggingface`.
         """
         if self.form == "inside":
             return [*self.program, "--local_dir", str(source)]

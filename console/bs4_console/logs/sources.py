@@ -121,9 +121,9 @@ def of_suffix(path: Path) -> str | None:
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
     """Return which program has written a log, judged by `sample`, the log's first bytes. The
-    `source` of the result is "" if no program, or more than one, fits. `named` is the program's
-    name if it is known already, such as "trainer"; then only the trainer's id and version are found
-    out.
+    `source` of the result is "" if no program, or more than one, fits. If it is known already which
+    program of a run has written the log, `named` is its name, such as "orchestrator". Then only the
+    `trainer` of the result, such as "verl", is found out.
     """
     raw = _undressed(sample[:_SAMPLE]).split(b"\n")[:2000]
     texts = []

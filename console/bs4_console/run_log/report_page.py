@@ -76,8 +76,8 @@ def markdown(run: RunRecord, stays: Sequence[Stay], config: str) -> str:
 
 
 def page(run: RunRecord, stays: Sequence[Stay], config: str) -> str:
-    """Return the report of `run` as an HTML page with its curve of rewards. The arguments are those
-    of `markdown`.
+    """Return the report of `run` as an HTML page with its curve of rewards. `stays` are its times
+    on its pods, and `config` is the text of its newest config, or "" if that was not kept.
     """
     title = html.escape(_heading(run))
     parts = [
