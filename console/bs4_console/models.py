@@ -202,7 +202,8 @@ def verify(name: str, trainer: str) -> list[Remark]:
         fix = other
         if not model.blocked_for(trainer):
             level, text = "warning", f"{text} (seen with {model.blocked['applies']})"
-            fix = f"With {trainer} it is not known: make a few steps first, or choose another."
+            if model.kind == "text":
+                fix = f"With {trainer} it is not known: make a few steps first, or choose another."
         remarks.append(Remark("blocked", level, f"{text}.", fix))
     if model.kind == "closed":
         remarks.append(

@@ -101,7 +101,7 @@ def aged(found: CheckpointReport, seconds: float) -> CheckpointReport:
     """
     older: list[CheckpointRow] = []
     for one in found["checkpoints"]:
-        age_s = one["age_s"]
+        age_s = one.get("age_s")
         older.append({**one, "age_s": None if age_s is None else age_s + max(0.0, seconds)})
     return {**found, "checkpoints": older}
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def steps_again(run: RunState | None, resume: int | None) -> range:
     """Return the finished steps of `run` that are trained again when it goes on at the checkpoint
     of step `resume`, or, if that is None, from no checkpoint. The range is empty if there are none,
-    or if it is not known how far the run is.
+    if it is not known how far the run is, or if its trainer is not known.
 
     Step numbers of some trainers begin with 0 and of others with 1. A checkpoint has the number of
     the policy that is in it, so the next step is `resume` for the former and `resume + 1` for the
@@ -22,5 +22,6 @@ def steps_again(run: RunState | None, resume: int | None) -> range:
     from bs4_common.trainers import registry
 
     trainer = registry.find(run.view.trainer)
-    begin = 1 if trainer is None else trainer.first_step
-    return range(begin + (resume or 0), run.step + 1)
+    if trainer is None:
+        return range(0)
+    return range(trainer.first_step + (resume or 0), run.step + 1)

@@ -163,6 +163,17 @@ class RunState:
         recent = (self.trainer_steps[-n] for n in range(1, min(_LATE, len(self.trainer_steps)) + 1))
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
+    @property
+    def step_of_earlier(self) -> bool:
+        """Return True if `step` was finished by an earlier attempt of the run, because the present
+        one has finished none yet.
+        """
+        present = self.view.attempt
+        if present is None or not self.trainer_steps:
+            return False
+        number = self.trainer_steps[-1].get("attempt")
+        return number is not None and number < present.number
+
     def series(self, key: str) -> list[tuple[int, float]]:
         """Return the values of the metric `key` as (training step, value) pairs, sorted by step.
         For a step that several attempts did, the latest value is used. Values that are not numbers

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from bs4_common.credentials.forms import is_secret, names_secret
 from bs4_common.credentials.redaction import marker
 
-#: What stands between two cells: a bar, or at least two blanks.
-_BAR = re.compile(r"[|│┃║]")
+#: What stands between two cells: a bar, or at least two blanks. `<|im_end|>` has no bars.
+_BAR = re.compile(r"(?<!<)[|│┃║](?!>)")
 _GAP = re.compile(r"\t[\t ]*| {2,}\t*")
 #: A line between rows.
 _RULE = re.compile(r"[\s|+:=\-─-╿]+")
@@ -20,6 +20,12 @@ _RULE = re.compile(r"[\s|+:=\-─-╿]+")
 _NO_VALUE = re.compile(r"(?i:not set|unset|missing|empty|never|n/a|yes|no)|-+|[A-Z_]+")
 #: A heading of a table without bars. A value of this form is taken for one too.
 _HEADING = re.compile(r"[A-Za-z][A-Za-z _-]*")
+#: The name of a variable, which is no heading.
+_VARIABLE = re.compile(r"[A-Z]+_[A-Z_]+")
+#: A cell that may be a name: three words at most. A sentence or a line of code is none.
+_NAME = re.compile(r"[A-Za-z][\w.]*(?: [\w.]+){0,2}:?")
+#: Names from a model's vocabulary, whose values are no secrets.
+_VOCABULARY = re.compile(r"(?i)(?:bos|eos|pad|unk|stop|next|cls|sep|mask)[_ ]token:?")
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class _Table:
     def __init__(self, *, bars: bool = False) -> None:
         self._rows = 0
         self._bars = bars
+        self._border = False
+        """True if there is a border on the left: the first row begins with an empty cell."""
         self._columns: dict[int, _Cell] = {}
         """Headings that are names of secrets, by the number of their column."""
         self._replaced: set[int] = set()
@@ -67,27 +75,38 @@ class _Table:
         """Return a line of the table, or one that is in no table, without its secrets. `cells` are
         its cells, and `below` is the line after it.
         """
+        if self._rows == 0:
+            self._border = not cells[0].text if cells else False
+        if self._border and cells and not cells[0].text:
+            cells = cells[1:]
         if _is_rule(line) or len(cells) < 2:
             self._replaced = set()
             return line
         self._rows += 1
         heads = self._rows == 1 and self._are_headings(cells, below)
-        self._replaced = set() if heads and self._bars else self._secrets(cells)
+        self._replaced = set() if heads else self._secrets(cells)
         if heads:
             self._columns = _named(cells)
         return _replaced(line, [cells[number] for number in sorted(self._replaced)])
 
     def _are_headings(self, cells: Sequence[_Cell], below: str) -> bool:
-        """Return True if the first row of the table has its headings."""
+        """Return True if the first row of the table has its headings. A row of a name and its value
+        has none.
+        """
         if self._bars:
             return _is_rule(below)
-        return all(_HEADING.fullmatch(cell.text) for cell in cells)
+        if len(cells) == 2 and _is_name(cells[0].text):
+            return False
+        texts = [cell.text for cell in cells]
+        if any(_VARIABLE.fullmatch(text) for text in texts):
+            return False
+        return all(_HEADING.fullmatch(text) for text in texts)
 
     def _secrets(self, cells: Sequence[_Cell]) -> set[int]:
         """Return the numbers of the cells that hold a secret, or may hold the rest of one."""
         found = set()
         for number, cell in enumerate(cells):
-            named = number > 0 and _is_name(cells[number - 1].text)
+            named = number > 0 and _is_value_of(cells[number - 1].text, cell.text)
             goes_on = self._bars and number in self._replaced and not cells[0].text
             if (named or goes_on or self._is_below(number, cell)) and _may_be_secret(cell.text):
                 found.add(number)
@@ -117,7 +136,9 @@ def _named(cells: Sequence[_Cell]) -> dict[int, _Cell]:
 
 
 def _cells(line: str) -> list[_Cell]:
-    """Return the cells of a line, without the empty ones outside its first and last bar."""
+    """Return the cells of a line, without an empty one at its end. If the table has a border on its
+    left, the first cell is an empty one outside it.
+    """
     between = _BAR if _BAR.search(line) else _GAP
     cells = []
     begin = 0
@@ -127,8 +148,6 @@ def _cells(line: str) -> list[_Cell]:
     cells.append(_cell(line, begin, len(line)))
     if not cells[-1].text:
         cells.pop()
-    if cells and not cells[0].text:
-        cells.pop(0)
     return cells
 
 
@@ -141,8 +160,16 @@ def _cell(line: str, begin: int, end: int) -> _Cell:
 
 def _is_name(text: str) -> bool:
     """Return True if a cell is a name of secrets. An option of a tool's help is none."""
-    name = re.sub(r"[^\w.-]+", "_", text).strip("_")
-    return not text.startswith("-") and names_secret(name)
+    if _NAME.fullmatch(text) is None or _VOCABULARY.fullmatch(text) is not None:
+        return False
+    return names_secret(re.sub(r"[^\w.]+", "_", text).strip("_"))
+
+
+def _is_value_of(name: str, text: str) -> bool:
+    """Return True if the cell `name` is a name of secrets and `text`, the cell behind it, may be
+    its value. Behind a name that people write, several words are a description.
+    """
+    return _is_name(name) and (" " not in text or _VARIABLE.fullmatch(name) is not None)
 
 
 def _may_be_secret(text: str) -> bool:

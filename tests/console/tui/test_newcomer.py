@@ -20,6 +20,7 @@ from bs4_console.tui import app as app_module
 from bs4_console.tui import status
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.palette import ConsoleCommands
+from bs4_console.tui.screens import stop
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.views import checkpoints, fleet, incident, journal, plan, playbook
@@ -185,6 +186,7 @@ def test_steps_that_are_done_again_count_as_the_trainer_counts() -> None:
     assert list(redone.steps_again(at_step(2, "verl"), None)) == [1, 2]
     assert list(redone.steps_again(at_step(40, "prime-rl"), 40)) == []
     assert list(redone.steps_again(None, 40)) == []
+    assert list(redone.steps_again(at_step(40, "unheard of"), None)) == []
 
 
 async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
@@ -205,6 +207,52 @@ async def test_the_question_before_a_stop_says_which_steps_are_lost() -> None:
         await until(pilot, lambda: said in asked())
         rows = [strip.text for strip in app.screen._compositor.render_strips()]
         assert any("stop it" in row and "cancel" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("step", "earlier", "resumable", "said"),
+    [
+        (43, False, 40, "Steps 41 to 43 are lost"),
+        (43, False, 42, "Step 43 is lost"),
+        (43, False, None, "Steps 1 to 43 are lost: no checkpoint is complete."),
+        (43, False, 43, "No finished step is lost: step 43 can be resumed."),
+        (12, False, 200, "What was trained since"),
+        (47, True, None, "What was trained since"),
+        (None, False, 40, "What was trained since"),
+    ],
+)
+def test_what_a_stop_loses_is_said_only_of_the_present_attempt(
+    step: int | None, earlier: bool, resumable: int | None, said: str
+) -> None:
+    run: Any = SimpleNamespace(
+        step=step, step_of_earlier=earlier, view=SimpleNamespace(trainer="prime-rl")
+    )
+    report: Any = {"resumable": resumable}
+    assert stop.lost(run, report).startswith(said)
+    assert stop.lost(run, None).startswith("What was trained since")
+
+
+async def test_a_malformed_report_of_checkpoints_keeps_nobody_from_a_stop() -> None:
+    session = fixtures.healthy()
+    app = console(session)
+    session.checkpoints = {**checkpoint_report(), "checkpoints": [{"step": 40, "complete": True}]}
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], (":stop",))
+        await until(pilot, lambda: app.screen._checkpoints._found is not None)
+        await settle(pilot)
+        assert isinstance(app.screen, stop.StopScreen)
+        assert "stop it" in page(app)
+
+
+def test_the_step_of_an_earlier_attempt_is_known_as_such() -> None:
+    (run,) = fixtures.healthy().state.runs.values()
+    assert run.step is not None
+    assert not run.step_of_earlier
+    newest = run.view.attempt
+    assert newest is not None
+    number = newest.number + 1
+    run.view.attempts[number] = dataclasses.replace(newest, number=number)
+    assert run.step_of_earlier
 
 
 def test_the_steps_of_a_fix_come_before_their_explanation() -> None:

@@ -20,6 +20,7 @@ from bs4_console.tui.styled_text import Line, cut, fold
 from bs4_console.tui.views.plan import command_lines
 
 if TYPE_CHECKING:
+    from bs4_console.checkpoints.listing import CheckpointReport
     from bs4_console.tui.app import ConsoleApp
 
 #: Most processes that are listed. For the others only their number is shown.
@@ -48,19 +49,14 @@ class StopScreen(Confirmation):
             self.tell_safely()
 
     def _lost(self) -> str:
-        """Return a sentence that says which steps have to be trained again after the stop."""
-        report = self._checkpoints.report()
-        if report is None or self.run_state.step is None:
-            return "What was trained since the last complete checkpoint is lost."
-        resume = report["resumable"]
-        again = steps_again(self.run_state, resume)
-        if not again:
-            return f"No finished step is lost: step {resume} can be resumed."
-        first, last = again[0], again[-1]
-        lost = f"Step {last} is lost" if first == last else f"Steps {first} to {last} are lost"
-        if resume is None:
-            return f"{lost}: no checkpoint is complete."
-        return f"{lost}: the newest complete checkpoint is that of step {resume}."
+        """Return a sentence that says which steps have to be trained again after the stop. A
+        malformed answer of the pod keeps nobody from stopping the run.
+        """
+        try:
+            report = self._checkpoints.report()
+        except status.MALFORMED:
+            report = None
+        return lost(self.run_state, report)
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         """Return the question in lines of at most `width` cells: which processes of the run are
@@ -127,3 +123,24 @@ def _counted(living: Sequence[Process]) -> list[str]:
     """Return how many of the processes each component has, such as "4 × rank"."""
     counts = Counter(str(one.get("component") or "process") for one in living)
     return [f"{count} × {name}" if count > 1 else name for name, count in counts.items()]
+
+
+def lost(run: RunState, report: CheckpointReport | None) -> str:
+    """Return a sentence that says which steps of `run` have to be trained again if it is stopped
+    now. `report` is the pod's report of its checkpoints. The sentence names no steps if that is
+    None, or does not go together with what is known of the present attempt.
+    """
+    unknown = "What was trained since the last complete checkpoint is lost."
+    if report is None or run.step is None or run.step_of_earlier:
+        return unknown
+    resume = report["resumable"]
+    again = steps_again(run, resume)
+    if not again:
+        if resume is None or resume > run.step:
+            return unknown
+        return f"No finished step is lost: step {resume} can be resumed."
+    first, last = again[0], again[-1]
+    steps = f"Step {last} is lost" if first == last else f"Steps {first} to {last} are lost"
+    if resume is None:
+        return f"{steps}: no checkpoint is complete."
+    return f"{steps}: the newest complete checkpoint is that of step {resume}."
