@@ -2,9 +2,9 @@
 
 Each target (tests/fuzz/targets) gets SECONDS of a process of its own. An input that breaks a
 contract is copied to tests/fuzz/corpus/TARGET/, where a test tries it from then on, and the exit
-code is 1. A call for all targets adds one line to benchmarks/results/rounds.ndjson: when, which
-commit, whether the tree had changes that are not in it, for how long, with which engine, how many
-inputs each target got, and what was found.
+code is 1. Each call adds one line to benchmarks/results/rounds.ndjson: when, which commit, whether
+the tree had changes that are not in it, for how long, with which engine, how many inputs each
+target got, and what was found.
 
 atheris guides the search by the code that an input reaches. It is optional: it has builds for few
 Pythons, and no test needs it. `pip install --group fuzz` adds it. Without it hypothesis makes the
@@ -140,20 +140,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{target:12} {outcome.engine:10} {outcome.inputs:>9,} inputs", flush=True)
         if outcome.found:
             broken[target] = _kept(target, outcome)
-    if not given.targets:
-        line = {
-            "t": round(started),
-            "commit": commit,
-            "changed": changed,
-            "fuzz": engine(),
-            "seconds_each": given.seconds,
-            "inputs": inputs,
-            "found": broken,
-            "seconds": round(time.time() - started),
-        }
-        with RESULTS.open("a") as results:
-            results.write(json.dumps(line) + "\n")
-        print(f"{RESULTS.relative_to(ROOT)}: {line}")
+    line = {
+        "t": round(started),
+        "commit": commit,
+        "changed": changed,
+        "fuzz": engine(),
+        "seconds_each": given.seconds,
+        "inputs": inputs,
+        "found": broken,
+        "seconds": round(time.time() - started),
+    }
+    with RESULTS.open("a") as results:
+        results.write(json.dumps(line) + "\n")
+    print(f"{RESULTS.relative_to(ROOT)}: {line}")
     return int(bool(broken))
 
 
