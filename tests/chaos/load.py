@@ -25,6 +25,7 @@ LOG = "work/out/logs/trainer.stdout"
 LOG_STATE = ".bs4/runs/flood/logs/trainer.json"
 TRAINER = "prime-rl-2026-01"
 HOME_SIZE = "256m"
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 CLOCK = "/etc/bs4-pod/clock"
 #: Where the programs of the pod take orders. It stays when the pod is killed.
 CONTROL = "var/lib/chaos"
@@ -178,10 +179,15 @@ class Load:
         return _inside(self.init)
 
     def agent(self) -> tree.Process | None:
-        """Return the living agent that started last, or None."""
+        """Return the living agent that started last, or None. A process that started after the
+        agent wrote its record has only got the agent's pid, and is no agent.
+        """
         for record in reversed(self.records("agent")):
             if record["event"] in ("started", "restarted"):
-                return self.process(record["pid"])
+                process = self.process(record["pid"])
+                if process is None or process.start_ticks / _TICKS_A_SECOND > record["m"]:
+                    return None
+                return process
         return None
 
     def process(self, pid: int) -> tree.Process | None:

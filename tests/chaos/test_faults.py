@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import random
 import resource
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from bs4_common.streams.logs import LogStream
-from bs4_practice import disks
+from bs4_practice import disks, tree
 from tests.chaos import faults
 from tests.chaos.load import LOG_STATE, STREAM, Load
 from tests.chaos.world import NotMet, World
+from tests.e2e import journals
 
 
 def lines(first: int, last: int) -> bytes:
@@ -119,6 +123,22 @@ async def test_a_new_log_is_waited_for_until_the_agent_has_seen_its_beginning(
     while followed.read() != (lines(0, 50) + lines(100, 250), 1):
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0.05)
+
+
+def test_a_process_that_has_got_the_pid_of_a_dead_agent_is_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # At x1:76 a round itself killed such a process, and said that the agent had done it.
+    load, pid = Load(cast("Any", Pod(tmp_path))), os.getpid()
+    monkeypatch.setattr(load, "process", tree.look)
+    directory = journals.directory(load.home)
+    directory.mkdir(parents=True)
+    before, now = psutil.Process().create_time() - psutil.boot_time() - 1.0, time.monotonic()
+    for m, expected in ((before, None), (now, tree.look(pid))):
+        record = {"type": "agent", "event": "started", "pid": pid, "m": m}
+        (directory / "00000001.ndjson").write_text(json.dumps(record) + "\n")
+        found = load.agent()
+        assert (found and found.pid) == (expected and expected.pid)
 
 
 def test_a_disk_is_full_though_its_log_grows_while_it_is_filled(
