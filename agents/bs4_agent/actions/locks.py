@@ -159,8 +159,8 @@ class RunLocks:
         """Reserve `run` for the action `key` and run the `with` block, which starts the action. The
         reservation stays after the block; the action itself ends it when its work is done. If the
         block raises an error, the reservation ends at once. With `first`, the action is one that
-        stops the run, and the reservation is made as by `succeed`, else as by `hold`. Raises Busy
-        as these do.
+        stops the run, and `succeed` makes the reservation; otherwise `hold` does. Raises Busy if
+        that method does.
         """
         if first:
             self.succeed(run, key)

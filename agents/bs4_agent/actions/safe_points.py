@@ -38,8 +38,8 @@ class SafePoints:
     @contextmanager
     def rest(self) -> Iterator[None]:
         """Count this thread as outside a step for the `with` block, which must be inside a block of
-        `step`. A newer agent may take over during the block, so the code in it must change nothing,
-        and it must do no harm to run it twice. An empty block marks the point between two steps.
+        `step`. A newer agent may take over during the block and then runs its code again, so the
+        code must change nothing. An empty block marks the point between two steps.
         """
         self._leave()
         try:
@@ -100,8 +100,8 @@ class Turn:
         self._cancelled.set()
 
     def let_go(self) -> None:
-        """End the reservation before the end of the action. From then on, the other methods mark
-        safe points as before, but nothing ends the action.
+        """End the reservation of the run before the end of the action. From then on, `rest` still
+        lets a newer agent take over, but `cancel` does not end the action any more.
         """
         self._holds = False
         self._release()
