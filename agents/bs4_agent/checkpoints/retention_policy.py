@@ -42,9 +42,10 @@ class OwnCleaning:
 class Decision:
     """The decision about which checkpoints of a run may be removed from the disk.
 
-    `free` has the checkpoints that may be removed, oldest first. `kept` has the complete steps that
-    stay and whose files were verified. `spared` maps each other old step to the reason why it is
-    not removed for now. `refused` says why nothing at all may be removed, or is "".
+    `free` has the checkpoints that may be removed, oldest first. `kept` has the steps of the newest
+    complete checkpoints, which stay; if `free` is not empty, their files were verified. `spared`
+    maps each other old step to the reason why it is not removed for now. `refused` says why nothing
+    at all may be removed, or is "".
     """
 
     free: Sequence[StepSet] = ()

@@ -38,13 +38,14 @@ class Directory:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every file of a restored step goes.
+    """Where every file of a restored checkpoint goes.
 
-    `staging` is the directory into which everything is fetched. `directories` are the step
-    directories, in the order in which they are renamed to their final place. `targets` are all
-    files. `beside` is the final directory of the files that belong to no part of the checkpoint,
-    such as configs; it is next to the run's trash (a directory in which removed files are kept).
-    `configs` maps each config's name in the manifest to its path in `beside`.
+    `staging` is the directory into which everything is fetched. `directories` are the directories
+    of the checkpoint, in the order in which they are renamed to their final place. `targets` are
+    all files. `beside` is the final directory of the files that belong to no part of the
+    checkpoint, such as configs; it is next to the run's trash (a directory in which removed files
+    are kept). `configs` maps the name of each config, as the checkpoint's list of files (the
+    manifest) has it, to its path in `beside`.
     """
 
     staging: Path
@@ -193,9 +194,9 @@ def beside(where: Placement) -> bool:
 
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
-    """Return the complete steps on the pod that are newer than the restored `step`, or an empty
-    list. A launch that names no step would resume from the newest of these steps and not from
-    `step`.
+    """Return the steps with a complete checkpoint on the pod that are newer than the restored
+    `step`, lowest first; the list is empty if there are none. A launch that names no step would
+    resume from the newest of them and not from `step`.
     """
     found = []
     for one in step_sets(trainer, spec):
