@@ -69,18 +69,20 @@ class LaunchPlan:
     """The plan of one launch. A plan made again from the same request on an unchanged pod has the
     same hash.
 
-    `asked` is the request as it came, and `record` is what the console wants to be stored with the
-    run, such as its config and versions; the agent does not use it. `argv` is the command, and
-    `environment` has the variables that are added for it. `attempt` is the number of the run's
-    newest attempt before this launch. `tries` is how many launches of this run have ended, also
-    those that made no attempt. `why` is a phrase for why training resumes from the checkpoint in
-    `spec` or starts afresh, and `notes` are sentences about differences from the attempt before.
-    `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
-    the run's name because checkpoints are among them. `steps` are what is done, in this order.
-    `expires_m` is the time at which the plan expires, in seconds of the monotonic clock.
+    `asked` is the request as it came, and `spec` the start of the trainer that it describes.
+    `record` is what the console wants to be stored with the run, such as its config and versions;
+    the agent does not use it. `config` describes the run's config: its digest, version and model,
+    and the names that a continued run must keep. `argv` is the command, and `environment` has the
+    variables that are added for it. `attempt` is the number of the run's newest attempt before this
+    launch. `tries` is how many launches of this run have ended, also those that made no attempt.
+    `why` is a phrase for why training resumes from the checkpoint in `spec` or starts afresh, and
+    `notes` are sentences about differences from the attempt before. `moves` are the paths that are
+    moved aside, and `typed_name` is True if the person has to type the run's name because
+    checkpoints are among them. `steps` are what is done, in this order. The plan can be confirmed
+    until `expires_m`, in seconds of the monotonic clock.
 
-    A plan that was read from the journal has everything that carrying it out and making it again
-    needs. It has no `argv`, `environment` and `tries`, so its hash is not the one that was
+    A plan that was read from the journal has everything that is needed to carry it out and to make
+    it again. It has no `argv`, `environment` and `tries`, so its hash is not the one that was
     confirmed.
     """
 
