@@ -30,12 +30,14 @@ _RESUMING = frozenset({"move_steps", "relaunch", "restore_set"})
 
 
 class Guards(TypedDict):
-    """Values that make a plan another one."""
+    """Values on which a plan depends besides its steps. The plan's hash covers them, so a plan with
+    other values has another hash.
+    """
 
     typed_name: bool
     """True if a person must type the run's name."""
     danger: str
-    """How dangerous the playbook is."""
+    """How dangerous the playbook is, as its file says, for example "restart"."""
     resume: int | None
     """The training step to resume from."""
 
@@ -45,10 +47,11 @@ class Plan:
     """The plan of one playbook for one run: the steps with everything that they will do.
 
     The plan may be confirmed until `expires_m`, in seconds of the monotonic clock since the pod was
-    booted. `steps` are the steps of the playbook. `resume` is the training step of the checkpoint
-    from which the run would resume, or None if there is none or no step of the plan depends on it.
-    So a plan that starts nothing stays valid when a running run saves a checkpoint. `incident` is
-    the id of the incident that the plan repairs, or "".
+    booted. `attempt` is the number of the run's newest attempt. `steps` are the steps of the
+    playbook. `resume` is the training step of the checkpoint from which the run would resume, or
+    None if there is none or if no step of the plan depends on it, so that such a plan stays valid
+    when the run saves a checkpoint. `incident` is the id of the incident that the plan repairs, or
+    "".
     """
 
     playbook: Playbook
