@@ -45,11 +45,12 @@ class Over:
 def judge(
     directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
 ) -> Over | None:
-    """Decide from its files and processes if an attempt has ended. Return how it ended, or None if
-    it may still be running.
+    """Decide from the attempt's files and processes if the attempt has ended. Return how it ended,
+    or None if it may still be running.
 
-    `directory` is the attempt's directory and `living` are the attempt's living members. `settled`
-    is True if the launcher ended so long ago that its children have had the time to end too.
+    `directory` is the attempt's directory and `living` are the attempt's living processes.
+    `settled` is True if the launcher ended so long ago that its children have had the time to end
+    too.
     """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
