@@ -731,7 +731,7 @@ class Pod:
         )
 
     def adopt_new(self) -> None:
-        """Adopt the runs that were started by hand, which takes them under the agent's watch. Do
+        """Adopt the runs that were started by hand, so that the agent watches them from then on. Do
         nothing if the machine's processes are the same as at the last call. Raises the errors of
         `adopt`.
         """
@@ -742,11 +742,12 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[AdoptedRow]:
-        """Adopt runs that were started by hand, which takes them under the agent's watch. With
-        `pid`, only the run with that launcher is adopted, under `name` if one is given.
+        """Adopt runs that were started by hand, so that the agent watches them from then on. With
+        `pid`, only the run that has this launcher process is adopted, under `name` if one is given.
 
-        Return one row for each such process that was found. Raises RunExists or NotApplicable, as
-        `adopt.adopt` describes.
+        Return one row for each launcher that was found: its pid, trainer, command, the name of its
+        run, and whether it was adopted (if it cannot be, also why). Raises RunExists or
+        NotApplicable, as `adopt.adopt` describes.
         """
         found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
