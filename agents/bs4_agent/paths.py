@@ -144,7 +144,9 @@ class Home:
 
     @property
     def agent_record(self) -> Path:
-        """Return the path of the file that names the agent process that is alive."""
+        """Return the path of the file that says which process is the agent of this home
+        directory.
+        """
         return self.root / "agent.json"
 
     @property

@@ -416,7 +416,7 @@ class Pod:
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
         return a sentence about it. Raises StepFailed if the disk reports an error, and Refused if a
-        place is in other people's hands.
+        directory belongs to another user or is writable by another user.
         """
         return archive.archive_logs(self.runs, run).sentence
 

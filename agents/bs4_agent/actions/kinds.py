@@ -51,8 +51,8 @@ class Kinds:
 
     @functools.cached_property
     def rotation(self) -> Rotation:
-        """Return the kind of rotations. It has no plan that a person confirms: the agent itself
-        begins them.
+        """Return the kind of action that removes old checkpoints of a run (a rotation). It has no
+        plan that a person confirms: the agent itself begins such actions.
         """
         from bs4_agent.checkpoints.rotation import Rotation
 

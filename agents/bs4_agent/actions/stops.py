@@ -46,7 +46,9 @@ class StopContext:
 
 
 class EndRun(Stepping):
-    """The step that ends every process of a run. See `playbooks.pod_actions.Step`."""
+    """The step that ends every process of a run. See `playbooks.pod_actions.Step` for the
+    methods.
+    """
 
     def done(self, context: StopContext, planned: Planned) -> bool:
         """Return False, so that the step is always carried out. If the run has ended already, the
@@ -99,7 +101,7 @@ class Stops(Kind[Stop]):
         return _stop(action.run, next((step.command for step in action.steps), ""))
 
     def context(self, action: Underway[Stop]) -> StopContext:
-        """Return the StopContext with which the step works."""
+        """Return the StopContext (the pod and the run) with which the step of the stop works."""
         return StopContext(self._pod, action.plan.run)
 
     def verify(self, action: Underway[Stop], context: StopContext) -> Outcome:

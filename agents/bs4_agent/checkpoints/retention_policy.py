@@ -14,7 +14,7 @@ from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """Which checkpoints the trainer itself deletes while it runs. The agent must not remove a
+    """Says which checkpoints the trainer itself deletes while it runs. The agent must not remove a
     directory that the trainer is going to delete, because the trainer would not find it and would
     end with an error.
 

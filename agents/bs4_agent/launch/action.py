@@ -165,7 +165,7 @@ class Launch(PlannedKind[LaunchPlan]):
 
     def read(self, data: Mapping[str, Any]) -> LaunchPlan:
         """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises KeyError,
-        TypeError or ValueError if it is none.
+        TypeError or ValueError if `data` is no such dictionary.
         """
         return LaunchPlan.from_dict(data)
 

@@ -103,8 +103,9 @@ class LaunchPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the launch would do: the spec, the command, its
-        environment, the config, what is moved aside, and the attempt.
+        """Return the hash, in hexadecimal digits, of everything that the launch would do: the spec,
+        the command, its environment, the config, what is moved aside, and the numbers of attempts
+        and tries.
         """
         hashed = {
             "launch": spec_as_dict(self.spec),
@@ -147,7 +148,7 @@ class LaunchPlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LaunchPlan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. Raises KeyError,
-        TypeError or ValueError if it is none.
+        TypeError or ValueError if `data` is no such dictionary.
         """
         return cls(
             asked=data["asked"],
@@ -317,8 +318,8 @@ def _attempt(run: Run | None) -> int:
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in `plan`, the plan of a launch as a dictionary that
-    `LaunchPlan.as_dict` has made. Raises KeyError if it is none.
+    """Return the launch spec (the description of one start of a trainer) in `plan`, a dictionary
+    that `LaunchPlan.as_dict` has made. Raises KeyError if `plan` is no such dictionary.
     """
     return spec_from_dict(plan["spec"])
 

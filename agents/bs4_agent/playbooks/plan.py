@@ -109,7 +109,7 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. `playbook` and
         `expires_m` are given separately, because the dictionary does not contain them. Raises
-        KeyError or TypeError if it is none.
+        KeyError or TypeError if `data` is no such dictionary.
         """
         return cls(
             playbook=playbook,

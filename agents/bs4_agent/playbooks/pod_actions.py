@@ -252,7 +252,7 @@ class Planned:
     @classmethod
     def from_dict(cls, data: PlannedRow) -> Planned:
         """Return the planned step in `data`, a dictionary that `as_dict` has made. Raises KeyError
-        if it is none.
+        if `data` is no such dictionary.
         """
         return cls(
             data["kind"],

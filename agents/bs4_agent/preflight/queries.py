@@ -310,8 +310,8 @@ class PodProbe:
             return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Facts]:
-        """Return {name of the part: its result} for the parts of the answer that are collected by
-        now.
+        """Return {name of a part: its result} for those parts of the answer that are collected by
+        now. A part that failed has the result {"unknown": why}.
         """
         with self._changed:
             return dict(self._found)

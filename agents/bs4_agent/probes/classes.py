@@ -43,8 +43,8 @@ _Class = TypedDict("_Class", {"class": str}, total=False)
 
 
 class ClassesAnswer(_Class, total=False):
-    """The verdict of a trainer's config class on a config, with the name of that class. If `errors`
-    is empty, the class accepts the config.
+    """The verdict of a trainer's config class on a config. The key `class` has the name of the
+    config class. If `errors` is empty, the class accepts the config.
     """
 
     errors: list[ClassError]

@@ -60,8 +60,8 @@ class ServiceAnswer(TypedDict, total=False):
     service did not answer in time.
     """
     state: str
-    """"ok" if the service accepts the credentials, "refused" if it does not, "absent" if there are
-    none, "offline" if an environment variable forbids to call the service, or "unknown".
+    """Whether the service accepts the credentials: "ok"; "refused"; "absent" if there are none;
+    "offline" if an environment variable forbids to call the service; or "unknown".
     """
     detail: str
     """The reason for the state, as text for a person."""

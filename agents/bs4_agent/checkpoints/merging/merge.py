@@ -488,8 +488,8 @@ class Merging:
     def place(self, prepared: Prepared, key: str) -> str:
         """Move the merged model to the target directory with one rename and return a sentence about
         it. Raises PlanChanged if the target exists by now, and StepFailed if the model is not
-        complete any more. Raises Refused if a directory on the way is in other people's hands, and
-        OSError if the disk reports an error.
+        complete any more. Raises Refused if a directory in the path belongs to another user or is
+        writable by another user, and OSError if the disk reports an error.
         """
         model, target = _beside(prepared), prepared.target
         if not self._there(prepared, key):

@@ -58,8 +58,9 @@ _FAILED, _ORPHANED = 1, 2
 
 
 class WorkerOutput:
-    """Writes the events of the upload process to its standard output, one line each, for the agent.
-    It may be called from any thread.
+    """Writes the events of the upload process to its standard output, one line of JSON each, for
+    the agent. Call the object with an event's name, and its fields as keyword arguments, to write
+    one. It may be called from any thread.
     """
 
     def __init__(self) -> None:

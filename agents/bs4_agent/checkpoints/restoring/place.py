@@ -151,12 +151,13 @@ def clashing(where: Placement) -> list[Path]:
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
     """Rename each fetched step directory to its final place and return the new paths. `aside` is
-    called with a path that occupies a final place, and moves it away. After an interruption, the
-    call can be repeated: only directories that are still in the staging directory are renamed.
+    called with a path that occupies a final place, moves it away and returns its new path. After an
+    interruption, the call can be repeated: only directories that are still in the staging directory
+    are renamed.
 
     Raises PlanChanged if a directory is neither in the staging directory nor in its final place.
-    Raises Refused if a directory on the way is in other people's hands, and OSError if the disk
-    reports an error.
+    Raises Refused if a directory in a path belongs to another user or is writable by another user,
+    and OSError if the disk reports an error.
     """
     placed = []
     for one in where.directories:
@@ -178,7 +179,8 @@ def put_beside(where: Placement) -> None:
     """Move the config, and other files that belong to no part of the checkpoint, from the staging
     directory to `where.beside`, which is next to the run's trash (a directory in which removed
     files are kept) and archived logs. A config that a person wrote is never touched. Raises Refused
-    if a directory on the way is in other people's hands, and OSError if the disk reports an error.
+    if a directory in a path belongs to another user or is writable by another user, and OSError if
+    the disk reports an error.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():

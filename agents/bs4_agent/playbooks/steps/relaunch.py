@@ -17,14 +17,14 @@ from bs4_common.trainers.base import LaunchSpec
 
 class Relaunch:
     """The step of a playbook that starts the next attempt of the run. Its parameter `resume` says
-    from which checkpoint:
+    from which checkpoint the attempt resumes:
 
-    * "resumable": the newest complete one. If there is none, the playbook does not apply.
-    * "previous": the newest complete one below the training step from which the failed attempt was
-      started.
-    * "same": the newest complete one. If there is none, the point from which the failed attempt was
-      started, which must not have written a checkpoint.
-    * "none": none, so the run starts afresh, after everything was moved to the trash.
+    * "resumable": from the newest complete one. If there is none, the playbook does not apply.
+    * "previous": from the newest complete one below the training step from which the failed attempt
+      was started.
+    * "same": from the newest complete one. If the run has no checkpoint at all, the attempt starts
+      where the failed one was started. If it has only incomplete ones, the playbook does not apply.
+    * "none": from none. The run starts afresh, after everything was moved to the trash.
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
