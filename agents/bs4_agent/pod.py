@@ -647,8 +647,8 @@ class Pod:
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete where the trainer looks
         for it. `parameters` are those of the plan's step `restore_set`; in them, `asked` (the
-        request) and `identity` (the manifest's hash) say which checkpoint it is, as `remote_step`
-        returned them.
+        request) and `identity` (the hash of the list of the checkpoint's files) say which
+        checkpoint it is, as `remote_step` returned them.
         """
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))

@@ -221,9 +221,9 @@ class PlannedKind(Kind[S]):
 
     @abstractmethod
     def again(self, key: str, confirmed: S) -> S:
-        """Make the plan `confirmed`, which a person has confirmed, again from the present state of
-        the pod, for the action `key`, and return the new plan. Raises an AgentError if that is not
-        possible any more.
+        """Make a confirmed plan again from the present state of the pod, and return the new plan.
+        `confirmed` is the plan as a person has confirmed it, and `key` the key of the action.
+        Raises an AgentError if such a plan is not possible any more.
         """
 
     def refuse(self, asked: Submission, view: PlanView) -> None:

@@ -59,8 +59,8 @@ class Kinds:
         return Rotation(self._pod.runs.home)
 
     def get(self, name: str) -> PlannedKind[Any]:
-        """Return the object for the kind of action with this name, which must be one of the
-        module's constant NAMES. Raises KeyError for another name.
+        """Return the object for the kind of action with this name: "launch", "setup", "restore",
+        "merge", "backup" or "playbook". Raises KeyError for another name.
         """
         if name not in self._made:
             self._made[name] = _MAKERS[name](self)

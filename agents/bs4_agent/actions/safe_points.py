@@ -78,9 +78,9 @@ class SafePoints:
 
 class Turn:
     """The time during which a run is reserved for one action. With this object the action marks its
-    safe points, at which a newer agent may take over, and learns that it is to end. `cancel` may be
-    called from any thread, every other method only from the action's own thread. `release` ends the
-    reservation.
+    safe points, at which a newer agent may take over, and learns that it is to end. `let_go` calls
+    the function `release`, which ends the reservation. `cancel` may be called from any thread,
+    every other method only from the action's own thread.
     """
 
     def __init__(

@@ -49,9 +49,9 @@ def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str)
 
 
 def intent_of(home: Home, run: str, attempt: int) -> Intent | None:
-    """Return the entry that `write` saved for this attempt when the agent was last ordered to end,
-    with `t` (Unix time in seconds) and `signal` (the signal's name) added. Return None if nothing
-    was saved, or only entries of other attempts.
+    """Return the Intent (the run's newest checkpoints) that `write` saved for this attempt when the
+    agent was last ordered to end, with `t` (Unix time in seconds) and `signal` (the signal's name)
+    added. Return None if none was saved, or only those of other attempts.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():

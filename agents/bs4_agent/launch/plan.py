@@ -193,9 +193,9 @@ def make(
     """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is a
     table that is only stored in the plan.
 
-    `asked` is the request, with the keys that `validation.spec_of` reads. But its `resume` is a
-    step, None to start afresh, or "auto" (the default) for the newest complete checkpoint; and if
-    its `fresh` is true, everything that the run has written is moved aside. `tries` is the number
+    `asked` is the request. It has the keys that `validation.spec_of` reads, and `fresh`; if that is
+    true, everything that the run has written is moved aside. `resume` in it is a step, None to
+    start afresh, or "auto" (the default) for the newest complete checkpoint. `tries` is the number
     of launches of this run that have ended; the hash covers it, so that another try has another
     hash.
 

@@ -80,8 +80,9 @@ class Recovery(PlannedKind[Plan]):
 
     def again(self, key: str, confirmed: Plan) -> Plan:
         """Make the plan `confirmed` again, from its playbook and the present state of the run, and
-        return the new plan. Its steps keep the limits of the confirmed plan. `key` is the action's
-        key. Raises NotApplicable if the playbook does not fit the run any more.
+        return the new plan. Its steps keep their limits (how many processes or files they may
+        touch) from the confirmed plan. `key` is the action's key. Raises NotApplicable if the
+        playbook does not fit the run any more.
         """
         one = confirmed
         return make(self._pod, one.playbook, one.run, key, one.incident, one)

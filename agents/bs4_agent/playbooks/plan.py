@@ -161,9 +161,12 @@ def make(
 ) -> Plan:
     """Return a plan of the playbook for the present state of the run named `run`. Nothing is
     changed on the pod. `action` is the action's key, and `incident` the id of the incident that the
-    plan repairs, or "". `confirmed` is an earlier plan of the same playbook that is made again, or
-    None. The new plan has the same limits, and also the same checkpoint to restore, so that the
-    object store, which may be slow, is not queried again.
+    plan repairs, or "".
+
+    `confirmed` is an earlier plan of the same playbook that is made again, or None. The steps of
+    the new plan keep their limits (how many processes or files they may touch) from that plan. The
+    checkpoint to restore is also taken from it, so that the object store, which may be slow, is not
+    queried again.
 
     Raises NotApplicable if the playbook is for other trainers, has no repair, or has a step that
     does not fit the run.

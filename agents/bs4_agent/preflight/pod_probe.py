@@ -177,9 +177,10 @@ def _plan(pod: Pod, body: StartBody) -> tuple[launch_plan.LaunchPlan | None, Ref
 
 
 def modules(run: RunFacts) -> list[str]:
-    """Return the Python packages of the environments that the settings of the launch whose facts
-    are `run` name, without repeats. A package's name is derived as the library verifiers does it:
-    the last part of the environment's id, with `-` replaced by `_`.
+    """Return the names of the Python packages of the training environments that a launch uses,
+    without repeats. `run` has the facts of the launch; its settings name the environments. A
+    package's name is derived as the library verifiers does it: the last part of the environment's
+    id, with `-` replaced by `_`.
     """
     found: dict[str, None] = {}
     for key, value in (run.config or {}).items():

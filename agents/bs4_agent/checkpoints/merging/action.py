@@ -144,8 +144,8 @@ class RunMerger:
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Target]:
-        """Return an empty list. The process of the merger itself checks the checkpoint, while it
-        protects it against removal.
+        """Return an empty list, because nothing that exists is changed. The merger's own process
+        checks the checkpoint, while it protects the checkpoint against removal.
         """
         return []  # the worker checks the step while it holds it
 

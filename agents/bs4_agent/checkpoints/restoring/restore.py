@@ -126,9 +126,9 @@ class RestoreRequest:
     """What a person requests from one restore of a checkpoint step.
 
     `source` is the place in the object store. `step` None means the newest complete step there.
-    `trainer` "" means the trainer in the manifest, and `config` "" the config that was saved with
-    the step. `cwd` is the directory in which the run will be started, relative to the home
-    directory, and `output_dir` is relative to `cwd`.
+    `trainer` "" means the trainer that the stored checkpoint's manifest (the list of its files)
+    names, and `config` "" the config that was saved with the step. `cwd` is the directory in which
+    the run will be started, relative to the home directory, and `output_dir` is relative to `cwd`.
     """
 
     run: str

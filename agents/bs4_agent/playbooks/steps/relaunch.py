@@ -153,8 +153,9 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 class RelaunchCompanion:
     """The step of a playbook that starts the run's inference server again, with the same command as
-    before, if that was started separately. For the agent, the server is a run of its own. This step
-    comes before the start of the training run, which waits for the server.
+    before. It is for a server that was started separately from the run; for the agent, such a
+    server is a run of its own. This step comes before the start of the training run, which waits
+    for the server.
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
