@@ -173,8 +173,8 @@ class Daemon:
         return self._preflights.ask(op, arguments, stop)
 
     def start(self) -> None:
-        """Write the start to the journal, start all threads, and continue actions that an earlier
-        agent did not finish.
+        """Write into the journal that the agent starts, start all its threads, and continue actions
+        that an earlier agent did not finish.
         """
         spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
         # With a full journal it watches all the same, and a console can release what it holds.

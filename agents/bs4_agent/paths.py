@@ -79,8 +79,9 @@ class Home:
 
     @property
     def withheld(self) -> Path:
-        """Return the directory of the records that hold secrets, which the journal (the agent's log
-        of actions and incidents) leaves out.
+        """Return the directory of those records with secrets that an action needs again after a
+        restart of the agent. They are whole there; in the journal (the agent's log of actions and
+        incidents), a marker stands in place of each secret.
         """
         return self.root / "withheld"
 

@@ -170,8 +170,9 @@ class Launch(PlannedKind[LaunchPlan]):
         return LaunchPlan.from_dict(data)
 
     def again(self, key: str, confirmed: LaunchPlan) -> LaunchPlan:
-        """Return a new plan of the request of the plan `confirmed`, for the present state of the
-        pod. Raises an error of `launch.plan.make` if the launch is not possible any more.
+        """Make the plan `confirmed` again, from its request and the present state of the pod, and
+        return the new plan. `key` is not used. Raises an error of `launch.plan.make` if the launch
+        is not possible any more.
         """
         tries = self._tries(confirmed.spec.run)
         return self._pod.plan_launch(confirmed.asked, confirmed.record, tries)

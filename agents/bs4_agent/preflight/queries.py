@@ -55,8 +55,8 @@ _IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
-    """Answers a console's queries before a launch, which have the name `preflight`. No query
-    changes anything on the pod.
+    """Answers the queries with the name `preflight`, which a console sends before a launch to find
+    out what would go wrong. No query changes anything on the pod.
     """
 
     def __init__(self, pod: Pod, library: Library) -> None:
@@ -297,7 +297,7 @@ class PodProbe:
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
         """Wait at most `seconds` until all parts of the answer are collected, and return the names
-        of the parts that are not. The wait ends early if `stop` is set.
+        of those parts that are still missing then. The wait ends early if `stop` is set.
         """
         deadline = time.monotonic() + seconds
         with self._changed:
