@@ -207,10 +207,11 @@ class ActionExecutor:
         before the acceptance; what it raises is passed on.
 
         Raises Refused if no plan in the journal has this hash, kind and run, or if the plan cannot
-        be read any more; PlanExpired if it is older than 15 minutes or the pod was rebooted;
-        PlanChanged if the action would do something else now; and Busy if another action has the
-        run reserved or a stop of it came meanwhile. Raises the errors of `kind.refuse` and
-        `kind.keep`. Secrets that came with an action that is not accepted are not kept.
+        be read any more or not be made again within 15 seconds; PlanExpired if it is older than 15
+        minutes or the pod was rebooted; PlanChanged if the action would do something else now; and
+        Busy if another action has the run reserved or a stop of it came meanwhile. Raises the
+        errors of `kind.refuse`, `kind.again` and `kind.keep`. Secrets that came with an action that
+        is not accepted are not kept.
         """
         key = asked.key
         with self.lock:
