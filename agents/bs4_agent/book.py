@@ -16,8 +16,9 @@ _SENTENCE = 200
 
 class Book:
     """Keeps the journal (the agent's log of actions and incidents) together with the state that
-    follows from it: `append` writes one record to the journal and updates the attribute `ledger`,
-    which has the present runs, incidents and actions. It may be called from any thread.
+    follows from it. The attribute `ledger` has that state: the present runs, incidents and actions.
+    `append` writes one record to the journal and updates `ledger`; calling the object does the
+    same. It may be called from any thread.
     """
 
     def __init__(self, journal: Journal) -> None:

@@ -136,8 +136,9 @@ class Daemon:
         self.streams.answer("preflight", self._preflight)
 
     def hello(self) -> AgentGreeting:
-        """Return what the agent tells a console in the handshake: its versions, bundle, home's id,
-        pid, host, boot id and the present times.
+        """Return what the agent tells a console in the handshake: the versions of the protocol, the
+        agent and Python, its bundle, the id of its home directory, its pid, host and boot id, and
+        the present time by both clocks (`t`: Unix time, `m`: the monotonic clock, in seconds).
         """
         return {
             "protocol": PROTOCOLS[0],
@@ -172,8 +173,8 @@ class Daemon:
         return self._preflights.ask(op, arguments, stop)
 
     def start(self) -> None:
-        """Write the start to the journal, start all threads, and continue actions that an earlier
-        agent did not finish.
+        """Write into the journal that the agent starts, start all its threads, and continue actions
+        that an earlier agent did not finish.
         """
         spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
         # With a full journal it watches all the same, and a console can release what it holds.
@@ -231,7 +232,7 @@ class Daemon:
 
     def abandon(self) -> None:
         """End the agent because its home directory is gone or belongs to another agent now. Nothing
-        is written to a journal. Uploads are ended; runs go on.
+        is written to the journal, which lies in that directory. Uploads are ended; runs go on.
         """
         if self._syncs is not None:
             self._syncs.close()

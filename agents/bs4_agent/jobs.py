@@ -35,11 +35,11 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """Runs commands that take minutes, for set-ups, merges and restores. Each has a shim (a small
-    process that starts it and records how it ends) of its own, so it survives the agent. `log` is
-    the stream to which their output is added. `restart` is the command with which a shim restarts
-    the agent. `rest` is called while the agent waits for a command; a newer agent may take over
-    then.
+    """Runs commands that take minutes, for set-ups, merges and restores. Each command has a shim of
+    its own (a small process that starts the command and records how it ends), so the command
+    survives the agent. `log` is the stream to which the output of the commands is added. `restart`
+    is the argv with which a shim restarts the agent. `rest()` returns a context manager that is
+    entered while the agent waits for a command; a newer agent may take over then.
     """
 
     def __init__(

@@ -31,5 +31,5 @@ class OwnLog:
 
 
 def use() -> None:
-    """Let everything that this process prints to standard error go through OwnLog."""
+    """Replace this process's standard error by an OwnLog, so that printing to it never fails."""
     sys.stderr = OwnLog(sys.stderr)

@@ -79,8 +79,9 @@ class Home:
 
     @property
     def withheld(self) -> Path:
-        """Return the directory of the records that hold secrets, which the journal (the agent's log
-        of actions and incidents) leaves out.
+        """Return the directory of those records with secrets that an action needs again after a
+        restart of the agent. They are whole there; in the journal (the agent's log of actions and
+        incidents), a marker stands in place of each secret.
         """
         return self.root / "withheld"
 
@@ -144,7 +145,9 @@ class Home:
 
     @property
     def agent_record(self) -> Path:
-        """Return the path of the file that names the agent process that is alive."""
+        """Return the path of the file that says which process is the agent of this home
+        directory.
+        """
         return self.root / "agent.json"
 
     @property

@@ -416,7 +416,7 @@ class Pod:
     def archive_logs(self, run: str) -> str:
         """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
         return a sentence about it. Raises StepFailed if the disk reports an error, and Refused if a
-        place is in other people's hands.
+        directory belongs to another user or is writable by another user.
         """
         return archive.archive_logs(self.runs, run).sentence
 
@@ -647,8 +647,8 @@ class Pod:
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
         """Return True if the checkpoint of a planned restore is complete where the trainer looks
         for it. `parameters` are those of the plan's step `restore_set`; in them, `asked` (the
-        request) and `identity` (the manifest's hash) say which checkpoint it is, as `remote_step`
-        returned them.
+        request) and `identity` (the hash of the list of the checkpoint's files) say which
+        checkpoint it is, as `remote_step` returned them.
         """
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
@@ -731,7 +731,7 @@ class Pod:
         )
 
     def adopt_new(self) -> None:
-        """Adopt the runs that were started by hand, which takes them under the agent's watch. Do
+        """Adopt the runs that were started by hand, so that the agent watches them from then on. Do
         nothing if the machine's processes are the same as at the last call. Raises the errors of
         `adopt`.
         """
@@ -742,11 +742,12 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[AdoptedRow]:
-        """Adopt runs that were started by hand, which takes them under the agent's watch. With
-        `pid`, only the run with that launcher is adopted, under `name` if one is given.
+        """Adopt runs that were started by hand, so that the agent watches them from then on. With
+        `pid`, only the run that has this launcher process is adopted, under `name` if one is given.
 
-        Return one row for each such process that was found. Raises RunExists or NotApplicable, as
-        `adopt.adopt` describes.
+        Return one row for each launcher that was found: its pid, trainer, command, the name of its
+        run, and whether it was adopted (if it cannot be, also why). Raises RunExists or
+        NotApplicable, as `adopt.adopt` describes.
         """
         found: list[AdoptedRow] = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):

@@ -14,9 +14,10 @@ from bs4_common.identity import Identity, own_pidns
 @dataclass(frozen=True)
 class Scope:
     """The part of the machine that the agent may see. Processes of users other than `uid` are shown
-    but never signalled. If `root` is a process (on a practice pod), only its descendants exist for
-    the agent; `root` is None for the whole machine. `dev` is the directory with the devices of the
-    GPUs, shared memory and the kernel's log.
+    but never signalled. `pidns` is the inode of the agent's pid namespace. If `root` is a process
+    (on a practice pod, a simulated one), only its descendants exist for the agent; `root` is None
+    for the whole machine. `dev` is the directory with the devices of the GPUs, shared memory and
+    the kernel's log.
     """
 
     uid: int

@@ -17,9 +17,9 @@ class Adoptions:
 
     def adopt(self, asked: Submission) -> None:
         """Accept an adoption, and carry it out on a thread of its own: runs that were started by
-        hand are watched from then on. The body's `pid` is a process of one run; without it, every
-        run that is found is adopted. Its `run`, if given, is the run's name. If nothing new is
-        found, the action fails in the journal.
+        hand are watched from then on. `asked.body` may have `pid`, a process of the one run to
+        adopt; without it, every run that is found is adopted. It may also have `run`, the name that
+        the run gets. If nothing new is found, the action fails, which the journal then says.
         """
         self._executor.accept(asked, str(asked.body.get("run", "")))
         self._executor.start("", asked.key, lambda: self._do_adopt(asked))

@@ -18,9 +18,9 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Lets this agent end so that a newer one takes its place; one object per pod. An agent leaves
-    only while no action is in the middle of a step. Then this object calls `hand_over()`, which
-    ends this agent.
+    """Lets this agent end so that a newer one takes its place; one object per pod. It waits until
+    no action is in the middle of a step, and then calls the function `hand_over()`, which ends this
+    agent.
     """
 
     def __init__(self, executor: ActionExecutor, hand_over: Callable[[], None]) -> None:

@@ -94,8 +94,9 @@ class ActionExecutor:
         self._threads: list[threading.Thread] = []
 
     def accept(self, asked: Submission, run: str, **fields: Any) -> None:
-        """Write into the journal that the action `asked` on `run` is accepted, and return once the
-        record is on disk. `fields` are added to the record.
+        """Write into the journal that the action `asked` on `run` ("" for none) is accepted, and
+        return once the record is on disk. `fields` are added to the record. Raises SpoolFull if the
+        journal has no room.
         """
         self.book(
             "action",
@@ -117,16 +118,16 @@ class ActionExecutor:
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def progress(self, key: str, run: str, event: str, **fields: Any) -> None:
-        """Write an event of the action `key` on `run` that only tells how far it has come, if the
-        journal has room.
+        """Write an event of the action `key` on `run` into the journal that only tells how far the
+        action has come. If the journal has no room, the event is dropped and nothing is raised.
         """
         with contextlib.suppress(SpoolFull):
             self.event(key, run, event, **fields)
 
     def insist(self, key: str, event: str, **fields: Any) -> None:
-        """Write an event of the action `key` into the journal, for example "done", with which it
-        ends, and return once the record is on the disk. Do nothing if the action has ended already.
-        Call this only between the begin and the end of a step (see SafePoints).
+        """Write the event with which the action `key` ends, for example "done", into the journal,
+        and return once the record is on the disk. Do nothing if the action has ended already. Call
+        this only inside a `with` block of `SafePoints.step`.
 
         If the journal cannot be written, try again every second until it can. Otherwise the next
         agent would find no end of the action, and carry it out once more.
@@ -174,11 +175,12 @@ class ActionExecutor:
         return lambda: self.journal_plan(key, name, run, lambda: make(key))
 
     def begin(self, kind: Kind[P], asked: Submission) -> bool:
-        """Accept the action `asked` if it names no plan but says itself what to do, and carry it
-        out on a thread of its own. Return False, and do nothing, if it has to name a plan.
+        """Accept the action `asked` if it says itself what to do and needs no plan that a person
+        has confirmed, and carry it out on a thread of its own. Return True if that was so. Return
+        False, and do nothing, if it has to name such a plan.
 
-        Raises Busy if another action holds what this one needs (for a stop: if that is a stop too),
-        and the errors of `kind.direct` and `kind.keep`.
+        Raises Busy if another action works on the same run; a stop is refused in this way only if
+        the other action is a stop too. Raises the errors of `kind.direct` and `kind.keep`.
         """
         if (direct := kind.direct(asked)) is None:
             return False
@@ -187,9 +189,9 @@ class ActionExecutor:
 
     def take(self, kind: Kind[P], asked: Submission, run: str, plan: P) -> None:
         """Accept the action `asked`, which does `plan` to `run`, and carry it out on a thread of
-        its own. No person has confirmed the plan. Raises Busy if another action holds what this one
-        needs (for a stop: if that is a stop too), SpoolFull if the journal has no room, and the
-        errors of `kind.keep`.
+        its own. No person has confirmed the plan. Raises Busy if another action works on the same
+        run; a stop is refused in this way only if the other action is a stop too. Raises SpoolFull
+        if the journal has no room, and the errors of `kind.keep`.
         """
         with self.locks.holding(kind.hold(run), asked.key, first=kind.goes_first):
             self._start(kind, asked, run, plan)
@@ -197,18 +199,19 @@ class ActionExecutor:
     def confirm(
         self, kind: PlannedKind[S], asked: Submission, allowed: Callable[[], object] = lambda: None
     ) -> None:
-        """Accept the action `asked`, whose plan has the hash in the body's `plan_hash`, and carry
-        it out on a thread of its own. Call this without the lock: the plan is made again without
-        it, so that other actions are accepted or refused meanwhile. The run is reserved from before
-        that on. `allowed` is called under the lock, right before the acceptance; what it raises is
-        passed on.
+        """Carry out the action `asked` on a thread of its own, by the plan that a person has
+        confirmed. The hash of that plan is `plan_hash` in `asked.body`. The run is reserved for the
+        action, the plan is made again from the present state of the pod, and if it is still the
+        same, the action is accepted. Call this without holding `lock`, so that other actions can be
+        accepted or refused while the plan is made. `allowed` is called with `lock` held, right
+        before the acceptance; what it raises is passed on.
 
-        Raises Refused if no journalled plan of this kind and run has this hash or the plan cannot
-        be read any more, PlanExpired if the plan is older than 15 minutes or the pod was rebooted,
-        PlanChanged if the action would do something else now, Busy if another action has reserved
-        the run (or what else `kind.hold` names) or a stop came meanwhile. Raises the AgentErrors
-        with which the kind itself refuses the action (`kind.refuse`) or cannot keep what it needs
-        (`kind.keep`). Secrets that came with an action that is not accepted are not kept.
+        Raises Refused if no plan in the journal has this hash, kind and run, or if the plan cannot
+        be read any more or not be made again within 15 seconds; PlanExpired if it is older than 15
+        minutes or the pod was rebooted; PlanChanged if the action would do something else now; and
+        Busy if another action has the run reserved or a stop of it came meanwhile. Raises the
+        errors of `kind.refuse`, `kind.again` and `kind.keep`. Secrets that came with an action that
+        is not accepted are not kept.
         """
         key = asked.key
         with self.lock:
@@ -244,9 +247,9 @@ class ActionExecutor:
             kind.forget(key)
 
     def resume(self, kind: Kind[P], action: ActionView) -> None:
-        """Continue `action`, which was under way when the agent was restarted. `kind` is its kind.
-        If its plan cannot be read any more, or it is too late for it, write into the journal that
-        the action is interrupted.
+        """Continue `action`, which is of the kind `kind` and was under way when the agent was
+        restarted. If its plan cannot be read any more, or if `kind.too_late` says that it comes too
+        late, write into the journal that the action is interrupted.
         """
         key, run = action.key, action.run
         try:
@@ -319,9 +322,10 @@ class ActionExecutor:
 
     def journal_plan(self, key: str, kind: str, run: str, make: Callable[[], M]) -> M | None:
         """Call `make`, write the plan that it returns into the journal, and return that plan. If
-        `make` raises an AgentError or an OSError, write this into the journal as the reason why
-        there is no plan, and return None. The action `key`, which asked for the plan, then ends as
-        done or failed. `kind` is the name of the plan's kind, and `run` the run for which it is.
+        `make` raises an AgentError or an OSError, write into the journal that there is no plan and
+        why, and return None. In both cases the action `key`, which asked for the plan, has then
+        ended: as "done" or as "failed". `kind` is the name of the plan's kind, and `run` is the run
+        for which the plan is.
         """
         try:
             plan = make()
@@ -356,10 +360,10 @@ class ActionExecutor:
         return plan_hash
 
     def kept_plan(self, asked: Submission, kind: str, command: str) -> PlanView:
-        """Return the journalled plan of this `kind` that the submission `asked` confirms by its
-        `plan_hash`. `command` is the console command that makes plans of this kind; error messages
-        name it. Raises Refused if there is no such plan, or if the body names another run than the
-        plan's.
+        """Return the plan that the submission `asked` confirms, as the journal has it. The plan's
+        hash is `plan_hash` in `asked.body`. Raises Refused if no plan of this `kind` has that hash,
+        or if the plan is for another run than the `run` in `asked.body`. `command` is the console
+        command that makes plans of this kind; error messages name it.
         """
         plan_hash = str(asked.body.get("plan_hash"))
         view = self.ledger.plans.get(plan_hash)
@@ -382,11 +386,10 @@ class ActionExecutor:
         return view
 
     def refuse_unlike(self, view: PlanView, who: str, plan: Plan) -> None:
-        """Do nothing if `plan`, which was made again from the present state of the pod, has the
-        hash of the confirmed plan `view`, as the journal has it, and `view` has not expired.
-        Otherwise write the new plan into the journal as one for which `who` has asked, and raise
-        PlanChanged or PlanExpired. The error's message names the new plan, which can be confirmed
-        instead.
+        """Do nothing if the confirmed plan `view` has not expired and `plan`, the same plan made
+        again from the present state of the pod, has the same hash. Otherwise write `plan` into the
+        journal, as if `who` had asked for it, and raise PlanExpired or PlanChanged. The error's
+        message names this new plan, which can be confirmed instead.
         """
         kind, run = view.playbook, view.run
         expired = view.boot != boot_id() or time.monotonic() > view.expires_m

@@ -39,7 +39,9 @@ class Plan(Protocol):
 
 
 class Stepped(Protocol):
-    """What an action does: steps, which the executor carries out one after the other."""
+    """Something that consists of steps, such as the plan of an action; the executor carries the
+    steps out one after the other.
+    """
 
     @property
     def steps(self) -> Sequence[Planned]:
@@ -81,22 +83,24 @@ class Outcome:
 
 
 class PlanFields(TypedDict, total=False):
-    """What the journal's record of an accepted action has about its plan."""
+    """The fields that say by which plan an action is carried out, in the journal's record that the
+    action is accepted. A kind leaves out fields that it does not have.
+    """
 
     plan_hash: str
     playbook: str
-    """The name of the plan."""
+    """The name of the plan: the id of a playbook, or the name of the kind of action."""
     incident: str
     """The id of the incident that the plan repairs."""
 
 
 class Kind(ABC, Generic[P]):
-    """One kind of action, such as the stop of a run. What an action of it does is of the type `P`.
-    There is one object for each kind on a pod.
+    """One kind of action, such as the stop of a run. `P` is the type of what one such action
+    carries out, usually a plan. There is one object for each kind on a pod.
 
     `name` is the kind's name in submitted actions and the journal. `steps` maps the kind of a step
     to the object that carries out such steps (`playbooks.pod_actions.Step`). `goes_first` is True
-    if such an action is accepted although another one works on the run, and works on it next.
+    if such an action is accepted even while another action works on the run, and gets the run next.
     """
 
     name: ClassVar[str]
@@ -111,9 +115,10 @@ class Kind(ABC, Generic[P]):
         return run
 
     def direct(self, asked: Submission) -> tuple[str, P] | None:
-        """Return the run on which `asked` acts, and what is carried out, if `asked` names no plan
-        that a person has confirmed but says itself what to do. Return None if it has to name such a
-        plan. Raises an AgentError if that may not be done.
+        """Return two things if the submitted action `asked` says itself what to do and needs no
+        confirmed plan: the run on which it acts, and what is carried out. Return None if it has to
+        name a plan that a person has confirmed. Raises an AgentError if the action may not be
+        carried out.
         """
         return None
 
@@ -124,14 +129,14 @@ class Kind(ABC, Generic[P]):
         """
 
     def too_late(self, action: ActionView) -> str:
-        """Return why `action`, which was under way when the agent was restarted, is not continued
-        any more although it could be, as a phrase for the journal. Return "" if it is continued.
+        """Return a phrase for the journal that says why `action`, which was under way when the
+        agent was restarted, comes too late to be continued. Return "" if it may be continued.
         """
         return ""
 
     def await_turn(self, key: str, run: str) -> bool:
         """Wait until the action `key` may begin on `run`, and return True. Return False if that
-        takes too long; the journal then has how the action ended.
+        takes too long; the action has then ended, and the journal says how.
         """
         return True
 
@@ -149,9 +154,9 @@ class Kind(ABC, Generic[P]):
 
     @abstractmethod
     def verify(self, action: Underway[P], context: Any) -> Outcome:
-        """Find out if the action has reached its goal, after all its steps were carried out with
-        the object `context` (see the method of that name), and return how it has ended. Raises
-        Cancelled if a stop of the run ends the action before that.
+        """Find out if the action has reached its goal, after all its steps were carried out, and
+        return how it has ended. `context` is the object that the method `context` returned for this
+        action. Raises Cancelled if a stop of the run ends the action while this waits.
         """
 
     def reached(self, plan: P) -> None:
@@ -160,10 +165,10 @@ class Kind(ABC, Generic[P]):
         """
 
     def keep(self, key: str, plan: P, payload: bytes) -> None:
-        """Store what the action `key` needs besides its `plan` and its run, until `forget` is
-        called: for a set-up, the secrets that a person submitted with it, which `payload` has as
-        bytes. Raises BadRequest if they are not the secrets that `plan` needs, and Busy if somebody
-        else uses what is needed.
+        """Store what the action `key` needs besides its `plan`, until `forget` is called. A set-up,
+        for example, stores the secrets that a person has submitted with it, which are the bytes in
+        `payload`. Raises BadRequest if these are not the secrets that `plan` needs, and Busy if
+        what the action needs is in use by somebody else.
         """
 
     def forget(self, key: str) -> None:
@@ -173,31 +178,32 @@ class Kind(ABC, Generic[P]):
 
 
 class PlannedKind(Kind[S]):
-    """A kind of action, such as the set-up of a pod, whose plan is made and confirmed before.
+    """A kind of action, such as the set-up of a pod, of which a plan is made and confirmed by a
+    person before it is carried out. `S` is the type of its plans.
 
-    Its `name` is also the name of its plans, and the key under which a request for one has its
-    fields. `planner` is the console command that makes such plans; messages name it. An accepted
-    plan is made again and compared by its hash, but sizes that are only shown may have changed.
-    `keeps_confirmed` is True if the journal then has the plan as it was confirmed, and False if it
-    has the new one.
+    `name` is also the name of these plans, and the field of the request that says what to plan.
+    `planner` is the console command that makes such plans; messages name it. Right before an action
+    is accepted, its plan is made again. If the hash is still the same, only values that are shown
+    to a person, such as sizes, can differ. `keeps_confirmed` says which of the two plans the record
+    of the acceptance has: True for the confirmed one, False for the new one.
     """
 
     planner: ClassVar[str]
     keeps_confirmed: ClassVar[bool] = False
 
     def plan_name(self, asked: Submission) -> str:
-        """Return the word that the journal's records of the plan that `asked` asks for or confirms
-        have in their field `playbook`: the name of this kind of action, or the id of a playbook.
-        Raises an AgentError if `asked` names a playbook that does not exist.
+        """Return the name of the plan that the submission `asked` asks for or confirms: the name of
+        this kind of action, or the id of a playbook. The journal's records have it in the field
+        `playbook`. Raises an AgentError if `asked` names a playbook that does not exist.
         """
         return self.name
 
     @abstractmethod
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], S]]:
-        """Return the run for which `asked` asks for a plan ("" for none), and a function that makes
-        the plan for the action with the given key. Making a plan changes nothing on the pod; it
-        may take long, and may raise an AgentError that says why there is no plan. Raises
-        BadRequest, at once, if the request is malformed.
+        """Return two things: the run for which `asked` asks for a plan ("" for none), and a
+        function that takes the key of an action and makes the plan for it. Making a plan changes
+        nothing on the pod; it may take long, and may raise an AgentError that says why there is no
+        plan. Raises BadRequest, at once, if the request is malformed.
         """
 
     @abstractmethod
@@ -215,18 +221,19 @@ class PlannedKind(Kind[S]):
 
     @abstractmethod
     def again(self, key: str, confirmed: S) -> S:
-        """Make the plan `confirmed`, which a person has confirmed, again from the present state of
-        the pod, for the action `key`, and return the new plan. Raises an AgentError if that is not
-        possible any more.
+        """Make a confirmed plan again from the present state of the pod, and return the new plan.
+        `confirmed` is the plan as a person has confirmed it, and `key` the key of the action.
+        Raises an AgentError if such a plan is not possible any more.
         """
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
-        """Raise Refused if the journalled plan `view` may not be carried out, or not without
-        something more in the submission `asked`.
+        """Raise Refused if the plan `view`, as the journal has it, may not be carried out, or if
+        the submission `asked` lacks something that this plan requires, such as the run's name that
+        a person must type. Do nothing otherwise.
         """
 
     def fields(self, plan: S, plan_hash: str) -> PlanFields:
-        """Return the fields, besides the steps, that the journal's record of an accepted action has
-        about its plan. `plan_hash` is the plan's hash.
+        """Return the fields about the plan `plan`, whose hash is `plan_hash`, for the journal's
+        record that the action is accepted. The steps are not among them.
         """
         return {"plan_hash": plan_hash}

@@ -51,16 +51,16 @@ class Kinds:
 
     @functools.cached_property
     def rotation(self) -> Rotation:
-        """Return the kind of rotations. It has no plan that a person confirms: the agent itself
-        begins them.
+        """Return the kind of action that removes old checkpoints of a run (a rotation). It has no
+        plan that a person confirms: the agent itself begins such actions.
         """
         from bs4_agent.checkpoints.rotation import Rotation
 
         return Rotation(self._pod.runs.home)
 
     def get(self, name: str) -> PlannedKind[Any]:
-        """Return the object for the kind of action with this name, which must be one of the
-        module's constant NAMES. Raises KeyError for another name.
+        """Return the object for the kind of action with this name: "launch", "setup", "restore",
+        "merge", "backup" or "playbook". Raises KeyError for another name.
         """
         if name not in self._made:
             self._made[name] = _MAKERS[name](self)

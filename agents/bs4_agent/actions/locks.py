@@ -50,9 +50,9 @@ class RunLocks:
             self._take(run, key)
 
     def hold_to_plan(self, run: str, action: ActionView) -> None:
-        """Reserve `run`, as `hold` does, for an action that is not accepted yet, because its
-        confirmed plan is made again first. Call `accept` before it is accepted. Raises Busy as
-        `hold` does.
+        """Reserve `run`, in the way that `hold` does, for `action`, which is not accepted yet. This
+        is for the time in which its confirmed plan is made again. After that, call `accept` to find
+        out if the action may still be accepted. Raises Busy if `hold` does.
         """
         with self._released:
             self.hold(run, action.key)
@@ -60,8 +60,8 @@ class RunLocks:
 
     def accept(self, run: str, key: str) -> None:
         """Do nothing if the action `key`, for which `run` was reserved by `hold_to_plan`, may be
-        accepted now. Raises Busy if an action that stops the run waits for it, which goes first,
-        and Cancelled if one has waited so long that it has given up.
+        accepted now. Raises Busy if an action that stops the run waits for it, because that action
+        goes first. Raises Cancelled if such an action has come meanwhile and has given up waiting.
         """
         with self._released:
             if (heir := self._heirs.get(run)) is not None:
@@ -159,8 +159,8 @@ class RunLocks:
         """Reserve `run` for the action `key` and run the `with` block, which starts the action. The
         reservation stays after the block; the action itself ends it when its work is done. If the
         block raises an error, the reservation ends at once. With `first`, the action is one that
-        stops the run, and the reservation is made as by `succeed`, else as by `hold`. Raises Busy
-        as these do.
+        stops the run, and `succeed` makes the reservation; otherwise `hold` does. Raises Busy if
+        that method does.
         """
         if first:
             self.succeed(run, key)

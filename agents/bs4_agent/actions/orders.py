@@ -30,10 +30,11 @@ class Orders:
         self.on_sync: Callable[[], None] = lambda: None
 
     def mode(self, asked: Submission) -> None:
-        """Set the mode of the body's `playbook` for the body's `run`: "observe" (only report),
-        "ask" (make a plan and wait for a person) or "auto" (repair at once). Raises UnknownRun or
-        UnknownPlaybook, BadRequest for another mode, and Refused for "auto" if a person must look
-        first before this playbook is carried out. Raises SpoolFull if the journal has no room.
+        """Set the mode of the playbook `asked.body["playbook"]` for the run `asked.body["run"]`.
+        The new mode is `asked.body["mode"]`: "observe" (only report), "ask" (make a plan and wait
+        for a person) or "auto" (repair at once). Raises UnknownRun, UnknownPlaybook, BadRequest for
+        another mode, and Refused for "auto" if a person must look before this playbook is carried
+        out. Raises SpoolFull if the journal has no room.
         """
         run, playbook = self._run(asked), self._library.get(str(asked.body.get("playbook")))
         mode = asked.body.get("mode")
@@ -51,11 +52,12 @@ class Orders:
         self._executor.end(asked.key, "done", detail=said)
 
     def keep(self, asked: Submission) -> None:
-        """Give the standing order that says how many complete checkpoints of the body's `run` stay
-        on the disk (`last`), or take the order back if `off` is true. Old checkpoints are removed
-        by this order from now on, also after a restart of the agent. Raises UnknownRun, or
-        BadRequest if the body is malformed; see `checkpoints.orders.order_fields` for its other
-        fields. Raises SpoolFull if the journal has no room.
+        """Give the standing order that says how many complete checkpoints of a run stay on the
+        disk. In `asked.body`, `run` is the run's name and `last` the number; if `off` is true, the
+        order is taken back instead. Old checkpoints are removed by this order from now on, also
+        after a restart of the agent. Raises UnknownRun, or BadRequest if the body is malformed; see
+        `checkpoints.orders.order_fields` for its other fields. Raises SpoolFull if the journal has
+        no room.
         """
         from bs4_common.checkpoints import orders  # the idle daemon has no order
 
@@ -69,11 +71,12 @@ class Orders:
         self.on_keep()
 
     def sync(self, asked: Submission) -> None:
-        """Give the standing order that the checkpoints of the body's `run` are copied to the place
-        `to` in an object store, or take the order back if `off` is true. The agent follows the
-        order from now on, also after a restart. Raises UnknownRun, BadRequest if the body is
-        malformed, or Refused if the place has the mark that is shown instead of a secret; see
-        `checkpoints.sync_order.order_fields` for its other fields. Raises SpoolFull if the journal
+        """Give the standing order that a run's checkpoints are copied to an object store. In
+        `asked.body`, `run` is the run's name and `to` the place in the store; if `off` is true, the
+        order is taken back instead. The agent follows the order from now on, also after a restart.
+        Raises UnknownRun, BadRequest if the body is malformed, or Refused if `to` contains the
+        marker that screens and records show in place of a secret. See
+        `checkpoints.sync_order.order_fields` for the other fields. Raises SpoolFull if the journal
         has no room.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
@@ -87,12 +90,12 @@ class Orders:
         self.on_sync()
 
     def note(self, asked: Submission) -> None:
-        """Write the body's `text` into the journal as a note of the person about the body's `run`.
-        Only its first 2,000 characters are kept. A note may have two numbers for the checklist that
-        a console shows for a run: `checklist_every` (after how many training steps the console asks
-        a person to go through it, 0: never) and `checklist_step` (the training step for which the
-        person has gone through it). Raises UnknownRun, or BadRequest if one of the two is not an
-        integer from 0 on. Raises SpoolFull if the journal has no room.
+        """Write the text `asked.body["text"]` into the journal as a person's note about the run
+        `asked.body["run"]`. Only its first 2,000 characters are kept. A note may have two numbers
+        for the checklist that a console shows for a run: `checklist_every` (after how many training
+        steps the console asks a person to go through it, 0: never) and `checklist_step` (the
+        training step for which the person has gone through it). Raises UnknownRun, or BadRequest if
+        one of the two is not an integer from 0 on. Raises SpoolFull if the journal has no room.
         """
         run, text = self._run(asked), str(asked.body.get("text", ""))[:2000]
         steps: dict[str, Any] = {}

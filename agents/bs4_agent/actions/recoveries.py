@@ -25,10 +25,10 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Acts on new incidents (detected failures). The mode of the playbook that repairs one says
-    how: "observe" does nothing, "ask" makes a plan, and "auto" makes a plan and carries it out.
-    There is one object per pod. `recovery` is the kind of action that makes plans from the
-    playbooks in `library` and carries them out.
+    """Acts on new incidents (detected failures) as the mode says that is set for the playbook which
+    repairs them. In mode "observe" it does nothing, in "ask" it makes a plan, and in "auto" it
+    makes a plan and carries it out. There is one object per pod. `recovery` is the kind of action
+    that makes plans from the playbooks in `library` and carries them out.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Recoveries:
         self._library, self._recovery = library, recovery
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on the new incident with the id `incident` of `run`, as the mode says that is set for
-        the playbook `playbook_id`, which repairs the incident. With `ask`, make a plan and write it
-        into the journal. With `auto`, also carry the plan out, if the playbook may run without a
-        person and its plan is not dangerous. Do nothing in mode `observe`, or if `playbook_id` is
-        None (no playbook repairs the incident). If the plan may not be carried out, a note in the
-        journal says why.
+        """Act on the new incident with the id `incident` of `run`. `playbook_id` is the playbook
+        that repairs it, and this playbook's mode decides. In mode "ask", a plan is made and written
+        into the journal. In mode "auto", the plan is also carried out, if the playbook may run
+        without a person and the plan is not dangerous. If it may not be carried out for another
+        reason, a note in the journal says why. Do nothing in mode "observe", or if `playbook_id` is
+        None because no playbook repairs the incident.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

@@ -38,8 +38,8 @@ class SafePoints:
     @contextmanager
     def rest(self) -> Iterator[None]:
         """Count this thread as outside a step for the `with` block, which must be inside a block of
-        `step`. A newer agent may take over during the block, so the code in it must change nothing,
-        and it must do no harm to run it twice. An empty block marks the point between two steps.
+        `step`. A newer agent may take over during the block and then runs its code again, so the
+        code must change nothing. An empty block marks the point between two steps.
         """
         self._leave()
         try:
@@ -78,9 +78,9 @@ class SafePoints:
 
 class Turn:
     """The time during which a run is reserved for one action. With this object the action marks its
-    safe points, at which a newer agent may take over, and learns that it is to end. `cancel` may be
-    called from any thread, every other method only from the action's own thread. `release` ends the
-    reservation.
+    safe points, at which a newer agent may take over, and learns that it is to end. `let_go` calls
+    the function `release`, which ends the reservation. `cancel` may be called from any thread,
+    every other method only from the action's own thread.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class Turn:
         self._cancelled.set()
 
     def let_go(self) -> None:
-        """End the reservation before the end of the action. From then on, the other methods mark
-        safe points as before, but nothing ends the action.
+        """End the reservation of the run before the end of the action. From then on, `rest` still
+        lets a newer agent take over, but `cancel` does not end the action any more.
         """
         self._holds = False
         self._release()

@@ -29,12 +29,13 @@ class Recorder(Protocol):
 
 class StepRunner(Generic[P]):
     """Carries out the plan of an action, one step after the other. `kind` is the kind of the
-    action, `key` its key, and `run` the name of its run. Each event of a step is written into the
-    journal by the function `record`, and what must come into it by `insist(key, event, **fields)`.
+    action, `key` its key, and `run` the name of its run. The function `record` writes each event of
+    a step into the journal. Events that must not be lost, such as the end of the action, are
+    written by `insist(key, event, **fields)`, which tries again until the journal has room.
 
     For each step, its method `done` is called first, so that nothing is done twice when a plan is
-    carried out again after a kill -9 of the agent. Between two steps, at a safe point of `turn`, a
-    newer agent may take over and a stop may end the action.
+    carried out again after a kill -9 of the agent. `turn` marks the point between two steps, at
+    which a newer agent may take over and a stop may end the action.
     """
 
     def __init__(

@@ -26,7 +26,9 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 @dataclass(frozen=True)
 class Stop:
-    """What the stop of `run` does: one step."""
+    """What an action that stops `run` carries out. `steps` has one step, which ends the run's
+    processes.
+    """
 
     run: str
     steps: Sequence[Planned]
@@ -34,7 +36,9 @@ class Stop:
 
 @dataclass
 class StopContext:
-    """The object that the step of a stop gets. `detail` is how the run has ended."""
+    """The object that the step of a stop gets: the pod and the name of the run. The step sets
+    `detail` to a sentence about how the run has ended.
+    """
 
     pod: Pod
     run: str
@@ -42,7 +46,9 @@ class StopContext:
 
 
 class EndRun(Stepping):
-    """The step that ends every process of a run. See `playbooks.pod_actions.Step`."""
+    """The step that ends every process of a run. See `playbooks.pod_actions.Step` for the
+    methods.
+    """
 
     def done(self, context: StopContext, planned: Planned) -> bool:
         """Return False, so that the step is always carried out. If the run has ended already, the
@@ -65,7 +71,7 @@ STEPS: Mapping[str, Any] = {"stop_run": EndRun()}
 
 class Stops(Kind[Stop]):
     """The kind of action that stops runs; see `actions.kind.Kind` for the methods. It has no plan:
-    it names the run, and the attempt that is to be stopped.
+    the submitted action names the run, and the number of the attempt that is to be stopped.
     """
 
     name, steps, goes_first = "stop", STEPS, True
@@ -74,9 +80,10 @@ class Stops(Kind[Stop]):
         self._executor, self._pod = executor, pod
 
     def direct(self, asked: Submission) -> tuple[str, Stop]:
-        """Return the body's `run`, and its stop. Raises UnknownRun. Raises PlanChanged if the
-        body's `attempt`, the number of the attempt that a person wants to stop, is not the newest
-        one of the run.
+        """Return two things: the name of the run to stop, which is `asked.body["run"]`, and what
+        the action carries out. Raises UnknownRun if there is no such run. Raises PlanChanged if
+        `asked.body["attempt"]`, the number of the attempt that a person wants to stop, is not the
+        run's newest attempt.
         """
         run = self._pod.runs.get(str(asked.body.get("run"))).name
         attempt = self._executor.attempt(run)
@@ -88,15 +95,19 @@ class Stops(Kind[Stop]):
         return run, _stop(run, self._pod.stop_command(run))
 
     def left(self, action: ActionView) -> Stop:
-        """Return the stop of the action's run."""
+        """Return what `action`, the stop of a run, carries out. This is the whole stop, also after
+        a restart of the agent.
+        """
         return _stop(action.run, next((step.command for step in action.steps), ""))
 
     def context(self, action: Underway[Stop]) -> StopContext:
-        """Return the StopContext with which the step works."""
+        """Return the StopContext (the pod and the run) with which the step of the stop works."""
         return StopContext(self._pod, action.plan.run)
 
     def verify(self, action: Underway[Stop], context: StopContext) -> Outcome:
-        """Return the outcome: the step has failed if a process was left."""
+        """Return the outcome of a stop whose step has worked: the goal is reached, and `detail`
+        says how the run ended. If a process is left, the step itself fails, and this is not called.
+        """
         return Outcome(True, context.detail or f"{context.run} is stopped", {})
 
     def cancel_interrupted(self, actions: Sequence[ActionView]) -> None:
@@ -123,9 +134,10 @@ class Stops(Kind[Stop]):
                 )
 
     def await_turn(self, key: str, run: str) -> bool:
-        """End the action that holds the run early, wait up to 30 seconds for the end of the step
-        that it is in, and return True once the stop holds the run. Return False, and journal that
-        the stop is refused, if the step takes longer. Raises SpoolFull if the journal has no room.
+        """Wait until the stop with the key `key` has `run` to itself, and return True. If another
+        action works on the run, tell it to end early, and wait up to 30 seconds for the end of the
+        step that it is in. Return False if that step takes longer; the journal then says that the
+        stop is refused. Raises SpoolFull if the journal has no room.
         """
         before = self._executor.locks.holder(run)
         if before is None or before.key == key:

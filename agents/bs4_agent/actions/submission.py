@@ -11,9 +11,10 @@ from bs4_common.errors import BadRequest
 
 @dataclass(frozen=True)
 class Submission:
-    """An action as it was submitted. `key` is its key (a ULID). `body` has its `kind` and the
-    fields of that kind, as the console has sent them, so each is checked where it is read. `who` is
-    the person, for the journal. `payload` holds the secrets of a set-up and is not journalled.
+    """An action as a console submitted it. `key` is its key (a ULID). `body` has its `kind` and the
+    fields of that kind; they are as the console has sent them, so code checks each of them when it
+    reads it. `who` is the person, for the journal. `payload` holds the secrets of a set-up and is
+    never written into the journal.
     """
 
     key: str
@@ -31,16 +32,16 @@ class Submission:
         return found
 
     def planned(self, plan: Mapping[str, Any]) -> Submission:
-        """Return a copy of this submission in whose body the field `plan` is `plan`, the plan that
-        is carried out.
+        """Return a copy of this submission whose body also has the field `plan`: the given plan,
+        which the action carries out.
         """
         return replace(self, body={**self.body, "plan": plan})
 
 
 def text(given: object, name: str) -> str:
-    """Return the text `given`, or "" if it is None. Raises BadRequest, which names the field
-    `name`, if it is a list, a table or a truth value, or has a character that no path or command
-    line can have.
+    """Return the text `given`, or "" if it is None; a number is returned as text. Raises BadRequest
+    if it is a list, a table or a truth value, or has a character that no path or command line can
+    have. `name` is the field that the error's message names.
     """
     if isinstance(given, (bool, Mapping, list, tuple)):
         raise BadRequest(f"`{name}` is no text; send one.")
@@ -53,8 +54,9 @@ def text(given: object, name: str) -> str:
 
 
 def words(given: object, name: str) -> tuple[str, ...]:
-    """Return the texts in the list `given`, or none if it is None. Raises BadRequest, which names
-    the field `name`, if it is no list or one of its members is no text (see `text`).
+    """Return the texts in the list `given`, or () if it is None. Raises BadRequest if it is no list
+    or one of its members is no text (see `text`). `name` is the field that the error's message
+    names.
     """
     if given is None:
         return ()

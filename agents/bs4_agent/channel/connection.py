@@ -93,11 +93,11 @@ class Connection:
     console's calls: reads of `streams`, queries, submitted actions and pings. A console that does
     not read its replies blocks only the threads of its own connection.
 
-    `submit(action, who)` is called to accept an action and returns the fields of the reply; if the
-    action comes with a payload, that is the third argument. `hello()` returns the fields of the
-    answer to the handshake, except the protocol's version. `admit(connection)` is called if the
-    console's key may only look, and sets the attribute `looks_only`; it raises TooManyConsoles if
-    12 consoles of that kind are connected.
+    `submit(action, who)` accepts an action and returns the fields of the reply; if the action comes
+    with a payload (bytes), that is the third argument. `hello()` returns the fields of the answer
+    to the handshake, except the protocol's version. `admit(connection)` is called if the console's
+    key may only look. It sets `looks_only` of the connection to True, or raises TooManyConsoles if
+    12 consoles of that kind are connected already.
     """
 
     def __init__(

@@ -28,11 +28,11 @@ class Server:
     """Serves the pod's streams to consoles at the Unix socket `socket_path`, with one thread for
     each console.
 
-    `submit(action, who)` is called to accept an action: `action` is the action's body, and `who`
-    the person's name as the console gives it. If the action comes with a payload, that is the third
-    argument. The function returns the fields of the reply (`action`, `state`) or raises AgentError,
-    and must not block. `hello()` returns the fields of the answer to the handshake, except the
-    protocol's version.
+    `submit(action, who)` accepts an action: `action` is the JSON object that the console has sent,
+    and `who` the person's name as the console gives it. If the action comes with a payload (bytes),
+    that is the third argument. The function returns the fields of the reply (`action`, `state`) or
+    raises AgentError, and must not block. `hello()` returns the fields of the answer to the
+    handshake, except the protocol's version.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:

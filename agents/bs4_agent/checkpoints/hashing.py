@@ -40,15 +40,17 @@ class Stamp:
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Return the present stamp of the file. Raises OSError if the file does not exist, and
-        Refused if it is no regular file.
+        """Return the present stamp (size, times and inode) of the file. Raises OSError if the file
+        does not exist, and Refused if it is no regular file.
         """
         with open_file(path) as opened:
             return cls.of_open(opened)
 
     @classmethod
     def of_open(cls, opened: int) -> Stamp:
-        """Return the present stamp of the open file with the descriptor `opened`."""
+        """Return the present stamp (size, times and inode) of the open file with the descriptor
+        `opened`.
+        """
         found = os.fstat(opened)
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 

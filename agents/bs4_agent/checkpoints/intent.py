@@ -30,9 +30,9 @@ NAME = "intent.json"
 def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str) -> list[Intent]:
     """Save how far each living run has come, because the agent was ordered to end by the signal
     named `signal` (for example "SIGTERM"). Return one Intent (the run's newest checkpoints) for
-    each run. They are saved in the agent's home twice: first with what the agent has in memory,
-    then with what a scan of the checkpoint files finds within 0.6 seconds. The second version is
-    also written to the journal by `record`.
+    each of these runs. The Intents are saved twice in the agent's home directory: first with what
+    the agent has in memory, then with what a scan of the checkpoint files finds within 0.6 seconds.
+    `record` is the function that writes the second version into the journal too.
     """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
@@ -49,9 +49,9 @@ def write(home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str)
 
 
 def intent_of(home: Home, run: str, attempt: int) -> Intent | None:
-    """Return the entry that `write` saved for this attempt when the agent was last ordered to end,
-    with `t` (Unix time in seconds) and `signal` (the signal's name) added. Return None if nothing
-    was saved, or only entries of other attempts.
+    """Return the Intent (the run's newest checkpoints) that `write` saved for this attempt when the
+    agent was last ordered to end, with `t` (Unix time in seconds) and `signal` (the signal's name)
+    added. Return None if none was saved, or only those of other attempts.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():

@@ -151,9 +151,9 @@ def free(trashes: Sequence[Path], key: str) -> int:
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[Target]:
-    """Return one row for each directory in `wanted`, as the journal (the agent's log of actions and
-    incidents) records it before the directories are moved. `sets` are the checkpoints to which the
-    directories belong.
+    """Return one Target (the record of a thing that a step of an action changes) for each directory
+    in `wanted`, in the form in which the journal has it before the directories are moved. `sets`
+    are the checkpoints to which the directories belong.
     """
     sizes = {}
     for one in sets:
@@ -167,13 +167,14 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[Target]:
 
 
 def readers(directories: Collection[Path], processes: Iterable[int]) -> dict[Path, int]:
-    """Return {directory: pid} for each directory that is in use: the process `pid`, one of
-    `processes`, has a file below it open or mapped into memory. A directory that no process uses
-    is left out.
+    """Return {directory: pid} for each of `directories` that is in use: the process `pid`, one of
+    `processes`, has a file in it open or mapped into memory. A directory that no process uses is
+    left out.
 
-    A mapped file counts although its descriptor is closed, because weights are read so. The check
-    costs some milliseconds for a hundred processes, so it is meant for the moment before a
-    directory is moved, not for every scan. Files of other users' processes cannot be seen.
+    A mapped file counts even if its descriptor was closed after the mapping, because programs read
+    weights in this way. The check costs some milliseconds for a hundred processes, so it is meant
+    for the moment before a directory is moved, not for every scan. Files of other users' processes
+    cannot be seen.
     """
     found: dict[Path, int] = {}
     for pid in processes:

@@ -14,7 +14,7 @@ from bs4_common.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """Which checkpoints the trainer itself deletes while it runs. The agent must not remove a
+    """Says which checkpoints the trainer itself deletes while it runs. The agent must not remove a
     directory that the trainer is going to delete, because the trainer would not find it and would
     end with an error.
 
@@ -42,9 +42,10 @@ class OwnCleaning:
 class Decision:
     """The decision about which checkpoints of a run may be removed from the disk.
 
-    `free` has the checkpoints that may be removed, oldest first. `kept` has the complete steps that
-    stay and whose files were verified. `spared` maps each other old step to the reason why it is
-    not removed for now. `refused` says why nothing at all may be removed, or is "".
+    `free` has the checkpoints that may be removed, oldest first. `kept` has the steps of the newest
+    complete checkpoints, which stay; if `free` is not empty, their files were verified. `spared`
+    maps each other old step to the reason why it is not removed for now. `refused` says why nothing
+    at all may be removed, or is "".
     """
 
     free: Sequence[StepSet] = ()

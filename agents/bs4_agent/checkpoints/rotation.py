@@ -30,9 +30,11 @@ def _left() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RotationPlan:
-    """What a rotation does to `run`: it carries out `moves` and then deletes what it has moved into
-    `trashes`. `numbers` are the training steps of the checkpoints. `again` raises an AgentError if
-    the checkpoints may not go any more, and `freed` is called once they are gone.
+    """What a rotation (an action that removes old checkpoints) does to `run`: it carries out
+    `moves` and then deletes what it has moved into the trash directories `trashes`. `numbers` are
+    the training steps of the checkpoints, and `steps` the two steps of the action. The function
+    `again` raises an AgentError if the checkpoints may not be removed any more, and `freed` is
+    called once they are gone.
     """
 
     run: str
@@ -54,8 +56,8 @@ def plan_of(
     freed: Callable[[], object],
 ) -> RotationPlan:
     """Return the plan of the action `key`, which removes the checkpoints `chosen` of `run`. `moves`
-    are their directories, at least one. `again` raises an AgentError if the checkpoints may not go
-    any more, and `freed` is called once they are gone.
+    are their directories, at least one. The function `again` raises an AgentError if the
+    checkpoints may not be removed any more, and `freed` is called once they are gone.
     """
     trashes = removal.trashes(moves)
     sources = shlex.join(str(one.source) for one in moves)
@@ -89,9 +91,10 @@ def _freeing(title: str, trashes: Sequence[Path], key: str) -> Planned:
 
 @dataclass
 class RotationContext:
-    """The object that the steps of a rotation get. `alone` is closed when nothing has to keep
-    others from reading the checkpoints any more. `failed` is the error after which not everything
-    was moved, and `freed` the number of bytes that were freed.
+    """The object that the steps of a rotation (an action that removes old checkpoints) get. `alone`
+    holds the locks that keep others from reading the checkpoints; it is closed after these were
+    moved. `failed` is the error that ended the moving too early, or None. `freed` is the number of
+    bytes that this agent has freed, or None before that.
     """
 
     plan: RotationPlan
@@ -101,16 +104,18 @@ class RotationContext:
     freed: int | None = None
 
     def moved(self) -> bool:
-        """Return True if the action has something aside that is not freed."""
+        """Return True if a trash directory still has something that this action has moved there."""
         return any((place / self.key).exists() for place in self.plan.trashes)
 
 
 class MoveAside(Stepping):
-    """The step that moves checkpoints to the run's trash. See `playbooks.pod_actions.Step`."""
+    """The step of a rotation that moves checkpoints to the run's trash, a directory in which
+    removed files are kept. See `playbooks.pod_actions.Step` for the methods.
+    """
 
     def done(self, context: RotationContext, planned: Planned) -> bool:
-        """Return True if an earlier life of the agent has moved something for this action. The rest
-        goes with the next rotation.
+        """Return True if this action has moved something before the agent was restarted. What it
+        has not moved is left to the next rotation.
         """
         return context.moved()
 
@@ -125,10 +130,10 @@ class MoveAside(Stepping):
     def act(
         self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
-        """Move the directories of the checkpoints aside, into the run's trash, and return a
-        sentence about the result. Raises StepFailed or Refused if none could be moved. If the error
-        comes after the first one was moved, the action goes on, because nobody looks at what it has
-        aside once it has ended.
+        """Move the directories of the checkpoints into the run's trash, and return a sentence about
+        the result. Raises StepFailed or Refused if none could be moved. If the error comes after
+        some were moved, it is only noted in `context.failed`, so that the action still deletes
+        these from the trash; no later action would.
         """
         moves = context.plan.moves
         try:
@@ -143,20 +148,22 @@ class MoveAside(Stepping):
 
 
 class Free(Unheld):
-    """The step that deletes what is aside. 50 GB may take a minute. See
-    `playbooks.pod_actions.Step` for the methods.
+    """The step of a rotation that deletes for good what the rotation has moved into the trash. 50
+    GB may take a minute. See `playbooks.pod_actions.Step` for the methods.
     """
 
     def done(self, context: RotationContext, planned: Planned) -> bool:
-        """Return False: to delete what is gone already takes no time."""
+        """Return False, so that the step is always carried out. If nothing is left to delete, it
+        takes no time.
+        """
         return False
 
     def act(
         self, context: RotationContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
-        """Delete what was moved aside, and return a phrase with the size that was freed. Raises
-        StepFailed if the disk reports an error, and Refused if a directory belongs to another user
-        or is writable by another user.
+        """Delete what this action has moved into the trash, and return a phrase with the size that
+        was freed. Raises StepFailed if the disk reports an error, and Refused if a directory
+        belongs to another user or is writable by another user.
         """
         context.freed = removal.free(context.plan.trashes, context.key)
         return f"{size(context.freed)} freed"
@@ -177,11 +184,15 @@ class Rotation(Kind[RotationPlan]):
         self._alone: dict[str, ExitStack] = {}
 
     def left_hold(self, action: ActionView) -> str:
-        """Return "": what is left is to free what is aside, and nothing more is moved."""
+        """Return "", which means that the rest of `action` reserves no run: after a restart of the
+        agent it only deletes what it has moved into the trash.
+        """
         return ""
 
     def left(self, action: ActionView) -> RotationPlan:
-        """Return the plan of `action` as far as it is still carried out."""
+        """Return a plan of what `action`, which was under way when the agent was restarted, still
+        does. It has no `moves`, because nothing more is moved.
+        """
         body, (move, free) = action.body, action.steps
         trashes = [Path(place) for place in body["trash"]]
         steps = [
@@ -191,8 +202,8 @@ class Rotation(Kind[RotationPlan]):
         return RotationPlan(run=action.run, numbers=body["steps"], trashes=trashes, steps=steps)
 
     def keep(self, key: str, plan: RotationPlan, payload: bytes) -> None:
-        """Keep others from reading the checkpoints until they are moved. Raises Busy if somebody
-        reads one already.
+        """Lock the checkpoints of `plan` for the action `key`, so that nobody else reads them until
+        they are moved. Raises Busy if somebody reads one already. `payload` is not used.
         """
         locks = self._alone[key] = ExitStack()
         for step in plan.numbers:
@@ -200,7 +211,9 @@ class Rotation(Kind[RotationPlan]):
                 raise Busy(f"Step {step} of {plan.run} is held by {who}; it goes later.")
 
     def forget(self, key: str) -> None:
-        """Let others read what was not moved."""
+        """Release the locks that `keep` has taken for the action `key`, so that others may read
+        those checkpoints that were not moved.
+        """
         self._alone.pop(key, ExitStack()).close()
 
     def context(self, action: Underway[RotationPlan]) -> RotationContext:
@@ -209,8 +222,9 @@ class Rotation(Kind[RotationPlan]):
         return RotationContext(action.plan, key, self._alone.get(key, ExitStack()))
 
     def verify(self, action: Underway[RotationPlan], context: RotationContext) -> Outcome:
-        """Return the outcome: the rotation has failed if something could not be moved. `freed` of
-        the result is None if an earlier life of the agent has freed it.
+        """Return the outcome: the rotation has failed if something could not be moved.
+        `result["freed"]` of the outcome is the number of bytes that were freed, or None if that is
+        not known, because the agent was restarted after it had freed them.
         """
         plan, freed = action.plan, "all"
         if context.freed is not None:
@@ -227,7 +241,7 @@ class Rotation(Kind[RotationPlan]):
         )
 
     def reached(self, plan: RotationPlan) -> None:
-        """Say that space was freed."""
+        """Call the function `plan.freed`, because the checkpoints are gone."""
         plan.freed()
 
 

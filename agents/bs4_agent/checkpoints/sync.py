@@ -99,7 +99,7 @@ class Syncs:
             self.close()
 
     def close(self) -> None:
-        """End every upload process. What it has uploaded stays in the object store, and the next
+        """End all upload processes. What they have uploaded stays in the object store, and the next
         agent continues from there.
         """
         with self._lock:

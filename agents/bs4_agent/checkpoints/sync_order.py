@@ -42,9 +42,9 @@ class SyncOrder:
     def of(cls, record: SyncRecord | None) -> SyncOrder | None:
         """Return the sync order (a standing order to upload a run's checkpoints to an object store)
         that a record of the journal gives. Return None if `record` is None, or if the record takes
-        an earlier order back. Raises Refused if the record has, in place of a secret in the address
-        of the object store, the mark that is stored instead of secrets, so that nothing is copied
-        to another place than the one that a person named.
+        an earlier order back. Raises Refused if a secret in the store's address was replaced by a
+        marker such as "[redacted]": the order would then be for another place than the one that a
+        person named.
         """
         if record is None or not record.get("to"):
             return None
@@ -69,18 +69,19 @@ class SyncOrder:
         return max(1, int(self.limit_mib * _MIB))
 
     def milestone(self, step: int) -> bool:
-        """Return True if the step is a multiple of `milestones`, so that it is uploaded and stays
-        in the object store.
+        """Return True if the checkpoint of training step `step` is uploaded and stays in the object
+        store, because `step` is a multiple of `milestones`. The result is False for step 0, and for
+        every step if `milestones` is 0.
         """
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def order_fields(body: Mapping[str, Any]) -> SyncRecord:
     """Check the body of an action that gives a sync order (a standing order to upload a run's
-    checkpoints to an object store) or takes one back. Return the fields for the record of it that
-    the journal gets. All values are None if the order is taken back. Raises BadRequest if the body
-    is malformed, and Refused if the address of the object store has, in place of a secret, the mark
-    that is shown instead of secrets.
+    checkpoints to an object store) or takes one back. Return the fields that the journal's record
+    of the order gets; all are None if the order is taken back. Raises BadRequest if the body is
+    malformed, and Refused if a secret in the store's address was replaced by a marker such as
+    "[redacted]".
     """
     if body.get("off"):
         return {

@@ -26,8 +26,9 @@ OPTIONAL = frozenset({"weights"})
 
 @dataclass(frozen=True)
 class LocalFile:
-    """One file on the pod to upload. `path` contains no symbolic link. `name` is its name in a
-    manifest, relative to the run's output directory. `size` is in bytes.
+    """One file on the pod to upload. `path` contains no symbolic link. `name` is its name in the
+    list of the checkpoint's files (the manifest): its path relative to the run's output directory.
+    `size` is in bytes.
     """
 
     path: Path
@@ -40,9 +41,9 @@ class LocalSet:
     """The files of one checkpoint step on the pod that are to be uploaded.
 
     `t` is the time at which the step was last written to, as a Unix time in seconds. `parts` maps
-    the name of a part to its directory, as a manifest names it. `data` has the files of these
-    parts, and `beside` the config files that lie in no part. `configs` describes the config files
-    with which the run was started.
+    the name of each part of the checkpoint to its directory, as the list of the uploaded files (the
+    manifest) names it. `data` has the files of these parts, and `beside` the config files that lie
+    in no part. `configs` describes the config files with which the run was started.
     """
 
     step: int

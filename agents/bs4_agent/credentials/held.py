@@ -67,8 +67,8 @@ class HeldSecrets:
                     self._known.add(value)
 
     def redactor(self, *, same_length: bool = False) -> Redactor:
-        """Return a new Redactor, which replaces the secrets in one text. It knows the values that
-        the pod holds now. With `same_length`, the text that replaces a secret is as long as the
+        """Return a new Redactor, an object that replaces the secrets in one text. It knows the
+        secrets that the pod holds now. With `same_length`, what replaces a secret is as long as the
         secret.
         """
         with self._lock:

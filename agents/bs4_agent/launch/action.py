@@ -22,8 +22,9 @@ from bs4_common.ledger import ActionView, Ledger, PlanView
 
 @dataclass
 class LaunchContext:
-    """The object that the steps of a launch get: the pod, what is launched, and the key of the
-    action. `pause` sleeps for a number of seconds, and raises Cancelled if the action is to end.
+    """The object that the steps of a launch get: the pod, the plan of the launch, and the key of
+    the action. `pause` sleeps for a number of seconds, and raises Cancelled if the action is to
+    end.
     """
 
     pod: Pod
@@ -62,26 +63,27 @@ class LaunchContext:
 
 
 class MoveAside(Stepping):
-    """The step that moves aside what the trainer would delete or mistake. See
-    `playbooks.pod_actions.Step` for the methods.
+    """The step of a launch that moves aside what the trainer would delete, or would resume from by
+    mistake. See `playbooks.pod_actions.Step` for the methods.
     """
 
     def done(self, context: LaunchContext, planned: Planned) -> bool:
-        """Return True if this action has prepared an attempt already. Then everything was moved
-        before, and what is there now is new.
+        """Return True if this action has already prepared an attempt, which it does after it has
+        moved everything. What lies in those places now is new then and stays.
         """
         return context.pod.claimed(context.run, context.key)
 
     def check(self, context: LaunchContext, planned: Planned) -> Sequence[Target]:
-        """Return the paths of the plan as they were confirmed."""
+        """Return one target for each path that the confirmed plan moves aside."""
         return targets_at(context.plan.moves)
 
     def act(
         self, context: LaunchContext, planned: Planned, targets: Sequence[Target], say: Say
     ) -> str:
-        """Move the paths to the run's trash, and return a sentence about the result. What an
-        earlier life of the agent has moved for this action stays there. Raises StepFailed if the
-        disk reports an error, and Refused if a path is not the run's own.
+        """Move the paths of the plan to the run's trash (a directory in which removed files are
+        kept), and return a sentence about the result. What this action moved there before a restart
+        of the agent stays there. Raises StepFailed if the disk reports an error, and Refused if a
+        path is not the run's own.
         """
         plan = context.plan
         return context.pod.move_aside(plan.spec, plan.moves, context.key)
@@ -111,8 +113,9 @@ class FirstStep(Waiting):
     """
 
     def wait(self, context: LaunchContext, say: Say) -> str:
-        """Wait, and return a phrase about what was seen. Raises LaunchFailed if the run ends
-        before, or nothing is seen in time.
+        """Wait until the run is seen to work, and return a phrase that says by what, such as the
+        number of its first step. Raises LaunchFailed if the run ends before, or nothing is seen in
+        time.
         """
         context.await_first_step(say)
         if context.first is None:
@@ -139,10 +142,10 @@ class Launch(PlannedKind[LaunchPlan]):
         self._pod, self._ledger = pod, ledger
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], LaunchPlan]]:
-        """Return the run of the body's request `launch`, whose fields `launch.plan.make` describes,
-        and a function that makes the plan. The body's `record`, if given, is a table of the
-        console, which is stored in the plan unchanged. Raises BadRequest if the request is
-        malformed.
+        """Return two things: the name of the run in the request `asked.body["launch"]`, whose
+        fields `launch.plan.make` describes, and a function that takes the key of an action and
+        makes the plan for it. `asked.body["record"]`, if given, is a table that is stored in the
+        plan unchanged, for the console. Raises BadRequest if the request is malformed.
         """
         launch, record = asked.table(NAME), asked.body.get("record") or {}
         if not isinstance(record, Mapping):
@@ -151,8 +154,8 @@ class Launch(PlannedKind[LaunchPlan]):
         return run, lambda key: self._pod.plan_launch(launch, record, self._tries(run))
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
-        """Raise Refused if the plan moves checkpoints aside and the body's `confirm_run` is not the
-        run's name.
+        """Raise Refused if the plan moves checkpoints aside and `asked.body["confirm_run"]`, which
+        a person has typed, is not the run's name. Do nothing otherwise.
         """
         if view.plan.get("typed_name") and asked.body.get("confirm_run") != view.run:
             raise Refused(
@@ -162,13 +165,14 @@ class Launch(PlannedKind[LaunchPlan]):
 
     def read(self, data: Mapping[str, Any]) -> LaunchPlan:
         """Return the plan in `data`, a dictionary that its `as_dict` has made. Raises KeyError,
-        TypeError or ValueError if it is none.
+        TypeError or ValueError if `data` is no such dictionary.
         """
         return LaunchPlan.from_dict(data)
 
     def again(self, key: str, confirmed: LaunchPlan) -> LaunchPlan:
-        """Return a new plan of the request of the plan `confirmed`, for the present state of the
-        pod. Raises an error of `launch.plan.make` if the launch is not possible any more.
+        """Make the plan `confirmed` again, from its request and the present state of the pod, and
+        return the new plan. `key` is not used. Raises an error of `launch.plan.make` if the launch
+        is not possible any more.
         """
         tries = self._tries(confirmed.spec.run)
         return self._pod.plan_launch(confirmed.asked, confirmed.record, tries)
@@ -178,11 +182,10 @@ class Launch(PlannedKind[LaunchPlan]):
         return {"playbook": NAME, "plan_hash": plan_hash}
 
     def direct(self, asked: Submission) -> tuple[str, LaunchPlan] | None:
-        """Return the run and what is started if the body has no `plan_hash`. Then it describes the
-        launch itself, with the keys that `launch.validation.spec_of` reads; the run is started
-        exactly so, and nothing is moved aside. Return None if it has a `plan_hash`. Raises
-        BadRequest if the body is malformed, and Refused if such a start is known to hang or to lose
-        work.
+        """Return two things if `asked.body` has no `plan_hash`: the name of the run, and a plan
+        that starts the run exactly as the body says, with the keys that `launch.validation.spec_of`
+        reads, and moves nothing aside. Return None if the body has a `plan_hash`. Raises BadRequest
+        if the body is malformed, and Refused if such a start is known to hang or to lose work.
         """
         body = asked.body
         if body.get("plan_hash") is not None:
@@ -203,9 +206,9 @@ class Launch(PlannedKind[LaunchPlan]):
         return direct(spec, command, wait=body.get("wait", True))
 
     def too_late(self, action: ActionView) -> str:
-        """Return why the launch is not continued, or "": it has started nothing yet, and was
-        accepted more than 15 minutes ago. The pod may have been away for days, and nobody expects
-        the run then.
+        """Return why the launch comes too late to be continued after a restart of the agent: it has
+        started nothing yet, and was accepted more than 15 minutes ago. The pod may have been away
+        for days, and nobody expects the run then. Return "" if the launch may be continued.
         """
         # A clock that was put back says as little about the age.
         age_s = abs(time.time() - action.accepted_t)
@@ -224,9 +227,10 @@ class Launch(PlannedKind[LaunchPlan]):
         return LaunchContext(self._pod, action.plan, action.key, action.turn.pause)
 
     def verify(self, action: Underway[LaunchPlan], context: LaunchContext) -> Outcome:
-        """Return the outcome: the launch has succeeded if the run was seen to work, or was started
-        if nobody wanted to wait. An earlier life of the agent may have seen it, so it is looked at
-        once more then. Raises LaunchFailed if the run ends before, or does not work in time.
+        """Return the outcome: the launch has succeeded if the run was seen to work, or, if its plan
+        does not wait for that, if it was started. If that was seen before a restart of the agent,
+        it is looked for again. Raises LaunchFailed if the run ends before it works, or does not
+        work in time.
         """
         result = {"attempt": context.attempt()}
         if not action.plan.waits:

@@ -13,9 +13,9 @@ from bs4_common.runs.model import Attempt, Run
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
     """Return the indexes of the GPUs that the launch whose facts are `run` will use, sorted, from
-    its settings and its trainer's defaults. Return None if the settings are not known, if they are
-    of a trainer whose settings do not name GPUs, or if the launch is not one of the component "rl".
-    `device_ids` also considers CUDA_VISIBLE_DEVICES.
+    its settings and its trainer's defaults. Return None if the settings are not known, if this
+    trainer's settings do not name GPUs, or if the launch starts only a part of the trainer (its
+    component is not "rl"). CUDA_VISIBLE_DEVICES is not considered; `device_ids` does that.
     """
     keys = run.trainer.traits.gpus
     if run.config is None or run.spec.component != "rl" or keys is None:

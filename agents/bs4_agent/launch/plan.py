@@ -69,18 +69,20 @@ class LaunchPlan:
     """The plan of one launch. A plan made again from the same request on an unchanged pod has the
     same hash.
 
-    `asked` is the request as it came, and `record` is what the console wants to be stored with the
-    run, such as its config and versions; the agent does not use it. `argv` is the command, and
-    `environment` has the variables that are added for it. `attempt` is the number of the run's
-    newest attempt before this launch. `tries` is how many launches of this run have ended, also
-    those that made no attempt. `why` is a phrase for why training resumes from the checkpoint in
-    `spec` or starts afresh, and `notes` are sentences about differences from the attempt before.
-    `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
-    the run's name because checkpoints are among them. `steps` are what is done, in this order.
-    `expires_m` is the time at which the plan expires, in seconds of the monotonic clock.
+    `asked` is the request as it came, and `spec` the start of the trainer that it describes.
+    `record` is what the console wants to be stored with the run, such as its config and versions;
+    the agent does not use it. `config` describes the run's config: its digest, version and model,
+    and the names that a continued run must keep. `argv` is the command, and `environment` has the
+    variables that are added for it. `attempt` is the number of the run's newest attempt before this
+    launch. `tries` is how many launches of this run have ended, also those that made no attempt.
+    `why` is a phrase for why training resumes from the checkpoint in `spec` or starts afresh, and
+    `notes` are sentences about differences from the attempt before. `moves` are the paths that are
+    moved aside, and `typed_name` is True if the person has to type the run's name because
+    checkpoints are among them. `steps` are what is done, in this order. The plan can be confirmed
+    until `expires_m`, in seconds of the monotonic clock.
 
-    A plan that was read from the journal has everything that carrying it out and making it again
-    needs. It has no `argv`, `environment` and `tries`, so its hash is not the one that was
+    A plan that was read from the journal has everything that is needed to carry it out and to make
+    it again. It has no `argv`, `environment` and `tries`, so its hash is not the one that was
     confirmed.
     """
 
@@ -101,8 +103,9 @@ class LaunchPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the launch would do: the spec, the command, its
-        environment, the config, what is moved aside, and the attempt.
+        """Return the hash, in hexadecimal digits, of everything that the launch would do: the spec,
+        the command, its environment, the config, what is moved aside, and the numbers of attempts
+        and tries.
         """
         hashed = {
             "launch": spec_as_dict(self.spec),
@@ -145,7 +148,7 @@ class LaunchPlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LaunchPlan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. Raises KeyError,
-        TypeError or ValueError if it is none.
+        TypeError or ValueError if `data` is no such dictionary.
         """
         return cls(
             asked=data["asked"],
@@ -190,9 +193,9 @@ def make(
     """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is a
     table that is only stored in the plan.
 
-    `asked` is the request, with the keys that `validation.spec_of` reads. But its `resume` is a
-    step, None to start afresh, or "auto" (the default) for the newest complete checkpoint; and if
-    its `fresh` is true, everything that the run has written is moved aside. `tries` is the number
+    `asked` is the request. It has the keys that `validation.spec_of` reads, and `fresh`; if that is
+    true, everything that the run has written is moved aside. `resume` in it is a step, None to
+    start afresh, or "auto" (the default) for the newest complete checkpoint. `tries` is the number
     of launches of this run that have ended; the hash covers it, so that another try has another
     hash.
 
@@ -315,8 +318,8 @@ def _attempt(run: Run | None) -> int:
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in `plan`, the plan of a launch as a dictionary that
-    `LaunchPlan.as_dict` has made. Raises KeyError if it is none.
+    """Return the launch spec (the description of one start of a trainer) in `plan`, a dictionary
+    that `LaunchPlan.as_dict` has made. Raises KeyError if `plan` is no such dictionary.
     """
     return spec_from_dict(plan["spec"])
 

@@ -96,11 +96,12 @@ def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
     """Return two things about a launch that could start now: its command as a list of words, and
-    the variables to add to the environment. Nothing is started or changed. If the launch could not
-    start, the error that says why is raised. It is RunExists if a run is in the way, or, unless
-    `leftovers_ok`, processes of an ended attempt. It is LaunchFailed if a directory or the program
-    is missing, or if the spec has the mark that is stored instead of secrets. It is BadConfig if
-    the config cannot be used.
+    the variables to add to the environment, by name. Nothing is started or changed.
+
+    Raises an error if the launch could not start. It is RunExists if a run, or processes of an
+    ended attempt (these only without `leftovers_ok`), are in the way. It is LaunchFailed if a
+    directory or the program is missing, or if a secret in the spec was replaced by a marker such as
+    "[redacted]". It is BadConfig if the config cannot be used.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     _refuse_redacted(spec)
@@ -230,8 +231,8 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """Make the directory of the run's next attempt and return it. Its name is the attempt's number,
-    so no one else can take that number any more.
+    """Make the directory of the run's next attempt in the agent's home, and return it. Its name is
+    the attempt's number, so this number is taken from then on.
     """
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:

@@ -88,7 +88,7 @@ def refuse_incomplete(found: Sequence[Checkpoint], step: int) -> None:
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
     """Raise Refused, with the reason, if a launch of `spec` is known to hang or to lose work: the
     step to resume from is not complete, or later checkpoints are in the way. If `checked` is False,
-    nothing is checked. Raises BadRequest if there is no such trainer.
+    this is not checked. Raises BadRequest in any case if no trainer has the id in `spec`.
     """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:

@@ -40,9 +40,9 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
 
 @dataclass(frozen=True)
 class Build:
-    """The version of the code of an agent. `bundle` is the hash of the archive (the bundle) from
-    which the agent was installed; it names the bundle's directory and the agent's socket. `build`
-    is a number that grows with every bundle.
+    """The version of the code of an agent. `version` is the release, such as "1.2.0". `build` is a
+    number that grows with every bundle (the archive from which an agent is installed). `bundle` is
+    the hash of the bundle; it names the bundle's directory and the agent's socket.
     """
 
     version: str

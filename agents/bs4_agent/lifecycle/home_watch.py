@@ -19,9 +19,9 @@ MISSED = 2
 
 class HomeWatch:
     """Notices that the agent's home directory was removed, emptied or replaced by another one. It
-    remembers the device, inode and id (a random text in a file) of the directory that is at the
-    home's path at first, and compares them later with the directory that is there then. If the home
-    was emptied, its id is missing, or is another one because it was made anew.
+    remembers the device, the inode and the id (a random text in a file) of the directory that is at
+    the home's path at first, and compares them later with those of the directory that is there
+    then. If the directory was emptied, its id is missing, or is another one that was made since.
 
     The first directory is kept open, because otherwise the kernel could give its inode number to
     another directory.

@@ -107,10 +107,10 @@ class Collector:
     def of(
         self, run: str, attempt: int
     ) -> tuple[FlatSettings | None, int | None, RunEnvironment | None]:
-        """Return (settings, step, rest) of the last scan of one attempt: the run's settings by
-        dotted key, the training step from which the attempt was to resume, and everything else. All
-        three are None until the attempt has been scanned. The settings are also None if the config
-        is unknown, and the step is also None for a start afresh.
+        """Return three things from the last scan of one attempt: the run's settings by dotted key,
+        the training step from which the attempt was to resume, and everything else (directories,
+        processes, caches). All three are None until the attempt has been scanned. The settings are
+        also None if the config is unknown, and the step is also None for a start afresh.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:

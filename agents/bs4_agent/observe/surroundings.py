@@ -150,11 +150,12 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
     """Return True if a log from before this attempt still exists, in the run's log directories or
-    in the archive of logs on the pod. Returns False if no log is older than this attempt, and None
+    in the archive of logs on the pod. Return False if no log is older than this attempt, and None
     if there are no logs.
 
-    A log that another run still writes to is new itself; the directory that holds it is old, since
-    a start that deletes logs makes their directory again.
+    A directory with logs that has not changed since before the attempt counts as well as a log. A
+    log may look new because another run still writes to it; but a start that deletes logs makes
+    their directories anew.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
@@ -172,10 +173,11 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
 def lineage(
     directory: Path, config: FlatSettings | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """Return (names of this attempt, names of the newest earlier attempt that recorded any). They
-    are the names that a run must keep when it is continued: model, adapter and W&B run, from the
-    settings in `config`. A value is None if it is unknown. This attempt's names are saved in
-    `lineage.json` in `directory`, the attempt's directory, unless they are there already.
+    """Return two dictionaries: the names of this attempt, and the names of the newest earlier
+    attempt that recorded any. They are the names that a run must keep when it is continued (model,
+    adapter and W&B run), from the settings in `config`. Each of the two is None if it is not known.
+    This attempt's names are saved in `lineage.json` in `directory`, the attempt's directory, unless
+    they are there already.
     """
     if config is None or not directory.is_dir():
         return None, None

@@ -33,15 +33,15 @@ class Recovery(PlannedKind[Plan]):
         self._pod, self._library, self._ledger = pod, library, ledger
 
     def plan_name(self, asked: Submission) -> str:
-        """Return the id of the playbook `body["playbook"]`. Raises UnknownPlaybook if there is no
-        such playbook.
+        """Return the id of the playbook `asked.body["playbook"]`. Raises UnknownPlaybook if there
+        is no such playbook.
         """
         return self._library.get(str(asked.body.get("playbook"))).id
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], Plan]]:
-        """Return two things: the name of the run `body["run"]`, and a function that makes the plan
-        by which the playbook `body["playbook"]` repairs that run. The function takes the action's
-        key. Raises UnknownPlaybook or UnknownRun if there is no such playbook or run.
+        """Return two things: the name of the run `asked.body["run"]`, and a function that takes the
+        key of an action and makes the plan by which the playbook `asked.body["playbook"]` repairs
+        that run. Raises UnknownPlaybook or UnknownRun if there is no such playbook or run.
         """
         playbook = self._library.get(str(asked.body.get("playbook")))
         run = self._pod.runs.get(str(asked.body.get("run"))).name
@@ -49,9 +49,10 @@ class Recovery(PlannedKind[Plan]):
         return run, lambda key: make(self._pod, playbook, run, key, str(incident))
 
     def refuse(self, asked: Submission, view: PlanView) -> None:
-        """Raise Refused if the playbook moves all output of the run and the body's `confirm_run` is
-        not the run's name, or if the last recoveries of the run brought no new step. Raises
-        UnknownPlaybook if its playbook does not exist any more.
+        """Raise Refused if the playbook moves all output of the run and
+        `asked.body["confirm_run"]`, which a person has typed, is not the run's name. Raise Refused
+        also if the last recoveries of the run brought no new step. Raises UnknownPlaybook if the
+        plan's playbook does not exist any more.
         """
         playbook = self._library.get(view.playbook)
         if playbook.typed_name and asked.body.get("confirm_run") != view.run:
@@ -79,15 +80,16 @@ class Recovery(PlannedKind[Plan]):
 
     def again(self, key: str, confirmed: Plan) -> Plan:
         """Make the plan `confirmed` again, from its playbook and the present state of the run, and
-        return the new plan. Its steps keep the limits of the confirmed plan. `key` is the action's
-        key. Raises NotApplicable if the playbook does not fit the run any more.
+        return the new plan. Its steps keep their limits (how many processes or files they may
+        touch) from the confirmed plan. `key` is the action's key. Raises NotApplicable if the
+        playbook does not fit the run any more.
         """
         one = confirmed
         return make(self._pod, one.playbook, one.run, key, one.incident, one)
 
     def fields(self, plan: Plan, plan_hash: str) -> PlanFields:
-        """Return the id of the playbook, the id of the incident that the plan
-        repairs, and the plan's hash, for the journal.
+        """Return the id of the playbook, the id of the incident that the plan repairs, and the
+        plan's hash, for the journal.
         """
         return {
             "playbook": plan.playbook.id,

@@ -33,7 +33,9 @@ def fingerprint(raw: bytes) -> str:
 
 
 class Change(TypedDict):
-    """A key of a config that changes, with its values. One is None if the key is not there then."""
+    """One key of a config file that an edit changes. `key` is dotted. `before` and `after` are its
+    values; `before` is None if the key was not there, and `after` is None if the key is removed.
+    """
 
     key: str
     before: Any

@@ -30,12 +30,14 @@ _RESUMING = frozenset({"move_steps", "relaunch", "restore_set"})
 
 
 class Guards(TypedDict):
-    """Values that make a plan another one."""
+    """Values on which a plan depends besides its steps. The plan's hash covers them, so a plan with
+    other values has another hash.
+    """
 
     typed_name: bool
     """True if a person must type the run's name."""
     danger: str
-    """How dangerous the playbook is."""
+    """How dangerous the playbook is, as its file says, for example "restart"."""
     resume: int | None
     """The training step to resume from."""
 
@@ -45,10 +47,11 @@ class Plan:
     """The plan of one playbook for one run: the steps with everything that they will do.
 
     The plan may be confirmed until `expires_m`, in seconds of the monotonic clock since the pod was
-    booted. `steps` are the steps of the playbook. `resume` is the training step of the checkpoint
-    from which the run would resume, or None if there is none or no step of the plan depends on it.
-    So a plan that starts nothing stays valid when a running run saves a checkpoint. `incident` is
-    the id of the incident that the plan repairs, or "".
+    booted. `attempt` is the number of the run's newest attempt. `steps` are the steps of the
+    playbook. `resume` is the training step of the checkpoint from which the run would resume, or
+    None if there is none or if no step of the plan depends on it, so that such a plan stays valid
+    when the run saves a checkpoint. `incident` is the id of the incident that the plan repairs, or
+    "".
     """
 
     playbook: Playbook
@@ -106,7 +109,7 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. `playbook` and
         `expires_m` are given separately, because the dictionary does not contain them. Raises
-        KeyError or TypeError if it is none.
+        KeyError or TypeError if `data` is no such dictionary.
         """
         return cls(
             playbook=playbook,
@@ -158,9 +161,12 @@ def make(
 ) -> Plan:
     """Return a plan of the playbook for the present state of the run named `run`. Nothing is
     changed on the pod. `action` is the action's key, and `incident` the id of the incident that the
-    plan repairs, or "". `confirmed` is an earlier plan of the same playbook that is made again, or
-    None. The new plan has the same limits, and also the same checkpoint to restore, so that the
-    object store, which may be slow, is not queried again.
+    plan repairs, or "".
+
+    `confirmed` is an earlier plan of the same playbook that is made again, or None. The steps of
+    the new plan keep their limits (how many processes or files they may touch) from that plan. The
+    checkpoint to restore is also taken from it, so that the object store, which may be slow, is not
+    queried again.
 
     Raises NotApplicable if the playbook is for other trainers, has no repair, or has a step that
     does not fit the run.

@@ -24,8 +24,8 @@ Say = Callable[[str], None]
 
 class PodActions(Protocol):
     """Everything that the steps of playbooks may read and do on a pod. A method that reads returns
-    the state of this moment, because plans are made from it and compared with it again before a
-    step acts.
+    the state of the moment in which it is called, not one that was stored before. So a plan is made
+    from the present state, and a step can check it again before it acts.
     """
 
     def run_facts(self, run: str) -> RunFacts:
@@ -66,9 +66,9 @@ class PodActions(Protocol):
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
         """Move `path` into the run's trash, a directory on the same file system in which removed
-        files are kept, and return its new path. It lies there under the action's key `key`. Raises
-        Refused if `path` is not the run's own, the run is running, or `path` has the newest
-        complete checkpoint, and StepFailed if the disk reports an error.
+        files are kept, and return its new path. It gets into a subdirectory that is named after the
+        action's key `key`. Raises Refused if `path` is not the run's own, the run is running, or
+        `path` has the newest complete checkpoint, and StepFailed if the disk reports an error.
 
         With `everything`, the newest complete checkpoint is moved too. Only a fresh start may set
         this, after a person has typed the run's name.
@@ -161,9 +161,12 @@ class PodActions(Protocol):
 
 
 class Target(TypedDict, total=False):
-    """One concrete thing that a step acts on: a file or directory, or a process by its identity."""
+    """One concrete thing that a step of a plan acts on: a file or directory, or a process by its
+    identity. A target has only those keys that apply to it.
+    """
 
     path: str
+    """The path of a file or directory."""
     bytes: int
     """The size of what is at `path`."""
     file: str
@@ -171,13 +174,15 @@ class Target(TypedDict, total=False):
     directory: str
     """The directory of the checkout that a set-up makes."""
     way: str
-    """How a set-up brings the code to the pod."""
+    """How a set-up brings the code to the pod, for example "clone"."""
     sha256: str
     """The digest of the file's content, in hex."""
     pid: int
+    """The pid of a process; it is identified by this and the next three keys."""
     start_ticks: int
     """When the process started, in clock ticks since the boot."""
     boot_id: str
+    """The kernel's id of the boot in which the process was started."""
     pidns: int
     """The inode of the process's pid namespace."""
     component: str | None
@@ -247,7 +252,7 @@ class Planned:
     @classmethod
     def from_dict(cls, data: PlannedRow) -> Planned:
         """Return the planned step in `data`, a dictionary that `as_dict` has made. Raises KeyError
-        if it is none.
+        if `data` is no such dictionary.
         """
         return cls(
             data["kind"],
@@ -329,7 +334,7 @@ class Stepping:
 
 
 class Waiting(Stepping, ABC):
-    """Base class of steps that only wait until something has come about. They change nothing, so a
+    """Base class of steps that only wait until something has happened. They change nothing, so a
     newer agent may take over while they wait, and the wait begins again after a restart.
     """
 
@@ -339,17 +344,18 @@ class Waiting(Stepping, ABC):
 
     @abstractmethod
     def wait(self, context: Any, say: Say) -> str:
-        """Wait, and return a sentence about what has come about. `say` is called with progress
-        messages. Raises an AgentError if it will not come about, and Cancelled if the action is to
-        end.
+        """Wait until what the step waits for has happened, and return a sentence about it. `say` is
+        called with progress messages. Raises an AgentError if it will not happen, and Cancelled if
+        the action is to end.
         """
 
 
 class Unheld(Stepping):
-    """Base class of steps that change only what the run has no part in any more, such as its trash.
-    The run is let go before such a step: other actions may work on it, and no stop ends this one. A
-    newer agent may take over in the middle of the step and begins it again, so that must do no
-    harm. The step waits until the journal has room for its intent.
+    """Base class of steps that change only what no longer belongs to the run, such as what lies in
+    its trash. Before such a step, the action gives up its reservation of the run: other actions may
+    work on the run, and a stop of the run does not end this action. A newer agent may take over in
+    the middle of the step and begins it again, so doing it twice must do no harm. The step does not
+    begin before the journal has room for the record that it begins.
     """
 
 

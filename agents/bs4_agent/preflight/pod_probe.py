@@ -95,10 +95,12 @@ def at_pod(
 def at_run(
     pod: Pod, library: Library, body: StartBody, environment: Mapping[str, str]
 ) -> StartPart:
-    """Return the facts about the launch that `body` requests. Nothing is started.
+    """Return the facts about the launch that `body` requests, such as its plan, its config's
+    settings, its GPUs and its ports. Nothing is started.
 
-    Values that the trainer itself reports (`Trainer.needs`) replace those found here; they also
-    include `python`, `engine` and `bytes_each`.
+    Some trainers have other names for these settings than prime-rl. What such a trainer reports
+    (`Trainer.needs`) then replaces what was found, and `python`, `engine` and `bytes_each` may be
+    added.
     """
     plan, refused = _plan(pod, body)
     spec = spec_for(body) if plan is None else plan.spec
@@ -175,9 +177,10 @@ def _plan(pod: Pod, body: StartBody) -> tuple[launch_plan.LaunchPlan | None, Ref
 
 
 def modules(run: RunFacts) -> list[str]:
-    """Return the Python packages of the environments that the settings of the launch whose facts
-    are `run` name, without repeats. A package's name is derived as the library verifiers does it:
-    the last part of the environment's id, with `-` replaced by `_`.
+    """Return the names of the Python packages of the training environments that a launch uses,
+    without repeats. `run` has the facts of the launch; its settings name the environments. A
+    package's name is derived as the library verifiers does it: the last part of the environment's
+    id, with `-` replaced by `_`.
     """
     found: dict[str, None] = {}
     for key, value in (run.config or {}).items():

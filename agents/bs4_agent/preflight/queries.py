@@ -55,8 +55,8 @@ _IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
-    """Answers a console's queries before a launch, which have the name `preflight`. No query
-    changes anything on the pod.
+    """Answers the queries with the name `preflight`, which a console sends before a launch to find
+    out what would go wrong. No query changes anything on the pod.
     """
 
     def __init__(self, pod: Pod, library: Library) -> None:
@@ -67,20 +67,21 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if four
-        other `look` or `schema` queries are under way. If `stop` is set, the call returns early
-        with what is known.
+        """Answer one query and return the answer. `op` is the query's name, and `arguments` has its
+        arguments by name. Raises BadRequest for an unknown name, or if four other `look` or
+        `schema` queries are under way. If `stop` is set, the call returns early with what is known.
+        In this list, [x] is a list of x:
 
-        * `clock` returns `t`, the wall-clock time in seconds.
+        * `clock` returns `t`, the Unix time in seconds.
         * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
           config first, then those of `named` that are TOML, then the files that these include.
         * `source` takes `cwd`, `container`, `env`, `files` [path in the checkout] and `after`. It
           returns files of the trainer's source, see source.read.
-        * `look` takes the body of a launch (no launch at all means the pod alone) and `urls`. It
-          returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part] and `next` (the query
-          to repeat, or None). The parts are pod, run, schema, stack and services; for the pod alone
-          with verl also host. If there is a `container`, its own environment is probed inside it:
-          see pod_probe.at_pod, stack.look_inside and host.probe.
+        * `look` takes the body of a launch (without one, only the pod is looked at) and `urls`. It
+          returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part that is not collected
+          yet] and `next` (the query to repeat, or None). The parts are pod, run, schema, stack and
+          services; for the pod alone with verl also host. If there is a `container`, its own
+          environment is probed inside it: see pod_probe.at_pod, stack.look_inside and host.probe.
         * `schema` takes `trainer`, `component`, `cwd`, `files` [[path, text]] and `overrides`
           [word]. It returns the same as `look` with the part schema alone: the verdict of the
           trainer's own classes on a config that is not on the pod.
@@ -296,7 +297,7 @@ class PodProbe:
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
         """Wait at most `seconds` until all parts of the answer are collected, and return the names
-        of the parts that are not. The wait ends early if `stop` is set.
+        of those parts that are still missing then. The wait ends early if `stop` is set.
         """
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -309,8 +310,8 @@ class PodProbe:
             return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Facts]:
-        """Return {name of the part: its result} for the parts of the answer that are collected by
-        now.
+        """Return {name of a part: its result} for those parts of the answer that are collected by
+        now. A part that failed has the result {"unknown": why}.
         """
         with self._changed:
             return dict(self._found)

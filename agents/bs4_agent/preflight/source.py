@@ -27,11 +27,13 @@ _IN_CHECKOUT = re.compile(r"^(?:packages/[^/]+/)?src/")
 
 
 def read(cwd: Path, packages: Sequence[Path], names: Sequence[Any], after: int = 0) -> SourceFiles:
-    """Return files of a trainer's source by their paths in its checkout (`names`), beginning with
-    number `after`. The checkout is `cwd`. If no file of it is there, they are those of a package
-    that is installed in one of the directories `packages`.
+    """Return the contents of files of a trainer's source. `names` are the paths of the files in the
+    trainer's checkout. The checkout is the directory `cwd`; if none of its Python files is there,
+    the files are read from a package that is installed in one of the directories `packages`.
 
-    A file that does not exist is neither in `files` nor in `refused` of the answer.
+    One answer has only as many files as a reply can hold. `after` is the index in `names` at which
+    to begin, and the answer's `next` is the index with which to continue, or None. A file that
+    exists and cannot be sent is in `refused`, with the reason; one that does not exist is left out.
 
     Raises BadRequest if `names` are not plain relative paths of Python files or pyproject.toml.
     """

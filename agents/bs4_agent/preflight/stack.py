@@ -87,8 +87,10 @@ def probe(
     environment: Mapping[str, str] | None = None,
     interpreter: str | None = None,
 ) -> StackPart:
-    """Return what is installed in the Python environment of a launch in `cwd`. `commit` is None if
-    `cwd` is in no checkout of git.
+    """Return what is installed in the Python environment of a launch in `cwd`, as a dictionary:
+    `python` (the interpreter, None if there is no environment), `revision` (see the function of
+    that name), `versions` of important packages, `imports` (the error of each module that cannot be
+    imported), and `commit` (the checkout's commit, None if `cwd` is in no git checkout).
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
@@ -130,9 +132,9 @@ def probe(
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
 ) -> StackPart:
-    """Return what is installed in the Python environment of a launch in the container `box`: the
-    keys `python`, `revision`, `versions` and `imports`, as the function `probe` of this module
-    returns them, and `container`, the container's name.
+    """Return what is installed in the Python environment of a launch in the container `box`: a
+    dictionary with the keys that the function `probe` of this module describes, and `container`,
+    the container's name.
 
     `python` is the path of the interpreter as the agent sees it, or its name in the container.
     `modules` are the modules that the run will import. `revision` is "", because the agent does not

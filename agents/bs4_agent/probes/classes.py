@@ -20,7 +20,9 @@ _TEXT, _MOST = 400, 100
 
 
 class PydanticError(TypedDict, total=False):
-    """What is read of an error of pydantic."""
+    """The keys that are read from an error of the library pydantic: where the wrong value is, the
+    kind of the error, and a message. The values are not checked yet, so each may be of any type.
+    """
 
     loc: Sequence[object]
     type: object
@@ -28,11 +30,12 @@ class PydanticError(TypedDict, total=False):
 
 
 class ClassError(TypedDict):
-    """What a config class says of one value."""
+    """An error that a trainer's config class reports about one value of a config."""
 
     loc: list[str | int]
     """The keys and indexes that lead to the value."""
     kind: str
+    """The class's own word for the kind of error, for example "missing"."""
     message: str
 
 
@@ -40,14 +43,14 @@ _Class = TypedDict("_Class", {"class": str}, total=False)
 
 
 class ClassesAnswer(_Class, total=False):
-    """The answer of a config class, with the name of the class. Without errors, it accepts the
-    config.
+    """The verdict of a trainer's config class on a config. The key `class` has the name of the
+    config class. If `errors` is empty, the class accepts the config.
     """
 
     errors: list[ClassError]
     warnings: list[str]
     unknown: str
-    """Why there is no answer."""
+    """Why there is no verdict. If there is one, this key is missing; else the others are."""
 
 
 def probe(
@@ -63,7 +66,8 @@ def probe(
     and the warnings. `trainer` is the trainer's id. `words` are the words after the program's name;
     every file among them must have an absolute path.
 
-    The answer is unknown if the class does not exist or did not answer within `timeout` seconds.
+    If the class does not exist or does not answer within `timeout` seconds, the result has only the
+    key `unknown`, which says why.
 
     `more` has environment variables besides the agent's own. Raises StepFailed if the interpreter
     cannot be started.

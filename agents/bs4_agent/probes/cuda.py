@@ -20,19 +20,21 @@ _ERROR = 400
 
 
 class CudaAnswer(TypedDict, total=False):
-    """If torch can use the GPUs. If it cannot be imported, `error` says why, and the versions and
-    `available` are None.
+    """The answer to the question whether the library torch can use the GPUs. If torch cannot be
+    imported, `error` says why, and the versions and `available` are None.
     """
 
     torch: str | None
-    """Torch's version, as `cuda` is CUDA's."""
+    """The version of torch."""
     cuda: str | None
+    """The version of CUDA for which torch was built, or None if it was built for none."""
     available: bool | None
+    """True if torch can use the GPUs."""
     devices: int
-    """How many GPUs."""
+    """How many GPUs torch can use."""
     error: str | None
     unknown: str
-    """Why there is no answer, in place of everything else."""
+    """Why there is no answer. The other keys are missing then."""
 
 
 def probe(

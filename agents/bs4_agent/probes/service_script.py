@@ -51,49 +51,59 @@ _KEYS = (
 
 
 class ServiceAnswer(TypedDict, total=False):
-    """What a service says of this machine's credentials."""
+    """What is known of one service (Hugging Face's hub, W&B or Backblaze B2) and of this machine's
+    credentials for it.
+    """
 
     token: str
-    """Where they are: absent, environment or file, or unknown if the service did not answer."""
+    """Where the credentials were found: "environment", "file" or "absent"; or "unknown" if the
+    service did not answer in time.
+    """
     state: str
-    """ok, refused, absent, offline or unknown."""
+    """Whether the service accepts the credentials: "ok"; "refused"; "absent" if there are none;
+    "offline" if an environment variable forbids to call the service; or "unknown".
+    """
     detail: str
+    """The reason for the state, as text for a person."""
     writes: bool | None
-    """Of the hub: if the token may write. None if the hub does not say it."""
+    """Only for the hub: True if the token may write, None if the hub does not say it."""
     missing: list[str]
-    """Of B2: the capabilities that the key lacks."""
+    """Only for B2: the capabilities that checkpoints need and the key lacks."""
 
 
 class ModelAnswer(TypedDict):
-    """What the hub says of a model."""
+    """What Hugging Face's hub, and its cache on the pod, say of the model with the id `id`."""
 
     id: str
     cached: bool
-    """True if its config.json is on the pod."""
+    """True if the model's config.json is in the cache."""
     config: dict[str, str | int | bool | list[str]] | None
-    """Its important keys. The value of a table is True."""
+    """The important keys of the model's config.json. The value of a table is True."""
     status: int | None
-    """HTTP's."""
+    """The HTTP status of the hub's answer, or None without an answer."""
     gated: bool | None
+    """True if the hub gives the model only to users whom its owner permits. None if unknown."""
     detail: str
+    """A text for a person about an error, or ""."""
 
 
 class ClockAnswer(TypedDict):
-    """How far this machine's clock is ahead of a service's."""
+    """The difference between this machine's clock and the clock of a service."""
 
     service: str
-    """The service's host."""
+    """The host name of the service."""
     offset_s: float
+    """How many seconds this machine's clock is ahead."""
 
 
 class ServicesAnswer(TypedDict, total=False):
-    """What the services say. Those that were not asked are left out."""
+    """The answers of all services. A service that was not to be queried is left out."""
 
     hub: ServiceAnswer
     wandb: ServiceAnswer
     b2: ServiceAnswer
     model: ModelAnswer | None
-    """None without a model or for a local path."""
+    """None if no model was given, or a local path."""
     clock: ClockAnswer | None
     """None if no service answered."""
 

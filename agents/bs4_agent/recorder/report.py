@@ -71,30 +71,39 @@ _SECRET = re.compile(
 
 
 class ReportIncident(TypedDict):
-    """An incident of the attempt."""
+    """An incident (a detected failure) of the attempt, as a crash report lists it."""
 
     failure: str
+    """The id of the known failure."""
     role: Role
+    """How the incident is related to others, for example "root" (it explains them)."""
     title: str
     summary: str
 
 
 class ReportHead(TypedDict):
-    """The content of `report.json`."""
+    """The content of the file `report.json` in a crash report, which is about one attempt of a
+    run.
+    """
 
     schema: str
+    """The name and version of this format."""
     home: str
     """The id of the agent's home."""
     host: str
     run: str
     attempt: int
     trainer: str
+    """The id of the run's trainer."""
     output_dir: str
     t: float
-    """Wall seconds since 1970 of the report."""
+    """The time of the report, as Unix time in seconds."""
     end: object
-    """What the shim wrote into end.json, or None."""
+    """How the launcher ended: the content of end.json, which the shim (the process that started the
+    launcher) has written. None if there is none.
+    """
     newest_complete_step: int | None
+    """The training step of the run's newest complete checkpoint, or None."""
     incidents: list[ReportIncident]
     missing: list[str]
     """A sentence for each part that could not be included."""

@@ -224,8 +224,9 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
 
 
 def learn_secrets(runs: Runs, run: Run) -> None:
-    """Let the agent know which secrets are in the arguments of a run and in the environment of a
-    live one, so that no journal and no report shows them. They are not stored.
+    """Tell the agent which secrets are in the command line of `run` and, while the run is live, in
+    the environment of its launcher, so that no journal and no report shows them. The secrets are
+    kept in memory only.
     """
     runs.secrets.learn_words([*run.spec.overrides, *run.spec.argv])
     attempt = run.attempt

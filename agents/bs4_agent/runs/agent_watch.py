@@ -51,8 +51,8 @@ class AgentWatch:
         """Check the agent if a check is due at second `now` of the monotonic clock. If the agent's
         process has ended, start the helper script that starts a new agent.
 
-        Do nothing if no check is due, if the agent was stopped on purpose, or if no agent was
-        ever started with this home. `note` is called with a sentence for the shim's log if the
+        Do nothing if no check is due, if the agent was stopped on purpose, or if no agent was ever
+        started with this home directory. `note` is called with a sentence for the shim's log if the
         agent's process has ended.
         """
         if now < self.look_at:

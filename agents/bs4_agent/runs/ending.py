@@ -20,9 +20,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """A record of the attempt to send the signal with the name `signal` (such as "SIGTERM") to the
-    process `identity` at the Unix time `t` in seconds. `refused` is "" if the signal was sent, and
-    otherwise says why it was not.
+    """A record that the signal `signal` (its name, such as "SIGTERM") was sent, or could not be
+    sent, to the process `identity` at the Unix time `t` in seconds. `refused` is "" if it was sent,
+    and otherwise says why it was not.
     """
 
     signal: str

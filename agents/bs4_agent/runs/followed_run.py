@@ -83,12 +83,14 @@ class Source:
     read_of: int = 0
     clocks: dict[int, Clock] = field(default_factory=dict)
     wardrobe: Wardrobe = field(default_factory=Wardrobe)
-    """Takes off what another program has put around the lines."""
+    """Removes from the lines what another program has put around them, such as a timestamp at their
+    beginning.
+    """
 
     @property
     def place(self) -> Cursor:
-        """Return the place up to which the log was read as a Cursor object. If nothing was read
-        yet, it is generation 0, offset 0.
+        """Return the place up to which the log was read, as a Cursor: the number of the log's file
+        (the generation) and the byte offset in it. If nothing was read yet, both are 0.
         """
         if self.cursor == START:
             return Cursor(0, 0)

@@ -51,7 +51,9 @@ class Known:
     component: str | None
     state: str
     exposed: Sequence[Exposed] = ()
-    """Every credential that its command line ever showed, even if its title is blank now."""
+    """Every credential that its command line ever showed, even if the process has overwritten the
+    command line since.
+    """
 
 
 class AttemptMembers:

@@ -45,11 +45,12 @@ class Over:
 def judge(
     directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
 ) -> Over | None:
-    """Decide from its files and processes if an attempt has ended. Return how it ended, or None if
-    it may still be running.
+    """Decide from the attempt's files and processes if the attempt has ended. Return how it ended,
+    or None if it may still be running.
 
-    `directory` is the attempt's directory and `living` are the attempt's living members. `settled`
-    is True if the launcher ended so long ago that its children have had the time to end too.
+    `directory` is the attempt's directory and `living` are the attempt's living processes.
+    `settled` is True if the launcher ended so long ago that its children have had the time to end
+    too.
     """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
@@ -93,9 +94,9 @@ def compose_end(
     left: Sequence[Member],
     output: Path | None = None,
 ) -> End:
-    """Return how the attempt ended. It is made of what is known of its launcher (`over`), of the
-    final lines of the logs, which decide if the end was good, and of a sentence for a person in
-    `detail`.
+    """Return the End of an attempt, which says how it ended. Code and signal are those of its
+    launcher (`over`). The final lines of the logs decide whether it was a good end. `detail` is a
+    sentence for a person about all that.
 
     `left` are the processes of the attempt that still live; the sentence names them. `output` is
     the file with the launcher's own output, or None; some trainers print their final lines there.
@@ -132,9 +133,10 @@ def compose_end(
 def final_events(
     trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None
 ) -> list[Event]:
-    """Return the events in the last 64 KiB of the trainer's log and of the orchestrator's log, and
-    in those of `output`, the file with the launcher's own output, if the trainer prints its lines
-    there. The list is empty if there are no events.
+    """Return the events (the meanings of log lines, such as "finished") in the last 64 KiB of the
+    trainer's log and of the orchestrator's log, and in those of `output`, the file with the
+    launcher's own output, if the trainer prints its lines there. The list is empty if there are no
+    events.
 
     A log that was last written before the Unix time `since_t` in seconds belongs to an earlier
     attempt and is skipped.

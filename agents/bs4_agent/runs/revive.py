@@ -24,7 +24,9 @@ GRACE_S = 20.0
 
 
 class ProcessRecord(TypedDict, total=False):
-    """What names one process: its pid, its start in clock ticks since the boot, and the boot."""
+    """The identity of one process: its pid, its start in clock ticks since the boot, and the id of
+    that boot.
+    """
 
     pid: int
     start_ticks: int
@@ -32,8 +34,9 @@ class ProcessRecord(TypedDict, total=False):
 
 
 class AgentRecord(ProcessRecord, total=False):
-    """What HOME/agent.json says of the newest agent. An older agent has its identity in the record
-    itself.
+    """The content of the file agent.json in the agent's home directory, about the newest agent. The
+    keys of ProcessRecord are at its top level only if an old version of the agent has written it;
+    newer versions have them in `identity`.
     """
 
     event: str

@@ -170,10 +170,10 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """Return the path that `path` gets inside the trash directory of one move. It is the part of
-    the path below `output_dir`. A path that is not in `output_dir`, such as a checkpoint directory
-    on another disk, gets its whole path below `elsewhere/`. The trash is a directory in which
-    removed files are kept.
+    """Return the relative path under which `path` lies in the trash (a directory in which removed
+    files are kept) after it was moved there. It is the part of the path below `output_dir`. A path
+    that is not in `output_dir`, such as a checkpoint directory on another disk, gets its whole path
+    below `elsewhere/`.
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()

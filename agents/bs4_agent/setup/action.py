@@ -39,8 +39,9 @@ class SetUp(PlannedKind[SetupPlan]):
         return HOLD
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], SetupPlan]]:
-        """Return "" and a function that makes the plan of a set-up by the body's recipe `setup`.
-        Raises BadRequest if the recipe is malformed.
+        """Return two things: "" (a set-up belongs to no run), and a function that takes the key of
+        an action and makes the plan for it, by the recipe in `asked.body["setup"]`. Raises
+        BadRequest if the recipe is malformed.
         """
         recipe = read(asked.table(NAME))
         return "", lambda key: make(self._place, recipe, key)

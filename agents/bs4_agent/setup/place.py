@@ -139,7 +139,7 @@ class SetupContext:
 
     def incoming(self) -> Incoming:
         """Return the object that reads the secrets which a person sent when this action was
-        confirmed. It has none if none were sent.
+        confirmed. If none were sent, it has none.
         """
         return Incoming(self.place.home, self.action)
 

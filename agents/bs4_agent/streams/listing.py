@@ -23,7 +23,7 @@ LOOKED, LOOK_S = 100_000, 0.5
 
 
 class PathsAnswer(TypedDict):
-    """The answer to `paths`."""
+    """The answer to the query `paths`, which asks for the names that complete a path."""
 
     directory: str
     """The path that was asked for, up to its last `/`."""
@@ -34,6 +34,7 @@ class PathsAnswer(TypedDict):
     more: bool
     """True if there are more such names."""
     next: None
+    """Always None: the answer is not continued."""
 
 
 class Listing:
@@ -48,12 +49,10 @@ class Listing:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> PathsAnswer:
-        """Answer a query, and return the answer. `op` is the query's name, which
-        must be `paths`. Another thread can end the query early by setting `stop`. Raises BadRequest
-        if the query is wrong or the directory cannot be listed, and Refused for directories of the
-        operating system and directories that may hold credentials.
-
-        * `paths`: `arguments` has `path`, the beginning of an absolute path.
+        """Answer the query `paths`: which names complete `arguments["path"]`, the beginning of an
+        absolute path. `op` is the query's name. Another thread can end the query early by setting
+        `stop`. Raises BadRequest for another query, or if the directory cannot be listed, and
+        Refused for directories of the operating system and directories that may hold credentials.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):

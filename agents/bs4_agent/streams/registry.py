@@ -34,8 +34,9 @@ OPENED, OPENED_S = 16, 600.0
 
 
 class StreamRow(TypedDict):
-    """One stream in the answer to the query `list`: its name, its kind, the cursors of its start
-    and its end, and its size in bytes.
+    """One stream in the answer to the query `list`: its name, its kind ("log", "records" or
+    "file"), the cursors (places in the stream, as text) of its start and its end, and its size in
+    bytes.
     """
 
     name: str
@@ -173,11 +174,11 @@ class Streams:
         seen: int = 0,
         stop: threading.Event | None = None,
     ) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor` (a cursor as text, "start" or
-        "end") of the stream `name`. If the chunk is empty, wait up to `wait` seconds (at most 30)
-        for data; return an empty chunk if there is none by then. Another thread can end the wait by
-        setting `stop` and calling `notify`. Raises UnknownStream if there is no stream with this
-        name, and BadCursor if the stream has no such place.
+        """Return the chunk of at most `limit` bytes of the stream `name` that begins at `cursor` (a
+        place in the stream as text, or "start" or "end"). If there is nothing to read yet, wait for
+        it up to `wait` seconds, at most 30; return an empty chunk if there is none by then. Another
+        thread can end the wait by setting `stop` and calling `notify`. Raises UnknownStream if
+        there is no stream with this name, and BadCursor if the stream has no such place.
 
         `seen` is how many bytes of the unfinished last line at `cursor` the reader has already.
         That line is then returned again only when it has grown. For a reader that always passes 0,

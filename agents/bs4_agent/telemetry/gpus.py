@@ -148,9 +148,9 @@ class RecordedGpus:
         self._xids = XidQueue()
 
     def sample(self) -> Gpus:
-        """Return a GPU sample with the devices that the JSON file has, which the constructor was
-        given. It stands in for a GPU driver in tests and on simulated pods. If the file cannot be
-        used, return a sample without devices, with state "error" and the reason in `detail`.
+        """Return a GPU sample with the devices in the JSON file of recorded GPUs. If the file
+        cannot be used, return a sample without devices, with state "error" and the reason in
+        `detail`.
         """
         try:
             self._load()

@@ -40,8 +40,10 @@ class GpuLoad:
 
     def of(self, devices: Sequence[Device], now_m: float) -> LoadFields:
         """Add one sample: `devices` are the GPUs of a telemetry record that was made at `now_m`, in
-        seconds of the monotonic clock. Return four fields of GpuFacts. A value that is not known of
-        a GPU is left out, and so is its `mean_util` until samples cover most of ten minutes.
+        seconds of the monotonic clock. Return four dictionaries by GPU index: `names`, `util`
+        (percent, now), `power` (share of the power limit, 0 to 1) and `mean_util` (percent, over
+        ten minutes). A value that is not known of a GPU is left out; its `mean_util` is left out
+        until samples cover most of ten minutes.
         """
         facts: LoadFields = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
         for device in devices:

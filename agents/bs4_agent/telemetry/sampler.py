@@ -44,8 +44,8 @@ class Sampler:
     writes it to the telemetry stream.
 
     The function `runs` returns the processes of the known runs, and `paths` the directories whose
-    disks are measured. `gpus` samples the GPUs; the caller must close it. `close` ends everything
-    else that this object has started.
+    disks are measured. `gpus` samples the GPUs; the code that has made it must close it. `close`
+    ends everything else that this object has started.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Sampler:
 
     def run(self, stop: threading.Event) -> None:
         """Make a record every second and write it to the telemetry stream, until `stop` is set. If
-        a record takes longer than a second, the next ones that are due are left out, and the
-        seconds do not drift.
+        making a record takes longer than a second, the seconds that have passed get no record, and
+        the next one comes at a full second again.
 
         If there is no room on the disk, a record is dropped and counted in the attribute `dropped`.
         """

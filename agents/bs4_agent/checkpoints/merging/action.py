@@ -29,7 +29,8 @@ from bs4_common.withheld import refuse_lost
 
 @dataclass(frozen=True)
 class MergePlan:
-    """The plan of one merge into a Hugging Face directory, or of one backup. The plan expires at
+    """The plan of one merge of a checkpoint into a Hugging Face directory, or of one backup of a
+    checkpoint. `prepared` says what is read and written. The plan can be confirmed until
     `expires_m`, in seconds of the monotonic clock.
     """
 
@@ -38,7 +39,8 @@ class MergePlan:
 
     @property
     def steps(self) -> list[Planned]:
-        """Return the two steps of the plan: run the merger or copy, then move what that made to its
+        """Return the two steps of the plan. The first runs the merger (for a backup, it copies
+        files) and writes to a staging directory; the second moves the result from there to its
         final directory.
         """
         one = self.prepared
@@ -106,8 +108,8 @@ class MergePlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
         """Return the plan in `data`, a dictionary that `as_dict` has made. Its `expires_m` is 0,
-        because the dictionary does not contain it. Raises Refused if `data` has, in place of a
-        secret, the mark that is stored instead of secrets.
+        because the dictionary does not contain it. Raises Refused if a value in `data` was replaced
+        by a marker such as "[redacted]" because it was a secret.
         """
         refuse_lost([data[name] for name in ("asked", "source", "target", "cwd", "commands")])
         return cls(again(cast("MergeFields", data)), 0.0)
@@ -142,8 +144,8 @@ class RunMerger:
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Target]:
-        """Return an empty list. The process of the merger itself checks the checkpoint, while it
-        protects it against removal.
+        """Return an empty list, because nothing that exists is changed. The merger's own process
+        checks the checkpoint, while it protects the checkpoint against removal.
         """
         return []  # the worker checks the step while it holds it
 
@@ -209,8 +211,9 @@ class Merge(PlannedKind[MergePlan]):
         return f"the {self.name} of {run}"
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], MergePlan]]:
-        """Return the run that the request in the body's field "merge" (or "backup") names, and a
-        function that makes the plan. Raises BadRequest if the request is malformed.
+        """Return two things: the run that the request in `asked.body["merge"]` (or "backup") names,
+        and a function that takes the key of an action and makes the plan for it. Raises BadRequest
+        if the request is malformed.
         """
         request = MergeRequest.read(cast("MergeBody", asked.table(self.name)))
         return request.run, lambda key: make(self._merging, request)
@@ -233,7 +236,9 @@ class Merge(PlannedKind[MergePlan]):
         return MergeContext(self._merging, action.plan.prepared, action.key)
 
     def verify(self, action: Underway[MergePlan], context: MergeContext) -> Outcome:
-        """Return the outcome: the action is done if the model or the copy is in its place."""
+        """Return the outcome: the action has reached its goal if the merged model, or the copy that
+        a backup makes, is in its final directory.
+        """
         one = action.plan.prepared
         whole = self._merging.placed(one, action.key)
         detail = f"{one.target} is not there any more"

@@ -17,7 +17,10 @@ _HEADER_MOST = 64 * 1024 * 1024
 
 
 class HubFile(TypedDict, total=False):
-    """What is read of config.json and of the index, before it is checked."""
+    """The keys that are read from the JSON files of a Hugging Face model directory. `model_type`
+    and `architectures` are in config.json; `weight_map` (in which shard each tensor is) is in the
+    index model.safetensors.index.json. The values are not checked yet, so each may be of any type.
+    """
 
     model_type: object
     architectures: object

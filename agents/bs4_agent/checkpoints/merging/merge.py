@@ -49,8 +49,9 @@ Say = Callable[[str], None]
 
 
 class MergeBody(TypedDict, total=False):
-    """What a person requests from a merge, as the body of an action has it: nothing of it is
-    checked before `MergeRequest.read`.
+    """The request for a merge or a backup, as it stands in the body of an action. The fields are
+    those of MergeRequest. Their values are not checked yet, so each may be of any type;
+    `MergeRequest.read` checks them.
     """
 
     run: object
@@ -61,7 +62,9 @@ class MergeBody(TypedDict, total=False):
 
 
 class MergeParameters(TypedDict):
-    """What the hash of a plan covers: the request, and what was found for it."""
+    """The part of a plan for a merge or a backup that the plan's hash covers, as JSON values.
+    `asked` is the request, and the other fields have the same meaning as in Prepared.
+    """
 
     asked: MergeBody
     step: int | None
@@ -74,7 +77,9 @@ class MergeParameters(TypedDict):
 
 
 class MergeFields(MergeParameters):
-    """What a plan says of a merge; see `Prepared`."""
+    """The plan of a merge or a backup as the journal has it, without its steps. `playbook` is the
+    kind of the action. The other fields have the same meaning as in Prepared.
+    """
 
     playbook: Literal["merge", "backup"]
     bytes: int
@@ -84,10 +89,11 @@ class MergeFields(MergeParameters):
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """What a person requests from one merge into a Hugging Face directory. `step` None means the
-    newest complete step. With `adapter`, that directory of an adapter is merged into the model in
-    the directory `base`, in place of a step's shards; `base` "" means the one that the adapter's
-    own config names. `target` "" means `merged/NAME` in the run's directory, where NAME is that of
+    """What a person requests from one merge into a Hugging Face directory. Usually the shards of
+    the training step `step` of `run` are merged; None means the newest complete step. If `adapter`
+    is not "", it is the directory of an adapter, which is merged instead into the model in the
+    directory `base`; `base` "" means the model that the adapter's own config names. The result goes
+    to the directory `target`; "" means `merged/NAME` in the run's directory, where NAME is that of
     the step or of the adapter. Relative paths count from the directory in which the run was
     started.
     """
@@ -121,7 +127,9 @@ class MergeRequest:
         return cls(safe_name(str(body.get("run") or "")), step, *paths)
 
     def body(self) -> MergeBody:
-        """Return the request as the body of an action, which `read` accepts again."""
+        """Return the request as a dictionary, in the form in which the body of an action has it.
+        `read` makes a request of it again.
+        """
         return {
             "run": self.run,
             "step": self.step,
@@ -135,15 +143,15 @@ class MergeRequest:
 class Prepared:
     """Everything that one merge will do, found out in advance.
 
-    `step` is the step that is read, or None for an adapter that lies in no step of the run.
-    `source` is the directory with the shards or the adapter and `target` the directory to create.
-    `commands` (argv lists) are run one after the other in `cwd`. `inside` is True if the merger
-    writes into the directory that it reads. `files` maps the name of each file that is read to
-    [bytes, mtime in ns]. `bytes` is the size of the ranks' files, which is the most that the model
-    can have (a merge writes bfloat16), or that of the model into which an adapter is merged.
-    `needed` is the number of bytes of disk space that the merge needs. `notes` are sentences for
-    the person who reads the plan. `kind` is the kind of the action; a "backup" copies `files` and
-    runs no command (backup.py).
+    `asked` is the request. `step` is the step that is read, or None for an adapter that lies in no
+    step of the run. `source` is the directory with the shards or the adapter and `target` the
+    directory to create. `commands` (argv lists) are run one after the other in `cwd`. `inside` is
+    True if the merger writes into the directory that it reads. `files` maps the name of each file
+    that is read to [bytes, mtime in ns]. `bytes` is the size of the files of all ranks (of an
+    adapter: of the model into which it is merged); the resulting model is not larger, because a
+    merge writes bfloat16. `needed` is the number of bytes of disk space that the merge needs.
+    `notes` are sentences for the person who reads the plan. `kind` is the kind of the action; a
+    "backup" copies `files` and runs no command (backup.py).
     """
 
     kind: Literal["merge", "backup"] = "merge"
@@ -198,8 +206,9 @@ class Prepared:
 
 
 def staging_of(target: Path, kind: str = "merge") -> Path:
-    """Return the directory in which the directory `target` is made: beside `target`, so that the
-    result can be renamed.
+    """Return the path of the directory in which the content of `target` is made before it is
+    complete. It lies beside `target`, so that the result only has to be renamed. `kind` is "merge"
+    or "backup" and is part of its name.
     """
     return target.with_name(f".{target.name}.{'copying' if kind == 'backup' else 'merging'}")
 
@@ -479,8 +488,8 @@ class Merging:
     def place(self, prepared: Prepared, key: str) -> str:
         """Move the merged model to the target directory with one rename and return a sentence about
         it. Raises PlanChanged if the target exists by now, and StepFailed if the model is not
-        complete any more. Raises Refused if a directory on the way is in other people's hands, and
-        OSError if the disk reports an error.
+        complete any more. Raises Refused if a directory in the path belongs to another user or is
+        writable by another user, and OSError if the disk reports an error.
         """
         model, target = _beside(prepared), prepared.target
         if not self._there(prepared, key):
@@ -503,8 +512,8 @@ class Merging:
 
 
 def again(body: MergeFields) -> Prepared:
-    """Return the merge that a journalled plan describes, so that a restarted agent can continue the
-    merge.
+    """Return the merge or backup that the plan `body`, read from the journal, describes, so that a
+    restarted agent can continue it.
     """
     return Prepared(
         kind=body["playbook"],

@@ -85,13 +85,14 @@ class MergeOrder(TypedDict):
 
 
 class WorkerOrder(MergeOrder):
-    """The content of the JSON file that tells the merge program what to do: a MergeOrder, the key
-    of the action, and the environment variables for the merger.
+    """The content of the JSON file that tells the merge program what to do: the fields of a
+    MergeOrder and two more.
     """
 
     key: str
     """The action's key."""
     environment: Mapping[str, str]
+    """The environment variables for the merger, by name."""
 
 
 class Merged(TypedDict):

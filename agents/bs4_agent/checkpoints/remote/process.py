@@ -24,9 +24,9 @@ _PROGRAM = (
 
 def library(home: Home) -> Path | None:
     """Return the directory from which b2sdk, the client of the object store, can be imported. That
-    is the directory to which the link `b2-current` in the agent's home leads, with the b2sdk that a
-    console has sent. If there is none, it is the agent's own Python environment, which has b2sdk on
-    a developer's machine. Return None if b2sdk is not on this pod.
+    is the directory to which the link `b2-current` in the agent's home leads, if a console has sent
+    b2sdk to the pod. Otherwise it is the agent's own Python environment, if that has b2sdk, as on a
+    developer's machine. Return None if b2sdk is not on this pod.
     """
     bundle = home.root / "b2-current"
     if (bundle / "ok").is_file():

@@ -57,10 +57,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of the upload of one training step. `bytes` is the size of the step, of which
-    `sent` bytes were not yet in the object store. `held` says why the file latest.json, which names
-    the newest step, was not changed to this step; it is "" if it was changed or was not meant to
-    be.
+    """The result of the upload of one training step. `bytes` is the size of the step's `files`
+    files, of which `sent` bytes were not yet in the object store. `manifest_sha256` is the hash of
+    the step's manifest, the list of its files with their sizes and hashes. `held` says why the file
+    latest.json, which names the newest step in the store, was not changed to this step; it is "" if
+    it was changed or was not meant to be.
     """
 
     step: int

@@ -58,8 +58,9 @@ _FAILED, _ORPHANED = 1, 2
 
 
 class WorkerOutput:
-    """Writes the events of the upload process to its standard output, one line each, for the agent.
-    It may be called from any thread.
+    """Writes the events of the upload process to its standard output, one line of JSON each, for
+    the agent. Call the object with an event's name, and its fields as keyword arguments, to write
+    one. It may be called from any thread.
     """
 
     def __init__(self) -> None:
@@ -116,27 +117,40 @@ def main() -> int:
 
 class UploadJob(TypedDict, total=False):
     """One job of the upload process: which checkpoints of which run it uploads to which place in an
-    object store, and how. The docstring of this module shows the keys.
+    object store, and how.
     """
 
     run: str
     to: str
     """A place in an object store."""
     home: str
+    """The path of the agent's home directory."""
     spec: SpecFields
+    """How the run was started: a LaunchSpec as a dictionary."""
     attempt: int
+    """The number of the run's newest attempt, or 0."""
     resumed: Any
+    """The training step from which that attempt was resumed, or None."""
     steps: Sequence[int]
+    """The training steps whose checkpoints are uploaded, in this order."""
     point: Any
+    """True if latest.json in the store shall name the first of `steps`."""
     weights: bool
+    """True if parts that no resume needs are uploaded too."""
     rate: int | None
     """Bytes per second at most."""
     keep_remote: int | None
+    """How many complete steps stay in the store, or None if none is removed."""
     milestones: int
+    """Steps that are a multiple of this number always stay in the store; 0 for none."""
     wandb: dict[str, str]
+    """W&B run ids by side ("trainer", "orchestrator")."""
     launch: LaunchedFields | None
+    """The record of how the run was started, or None if that is not known."""
     others: Mapping[str, str]
+    """Logs and crash reports to upload: their paths on the pod, by the name in the store."""
     look: bool
+    """True if the process shall also list what is in the store."""
 
 
 def work(home: Home, job: UploadJob, opening: Future[Store], tell: WorkerOutput) -> None:
@@ -338,7 +352,9 @@ def open_store(home: Home, job: UploadJob) -> Store:
 
 
 def failure(error: AgentError | OSError) -> SyncRecord:
-    """Return the error as fields for the journal (the agent's log of actions and incidents)."""
+    """Return the fields with which the journal (the agent's log of actions and incidents) records
+    that `error` has ended an upload.
+    """
     if isinstance(error, AgentError):
         passing = isinstance(error, (StepFailed, Busy, StoreDamaged))
         if isinstance(error, StoreError):

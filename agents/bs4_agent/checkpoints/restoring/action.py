@@ -35,9 +35,12 @@ NAME = "restore"
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The plan of one restore of a checkpoint step from the object store. `identity` is the hash of
-    the step's manifest, which names every file with its size and hash. `shown` has facts that a
-    person reads beside the steps. `expires_m` is in seconds of the monotonic clock.
+    """The plan of one restore of the checkpoint of training step `step` from the object store.
+    `asked` is the request. `identity` is the hash of the checkpoint's manifest, the list of its
+    files with their sizes and hashes. `shown` has values that a person reads beside the steps:
+    `notes`, `bytes`, `missing` and `free` bytes, `skipped` checkpoints, and the `launch` that would
+    continue the run. The plan can be confirmed until `expires_m`, in seconds of the monotonic
+    clock.
     """
 
     asked: RestoreRequest
@@ -82,8 +85,9 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan in `data`, a dictionary that `as_dict` has made. Raises Refused if `data`
-        has, in place of a secret, the mark that is stored instead of secrets.
+        """Return the plan in `data`, a dictionary that `as_dict` has made. Its `expires_m` is 0,
+        because the dictionary does not contain it. Raises Refused if a value in `data` was replaced
+        by a marker such as "[redacted]" because it was a secret.
         """
         refuse_lost([data["asked"], [row["parameters"] for row in data["steps"]]])
         return cls(
@@ -291,8 +295,9 @@ class Restore(PlannedKind[RestorePlan]):
         self._restoring, self._runs = restoring, runs
 
     def asked(self, asked: Submission) -> tuple[str, Callable[[str], RestorePlan]]:
-        """Return the name of the run in the body's request `restore`, and a function that searches
-        the object store and makes the plan. Raises BadRequest if the request is malformed.
+        """Return two things: the name of the run in the request `asked.body["restore"]`, and a
+        function that takes the key of an action, searches the object store and makes the plan for
+        it. Raises BadRequest if the request is malformed.
         """
         request = RestoreRequest.read(cast("RestoreBody", asked.table(NAME)))
         return request.run, lambda key: make(self._restoring, self._runs, request)

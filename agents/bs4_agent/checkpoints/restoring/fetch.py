@@ -52,12 +52,13 @@ def fetch(
     say: Say = lambda *_: None,
 ) -> int:
     """Fetch all files of `targets` into the directory `staging`, verify them, and return the number
-    of bytes that were missing before. Files that are there already are not fetched again.
+    of bytes that had to be fetched. Files that are there already are not fetched again.
 
-    `identity` is the hash of the step's manifest, which is saved with the list of the verified
-    files. `say` receives (files done, files in all, bytes done, bytes in all). Raises a StoreError
-    if the object store fails or refuses the call, StoreDamaged if a file is not what its manifest
-    says, and StepFailed if the disk is full.
+    `identity` is the hash of the checkpoint's manifest (the list of its files with their sizes and
+    hashes); it is saved in `staging` with the list of the verified files. `say` is called with four
+    numbers: files done, files in all, bytes done, bytes in all. Raises a StoreError if the object
+    store fails or refuses the call, StoreDamaged if a file is not what the manifest says, and
+    StepFailed if the disk is full.
     """
     wanted = list(targets)
     total = got = fetched = 0
@@ -102,9 +103,11 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
 
 
 def unchanged(staging: Path, files: object, targets: Iterable[Target]) -> str:
-    """Return "" if the verified files in `staging` still have the sizes and times in `files` of the
-    receipt, otherwise a phrase about what has changed. A file of `targets` that is not in `staging`
-    any more must be in its final place, with its size.
+    """Return "" if the files in `staging` have not changed since they were fetched and verified,
+    otherwise a phrase that says what has changed. `files` has their sizes and times, as `receipt`
+    returned them after the fetch; if it is no dictionary, the phrase says so. A file of `targets`
+    that is not in `staging` any more counts as unchanged if it is in its final place with the right
+    size.
     """
     wanted = {str(target.staged.relative_to(staging)): target for target in targets}
     for name, kept in files.items() if isinstance(files, dict) else ():
@@ -193,9 +196,9 @@ def _same(path: Path, file: RemoteFile) -> bool:
 
 
 def hashes(path: Path) -> tuple[str, str]:
-    """Return (SHA-1, SHA-256) of a file, in hex. B2 itself keeps only the SHA-1, which protects
-    against damage but not against an attacker. Raises Refused if the path is no regular file, and
-    OSError if it cannot be opened.
+    """Return (SHA-1, SHA-256) of a file, each in hexadecimal digits. The object store B2 itself
+    keeps only the SHA-1, which protects against damage but not against an attacker. Raises Refused
+    if the path is no regular file, and OSError if it cannot be opened.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     with open_file(path) as found:

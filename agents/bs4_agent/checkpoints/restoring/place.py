@@ -38,13 +38,14 @@ class Directory:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every file of a restored step goes.
+    """Where every file of a restored checkpoint goes.
 
-    `staging` is the directory into which everything is fetched. `directories` are the step
-    directories, in the order in which they are renamed to their final place. `targets` are all
-    files. `beside` is the final directory of the files that belong to no part of the checkpoint,
-    such as configs; it is next to the run's trash (a directory in which removed files are kept).
-    `configs` maps each config's name in the manifest to its path in `beside`.
+    `staging` is the directory into which everything is fetched. `directories` are the directories
+    of the checkpoint, in the order in which they are renamed to their final place. `targets` are
+    all files. `beside` is the final directory of the files that belong to no part of the
+    checkpoint, such as configs; it is next to the run's trash (a directory in which removed files
+    are kept). `configs` maps the name of each config, as the checkpoint's list of files (the
+    manifest) has it, to its path in `beside`.
     """
 
     staging: Path
@@ -150,12 +151,13 @@ def clashing(where: Placement) -> list[Path]:
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
     """Rename each fetched step directory to its final place and return the new paths. `aside` is
-    called with a path that occupies a final place, and moves it away. After an interruption, the
-    call can be repeated: only directories that are still in the staging directory are renamed.
+    called with a path that occupies a final place, moves it away and returns its new path. After an
+    interruption, the call can be repeated: only directories that are still in the staging directory
+    are renamed.
 
     Raises PlanChanged if a directory is neither in the staging directory nor in its final place.
-    Raises Refused if a directory on the way is in other people's hands, and OSError if the disk
-    reports an error.
+    Raises Refused if a directory in a path belongs to another user or is writable by another user,
+    and OSError if the disk reports an error.
     """
     placed = []
     for one in where.directories:
@@ -177,7 +179,8 @@ def put_beside(where: Placement) -> None:
     """Move the config, and other files that belong to no part of the checkpoint, from the staging
     directory to `where.beside`, which is next to the run's trash (a directory in which removed
     files are kept) and archived logs. A config that a person wrote is never touched. Raises Refused
-    if a directory on the way is in other people's hands, and OSError if the disk reports an error.
+    if a directory in a path belongs to another user or is writable by another user, and OSError if
+    the disk reports an error.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():
@@ -193,9 +196,9 @@ def beside(where: Placement) -> bool:
 
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
-    """Return the complete steps on the pod that are newer than the restored `step`, or an empty
-    list. A launch that names no step would resume from the newest of these steps and not from
-    `step`.
+    """Return the steps with a complete checkpoint on the pod that are newer than the restored
+    `step`, lowest first; the list is empty if there are none. A launch that names no step would
+    resume from the newest of them and not from `step`.
     """
     found = []
     for one in step_sets(trainer, spec):

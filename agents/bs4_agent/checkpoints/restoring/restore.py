@@ -74,7 +74,9 @@ RestoreBody = TypedDict(
 
 
 class LaunchBody(TypedDict):
-    """The body of a launch that continues a restored run."""
+    """The body of a launch action that continues a restored run. The fields have the same meaning
+    as in LaunchSpec.
+    """
 
     run: str
     trainer: str
@@ -82,33 +84,41 @@ class LaunchBody(TypedDict):
     cwd: str
     output_dir: str
     resume: int
+    """The training step of the restored checkpoint."""
     recorded: bool
     """True if the object store knows how the run was started. Otherwise the body has only the
     config, without the further options of the first launch.
     """
     overrides: list[str]
+    """The words that follow the config on the command line."""
     env: dict[str, str]
+    """Environment variables that are added, by name."""
     component: str
+    """The program of the trainer to start; "rl" for the whole trainer."""
     processes: int
+    """The number of ranks."""
 
 
 class Restorable(TypedDict):
-    """What a restore would fetch, for the plan of a playbook."""
+    """The checkpoint of training step `step` that a restore would fetch, as the plan of a playbook
+    shows it.
+    """
 
     step: int
     identity: str
     """The hash of the step's manifest, which lists its files."""
     asked: RestoreBody
+    """The request for the restore, which is checked already."""
     aside: list[str]
-    """Directories to move away."""
+    """The directories that would be moved away, because they are in the way."""
     finals: Sequence[str]
-    """The directories in which the step will be."""
+    """The directories in which the checkpoint will be."""
     bytes: int
-    """Of the whole step."""
+    """The size of the whole checkpoint."""
     missing: int
-    """Bytes to fetch."""
+    """How many of these bytes have to be fetched."""
     skipped: list[list[Any]]
-    """Each step that is not taken, and the reason."""
+    """A list [step number, reason] for each checkpoint that was not chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +126,9 @@ class RestoreRequest:
     """What a person requests from one restore of a checkpoint step.
 
     `source` is the place in the object store. `step` None means the newest complete step there.
-    `trainer` "" means the trainer in the manifest, and `config` "" the config that was saved with
-    the step. `cwd` is the directory in which the run will be started, relative to the home
-    directory, and `output_dir` is relative to `cwd`.
+    `trainer` "" means the trainer that the stored checkpoint's manifest (the list of its files)
+    names, and `config` "" the config that was saved with the step. `cwd` is the directory in which
+    the run will be started, relative to the home directory, and `output_dir` is relative to `cwd`.
     """
 
     run: str
@@ -131,8 +141,8 @@ class RestoreRequest:
 
     @classmethod
     def read(cls, body: RestoreBody) -> RestoreRequest:
-        """Return the request in the body of an action. Raises BadRequest if the body is no valid
-        request.
+        """Return the request in `body`, a dictionary that a console has sent in the body of an
+        action. Raises BadRequest if it is no valid request.
         """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
@@ -148,7 +158,9 @@ class RestoreRequest:
         )
 
     def body(self) -> RestoreBody:
-        """Return the request as the body of an action, which `read` accepts again."""
+        """Return the request as a dictionary, in the form in which the body of an action has it.
+        `read` makes a request of it again.
+        """
         return {
             "run": self.run,
             "from": str(self.source),
@@ -162,9 +174,9 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One step in the object store that a restore has chosen, and where all its files go. `spec` is
-    the launch that would continue the run, with the run's W&B ids. `skipped` has (step, reason) for
-    each step that was not chosen.
+    """The checkpoint in the object store that a restore has chosen, `found`, and where all its
+    files go, `where`. `asked` is the request. `spec` is the launch that would continue the run,
+    with the run's W&B ids. `skipped` has (step, reason) for each checkpoint that was not chosen.
     """
 
     asked: RestoreRequest
@@ -210,8 +222,9 @@ class Restoring:
         self._home, self._runs, self._jobs = home, runs, jobs
 
     def find(self, asked: RestoreRequest) -> Prepared:
-        """Search the object store for the requested step and return what a restore would do now.
-        Only notes in the agent's home are written.
+        """Search the object store for the step that `asked` requests, and return what a restore
+        would do now. Nothing is changed except notes about the step, which are files in the agent's
+        home directory.
 
         Raises NotApplicable if the store has no step that can be restored, StepFailed if the store
         cannot be queried, and Refused if a file has no place on this pod (see `place.placement`).
@@ -233,10 +246,11 @@ class Restoring:
         return self._prepared(asked, found.chosen, found.skipped)
 
     def again(self, asked: RestoreRequest, identity: str) -> Prepared:
-        """Return the result of an earlier `find` for the request `asked` whose manifest hash is
-        `identity`, without a query to the object store. A restarted agent needs this. Raises
-        PlanChanged if the agent's notes about that result are gone. Raises NotApplicable if the
-        step lacks a part that the trainer needs.
+        """Return the result that an earlier `find` had for the request `asked`, without a query to
+        the object store; a restarted agent needs this. `identity` is the hash of the list of the
+        checkpoint's files, by which the result is found among the agent's notes. Raises PlanChanged
+        if these notes are gone. Raises NotApplicable if the step lacks a part that the trainer
+        needs.
         """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
@@ -246,9 +260,10 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(cast("RemoteSetFields", data)), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what a step of a restore's plan restores. `parameters` are those of that step;
-        their entries `asked` (the request) and `identity` (the manifest's hash) identify the result
-        of an earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
+        """Return what one step of a restore's plan restores. `parameters` are those of that step;
+        their entries `asked` (the request) and `identity` (the hash of the list of the checkpoint's
+        files) say which result of an earlier `find` it is. Raises PlanChanged if the agent's notes
+        about that result are gone.
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 

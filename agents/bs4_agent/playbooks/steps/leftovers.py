@@ -76,9 +76,8 @@ class EndPortHolder(EndLeftovers):
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned | None:
         """Return the planned step with the processes to end, or None if no other process holds a
-        port of this run. `parameters` is not used. Raises NotApplicable if a port is held by a
-        process of which it is not proved that an ended attempt of a run of this agent has left it
-        behind.
+        port of this run. `parameters` is not used. Raises NotApplicable if a process that holds a
+        port is not proved to be left behind by an ended attempt of one of this agent's runs.
         """
         dead, ports, others = set(), set(), []
         for holder in context.pod_actions.port_holders(context.run):
@@ -114,8 +113,8 @@ class EndProcesses(EndLeftovers):
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
         """Return the planned step with the processes to end. `parameters` is not used. Raises
-        NotApplicable if there is no process that holds GPU memory and of which it is proved that an
-        ended attempt of a run of this agent has left it behind.
+        NotApplicable if none of the processes that hold GPU memory is proved to be left behind by
+        an ended attempt of one of this agent's runs.
         """
         dead, others = set(), []
         for holder in context.pod_actions.gpu_facts().holders:

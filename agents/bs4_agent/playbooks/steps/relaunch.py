@@ -17,14 +17,14 @@ from bs4_common.trainers.base import LaunchSpec
 
 class Relaunch:
     """The step of a playbook that starts the next attempt of the run. Its parameter `resume` says
-    from which checkpoint:
+    from which checkpoint the attempt resumes:
 
-    * "resumable": the newest complete one. If there is none, the playbook does not apply.
-    * "previous": the newest complete one below the training step from which the failed attempt was
-      started.
-    * "same": the newest complete one. If there is none, the point from which the failed attempt was
-      started, which must not have written a checkpoint.
-    * "none": none, so the run starts afresh, after everything was moved to the trash.
+    * "resumable": from the newest complete one. If there is none, the playbook does not apply.
+    * "previous": from the newest complete one below the training step from which the failed attempt
+      was started.
+    * "same": from the newest complete one. If the run has no checkpoint at all, the attempt starts
+      where the failed one was started. If it has only incomplete ones, the playbook does not apply.
+    * "none": from none. The run starts afresh, after everything was moved to the trash.
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
@@ -153,8 +153,9 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 class RelaunchCompanion:
     """The step of a playbook that starts the run's inference server again, with the same command as
-    before, if that was started separately. For the agent, the server is a run of its own. This step
-    comes before the start of the training run, which waits for the server.
+    before. It is for a server that was started separately from the run; for the agent, such a
+    server is a run of its own. This step comes before the start of the training run, which waits
+    for the server.
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned | None:

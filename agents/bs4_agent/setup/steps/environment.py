@@ -16,8 +16,8 @@ from bs4_common.errors import StepFailed
 
 
 class Environments(Stepping):
-    """The step of a set-up that installs the recipe's training environments into the `.venv` of the
-    prime-rl checkout.
+    """The step of a set-up that installs the recipe's training environments (Python packages that
+    give a model its tasks) into the `.venv` of the prime-rl checkout.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
