@@ -31,7 +31,10 @@ _ENDED_S = 3600.0
 
 
 class SightRow(TypedDict):
-    """What W&B said about one run, in the JSON of the command `check`."""
+    """What W&B said about the run `run`, in the JSON of the command `check`. `state` is running,
+    stopped, gone or unknown, and `detail` a sentence about it. `coverage` is a phrase about what
+    W&B could not tell, or "".
+    """
 
     run: str
     witness: str
