@@ -14,16 +14,17 @@ FILE = "health.toml"
 
 
 class Range(TypedDict, total=False):
-    """A table of health.toml. Only the thresholds that the console itself reads have a name here;
-    the others are parameters of detectors.
+    """One table of health.toml, the shipped file with the numbers from which a training counts as
+    unhealthy. Only those that the console itself reads have a name here; the others are parameters
+    of detectors, the functions that recognise failures.
     """
 
     healthy: Sequence[float]
     """The least and the greatest healthy value."""
     min_gain: float
-    """A reward that rises by less has stopped rising."""
+    """A reward that rises by less than this counts as not rising any more."""
     solved: float
-    """From this reward on, it need not rise."""
+    """A reward of at least this need not rise any more."""
 
 
 def ranges() -> dict[str, Range]:

@@ -453,8 +453,8 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 def relaxed(pattern: str) -> str:
     """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It
-    matches every line, header included, in whose text `pattern` could match, and perhaps more
-    lines. Return "" if no useful expression exists.
+    matches every raw line in whose text `pattern` could match, and perhaps more lines. (The text of
+    a line is what follows its header of time and level.) Return "" if no useful expression exists.
 
     The returned expression is meant for lines in which JSON escaped only quotes and line ends, and
     in which every non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). The

@@ -24,25 +24,34 @@ class NearFile(TypedDict, total=False):
 
 
 class SignatureFile(TypedDict, total=False):
-    """A log signature in a playbook file: a regular expression that matches the line of a log by
-    which a failure is recognised, and conditions, which are regular expressions too.
+    """A log signature in a playbook file: a regular expression (`pattern`) that matches the line of
+    a log by which a failure is recognised, and conditions. `source` names the programs whose logs
+    are searched, and `levels` the levels that the line may have. The line must not match `unless`.
+    An earlier line must have matched `only_after`, and none may have matched `not_after`.
+    `cleared_by` is an expression for a later line that shows that the failure is over.
     """
 
     source: str | Sequence[str]
     levels: Sequence[str]
     logger: str
+    """A regular expression for the name of the logger that wrote the line."""
     pattern: str
     unless: str
     near: NearFile
     only_after: str
     not_after: str
     where: Mapping[str, str]
-    """By named group of the pattern: a comparison such as `> 5`."""
+    """{named group of `pattern`: condition on the number in it}, such as `> 5`. All must hold."""
     count: int
+    """How many lines must match before the failure counts as found."""
     within: str
-    """A duration such as "5m"."""
+    """The time in which these lines must lie, such as "5m". If it is missing, they may lie anywhere
+    in the log of the attempt (one life of the run's processes).
+    """
     last: bool
+    """True if the failure counts only as long as no later line of the same program has come."""
     ends_run: bool
+    """True if the process that wrote the line ends because of it."""
     cleared_by: str
 
 
@@ -50,15 +59,20 @@ _Times = TypedDict("_Times", {"for": str, "with": Mapping[str, str | float]}, to
 
 
 class DetectFile(_Times, total=False):
-    """The section of a playbook file that says how the failure is recognised: by a detector, or by
-    log signatures. `for` is how long it must last before it counts, a duration such as "5s", and
-    `with` has the numbers for the detector.
+    """The section of a playbook file that says how the failure is recognised: by `detector`, the
+    name of a function, or by log signatures (regular expressions for lines of logs), any one of
+    which is enough. `for` is how long the failure must last before it counts, a duration such as
+    "5s", and `with` has the numbers for the detector.
     """
 
     detector: str
     logs: Sequence[SignatureFile]
     keep_firing_for: str
+    """How long the failure must be gone before it counts as over, a duration such as "5m"."""
     until_attempt_ends: bool
+    """True if the failure, once found, stays open until the attempt (this life of the run's
+    processes) ends.
+    """
 
 
 class PlaybookFile(TypedDict, total=False):
@@ -85,7 +99,9 @@ class PlaybookFile(TypedDict, total=False):
     leads_to: str
     detect: DetectFile
     fix: Sequence[Mapping[str, Parameters | None]]
-    """By kind of step: its parameters. Each entry has one step."""
+    """The steps of the repair. Each is {kind of the step: its parameters}, with a single key."""
     verify: Mapping[str, Parameters]
     cases: Mapping[str, Sequence[Mapping[str, str]]]
-    """ "positive" and "negative": the logs that tests feed to the engine."""
+    """Logs for tests of the playbook: under "positive" those in which the failure must be found,
+    and under "negative" those in which it must not.
+    """
