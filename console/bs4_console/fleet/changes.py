@@ -30,9 +30,11 @@ _QUIET = frozenset({"plan", "release"})
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change on a pod, for a person who watches. `t` is the Unix time in seconds at which this
-    console knew of it. `run` is the name of the run that it is about, or "" for the pod itself.
-    `text` says in one sentence what has changed, and `next` what a person can do, or "".
+    """One change on a pod, for a person who watches. `kind` says what has changed: the "pod", a
+    "run", its training "step", an "incident", an "action" or a "checkpoint". `t` is the Unix time
+    in seconds at which this console knew of it. `run` is the name of the run that it is about, or
+    "" for the pod itself. `text` says in one sentence what has changed, and `next` what a person
+    can do, or "".
     """
 
     t: float
@@ -42,7 +44,7 @@ class Change:
     text: str
     next: str = ""
     old: bool = False
-    """True if it is no news to somebody who begins to watch."""
+    """True if somebody who begins to watch only now need not be told of it as news."""
 
     @property
     def sentence(self) -> str:
