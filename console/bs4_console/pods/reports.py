@@ -78,7 +78,10 @@ class Listed:
 
 
 class Head(TypedDict, total=False):
-    """The report.json of a crash report."""
+    """The contents of report.json, the file of a crash report that says what the report is about:
+    the `attempt` (number of a life of the processes) of the run `run` of `trainer`, on the machine
+    with the name `host`. `schema` names the form of the file.
+    """
 
     schema: str
     home: str
