@@ -40,13 +40,12 @@ class Wanted:
     overrides: tuple[str, ...] = ()
     component: str = "rl"
     container: str = ""
-    """The container of the pod in which the start happens, as in a launch. "" for none. `env` are
-    further environment variables.
-    """
+    """The container on the pod in which the start would happen, or "" for none."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of the start."""
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
-    """The pod's name in the commands of fixes. With a session it is the session's pod."""
+    """The pod's name, for the commands that a check tells a person to type."""
 
     @property
     def complete(self) -> bool:
@@ -57,8 +56,8 @@ class Wanted:
 
     @property
     def of(self) -> registry.Trainer:
-        """Return the console's record of the trainer, or that of the current prime-rl if no trainer
-        is given.
+        """Return the console's description of the trainer, or that of the current prime-rl if no
+        trainer is given.
         """
         return registry.of(self.trainer)
 
@@ -112,7 +111,9 @@ class Wanted:
         return self.component not in ("orchestrator", "eval")
 
     def body(self) -> StartBody:
-        """Return the parameters of the query that asks the agent about this start or pod."""
+        """Return the parameters of the query by which the agent is asked about this start, or about
+        the pod alone.
+        """
         if not self.complete:
             asked: StartBody = {"cwd": self.cwd, "urls": dict(self.urls)}
             if self.for_machine:
