@@ -64,8 +64,8 @@ class ConfigTexts:
         return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
-        """Save the text of a config, with its secrets replaced, and return True, provided that its
-        values have the digest `digest`. Return False and save nothing if they have another digest,
+        """Save the text of a config, with its secrets replaced, if its values have the digest
+        (hash) `digest`, and return True. Return False and save nothing if they have another digest,
         if the text is not TOML, if it has a secret that cannot be replaced, or if the limit on
         saved configs (see docs/ceilings.md) is reached. Raises OSError if it cannot be written.
         """

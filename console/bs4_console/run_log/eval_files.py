@@ -30,8 +30,9 @@ Word = Literal["better", "worse", "not shown", "unknown"]
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout of an evaluation. `example` identifies the task within its environment. `reward`
-    is None if the rollout ended in an error.
+    """One rollout of an evaluation: the model's try at one task of `environment`. `archetype` is
+    the kind of the task ("" if the environment names none), and `example` identifies the task
+    within its environment. `reward` is None if the rollout ended in an error.
     """
 
     environment: str
