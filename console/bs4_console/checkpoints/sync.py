@@ -147,7 +147,7 @@ class SyncStatus(TypedDict):
     None.
     """
     pointed_t: float | None
-    """The Unix time in seconds at which that was last written or read there, or None."""
+    """The Unix time in seconds at which latest.json was last written or read, or None."""
     uploaded: Sequence[int]
     step: int | None
     sent: int
