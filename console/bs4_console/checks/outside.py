@@ -81,7 +81,7 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the pod's runs about which W&B is worth asking: those that have reported where W&B
+    """Return the pod's runs about which W&B is worth asking: those of which it is known where W&B
     shows them, and that are running or ended less than an hour ago.
     """
     found = []
@@ -101,8 +101,8 @@ def _matters(run: RunState) -> bool:
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
     """Query W&B, over `api` and at the same time, about each run of the pod that is running or
-    ended less than an hour ago, if the run has reported where W&B shows it. Return the
-    observations. A query that fails becomes an observation with the state "unknown".
+    ended less than an hour ago, if it is known where W&B shows the run. Return the observations. A
+    query that fails becomes an observation with the state "unknown".
     """
     from bs4_console.checks.wandb import WandbRow, WandbWitness
 
@@ -122,7 +122,7 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
 async def ask(pod: PodState) -> Outside:
     """Query W&B about the pod's runs with the key of this machine, and return the observations. If
     there is no usable key, the result has no observations, and its `coverage` says so. Nothing is
-    sent if no run has reported where W&B shows it.
+    sent if of no run it is known where W&B shows it.
     """
     if not watched(pod):
         return Outside()
