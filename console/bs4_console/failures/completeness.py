@@ -70,8 +70,8 @@ def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (path in the file, sentence about what is missing) for each part without which the
-    playbook cannot be compiled, and for a `danger` that is too low for the playbook's repair. A key
-    without a value counts as missing.
+    playbook (the description of a known failure and its repair) cannot be compiled, and for a
+    `danger` that is too low for the playbook's repair. A key without a value counts as missing.
     """
     for key, sentence in REQUIRED.items():
         if _is_blank(playbook.get(key)):
