@@ -60,8 +60,9 @@ class Change:
 
 def repair(incident: IncidentView, pod: str, verb: Literal["plan", "run"] = "plan") -> str:
     """Return the command line that plans (`verb` "plan") or carries out ("run") the repair of
-    `incident` on the pod named `pod`. If no playbook repairs it, return the command line that shows
-    what a person can do. The names in it are quoted for a shell.
+    `incident` on the pod named `pod`. If no playbook, which is a file with such a repair, is known
+    for it, return the command line that shows what a person can do. The names in it are quoted for
+    a shell.
     """
     if incident.playbook is None:
         return f"bs4-console playbook show {shlex.quote(incident.failure)}"
