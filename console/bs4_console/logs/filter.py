@@ -228,9 +228,9 @@ def words_from(floor: int) -> re.Pattern[bytes]:
 
 
 def kind_of(line: bytes) -> bytes:
-    """Return the beginning of a line in which every number, every progress bar and every wide space
-    is replaced by a 0. Two lines that differ only in these give the same result, so they are found
-    to be of one kind.
+    """Return the beginning of a line in which every number, every progress bar and every wide gap
+    between words is replaced by a 0. Two lines that differ only in these give the same result, so
+    they are found to be of one kind.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 

@@ -56,7 +56,9 @@ class Back:
 
 
 class LogReader(Protocol):
-    """An object that reads the logs of a pod: the methods of PodSession that are needed here."""
+    """An object that reads the logs of a pod. It has those methods of PodSession that LogPages
+    needs.
+    """
 
     async def read_log(
         self,
