@@ -143,8 +143,8 @@ class HubFile(TypedDict, total=False):
 @dataclass(frozen=True)
 class Remark:
     """One remark on whether a model can be trained. `check` names what was checked, `level` says
-    how serious the result is, and `message` is the result in words for a person. `fix` says what to
-    do next, or is "".
+    how serious the result is ("error", "warning" or "info"), and `message` is the result in words
+    for a person. `fix` says what to do next, or is "".
     """
 
     check: str
