@@ -115,8 +115,9 @@ def devices(pod: PodState) -> Sequence[Device]:
 
 
 def disk_percent(disk: DiskUsage) -> float | None:
-    """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
-    what is reserved for root counts as used up. Return None if the filesystem does not answer.
+    """Return how full a disk is for an ordinary user, in percent, as `df` shows it: what is
+    reserved for root counts as used up. `disk` is the disk as telemetry describes it. Return None
+    if its filesystem does not answer.
     """
     used, free, total = disk.get("used"), disk.get("free"), disk.get("total")
     if used is None or not total:
