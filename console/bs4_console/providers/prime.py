@@ -174,10 +174,9 @@ class Prime(Adapter):
         return identity(self.name, answer.get("id"))
 
     async def machines(self) -> list[Machine]:
-        """Return every pod of the account. Raises BadAnswer if the list ends before as many pods
-        were read as the API counts. If the API gives no usable count, the first page that is not
-        full is taken as the last. Raises a ProviderError if the provider declines or does not
-        answer as it should.
+        """Return every pod of the account. Raises BadAnswer if fewer pods are listed than the API
+        counts. If the API gives no usable count, the first page that is not full is taken as the
+        last. Raises a ProviderError if the provider declines or does not answer as it should.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
