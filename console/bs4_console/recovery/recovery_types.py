@@ -224,11 +224,11 @@ class Hands(Protocol):
         """
 
     async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
-        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
-        done for it until further notice, as it was on the machine before. The order to copy
-        checkpoints to the object store is among them in any case. Return a sentence for each order
-        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
-        has refused to copy checkpoints.
+        """Give the run on its new machine `where` the standing orders `orders`, which it had on its
+        former machine: what a person wants done for it until further notice. The order to copy
+        checkpoints to the object store is given in any case. Return a sentence for each order that
+        the pod has refused, or an empty sequence if it has refused none. Raises Failed if it has
+        refused to copy checkpoints.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
