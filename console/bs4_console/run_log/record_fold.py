@@ -48,7 +48,9 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """Return the run log's record of the run `run`, made from the state of its pod."""
+    """Return what the run log stores of the run `run`, such as its config, attempts, results and
+    incidents, as a record made from the state of its pod.
+    """
     view = run.view
     plans = launches(pod, view.name)
     newest = plans[max(plans)] if plans else Launched()
