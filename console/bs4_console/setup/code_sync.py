@@ -173,13 +173,13 @@ class RemoteAnswer(TypedDict, total=False):
     root: str
     """The target's path on the pod."""
     store: str
-    """The directory beside it in which the sync keeps its own files, such as the trash."""
+    """The directory beside the target in which the sync keeps its own files, such as the trash."""
     files: Mapping[str, list[Any]]
     """{path below the target: [bytes, Unix time of the last change in seconds, target of a link or
     ""]}.
     """
     links: Sequence[str]
-    """The paths of directories below the target that are symbolic links."""
+    """The paths below the target that are symbolic links."""
     archive: str
     """The path on the pod to which the next archive of files is to be uploaded."""
     moved: int

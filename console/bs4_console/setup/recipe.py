@@ -56,7 +56,7 @@ Rule = TypedDict("Rule", {"value": str, "why": str, "from": str, "below": str}, 
 
 
 class StepShown(TypedDict):
-    """What the plan of a set-up shows of one of its steps."""
+    """What the agent says of one step of a set-up's plan."""
 
     done: bool
     """True if nothing is left to do."""
