@@ -23,12 +23,12 @@ class Settings:
     """What the screen remembers from one start of the console to the next.
 
     `theme` is the name of the colours. `filter`, `group` and `sort` are how the fleet screen's
-    table is filtered, grouped and sorted, each "" for not, and with `show_old` it also shows runs
-    that ended long ago. `pod` and `run` name the row that the fleet screen's cursor was on. `place`
-    is the screen that was open above it: "fleet" (none), "pod", "run", "log", "incident", "journal"
-    or "gpus". `source` says which log, such as "trainer", and `incident` is the id of the incident.
-    `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with `quiet` no
-    alert makes a sound.
+    table is filtered, grouped and sorted, each "" for not, and with `show_old` it also shows pods
+    and runs that are long over. `pod` and `run` name the row that the fleet screen's cursor was on.
+    `place` is the screen that was open above it: "fleet" (none), "pod", "run", "log", "incident",
+    "journal" or "gpus". `source` says which log, such as "trainer", and `incident` is the id of the
+    incident. `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with
+    `quiet` no alert makes a sound.
     """
 
     theme: str = ""
