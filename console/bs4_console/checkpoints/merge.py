@@ -90,8 +90,8 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 async def begin(live: PodSession, view: PlanView) -> str:
     """Confirm the plan `view` of a merge or backup by its hash, so that the pod carries it out.
-    Return the key of the action that does so. Raises RefusedError if the pod is read-only for this
-    console, and Unreachable if there is no link.
+    Return the key (id) of the action on the pod, by which it can be followed. Raises RefusedError
+    if the pod is read-only for this console, and Unreachable if there is no link.
     """
     return await live.submit(view.playbook, run=view.run, plan_hash=view.plan_hash)
 
