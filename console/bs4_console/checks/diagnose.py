@@ -64,7 +64,7 @@ class EvidenceRow(TypedDict):
     offset: int
     """Bytes from the beginning of `file`."""
     line: int
-    """From 1, or 0 if the whole file or directory is the evidence."""
+    """The number of the line, from 1, or 0 if the whole file or directory is the evidence."""
     text: str
 
 

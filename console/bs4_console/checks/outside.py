@@ -121,8 +121,8 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
 
 async def ask(pod: PodState) -> Outside:
     """Query W&B about the pod's runs with the key of this machine, and return the observations. If
-    there is no usable key, the result has no observations, and its `coverage` says so. Nothing is
-    sent if of no run it is known where W&B shows it.
+    there is no usable key, the result has no observations, and its `coverage` says so. If no run
+    has a known place at W&B, nothing is sent.
     """
     if not watched(pod):
         return Outside()
