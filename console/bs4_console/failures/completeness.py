@@ -48,10 +48,10 @@ LEAST_DANGER = {
 
 
 def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (key in the playbook, sentence about what is wrong) if the playbook's `danger`, which
-    says how much harm its repair can do, is too low for one of the repair's steps, or if there is a
-    danger and no repair. A person, and the mode "auto", go by the danger when they decide about a
-    repair.
+    """Yield (key in the playbook, sentence about what is wrong) if the `danger` of the playbook
+    (the description of a known failure and its repair), which says how much harm the repair can do,
+    is too low for one of the repair's steps, or if there is a danger and no repair. A person, and
+    the mode "auto", go by the danger when they decide about a repair.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:

@@ -43,10 +43,10 @@ def ranges() -> dict[str, Range]:
 
 
 def with_ranges(detect: DetectFile) -> DetectFile:
-    """Return a copy of `detect`, the section of a playbook that says how its failure is detected.
-    In the copy, each `with: {ranges: NAME}` is replaced by the thresholds of the table NAME in
-    health.toml. A parameter that the playbook sets itself is not replaced. Raises UsageError if
-    there is no such table or health.toml cannot be read.
+    """Return a copy of `detect`, the section of a playbook (the description of a known failure)
+    that says how the failure is detected. In the copy, each `with: {ranges: NAME}` is replaced by
+    the thresholds of the table NAME in health.toml. A parameter that the playbook sets itself is
+    not replaced. Raises UsageError if there is no such table or health.toml cannot be read.
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:

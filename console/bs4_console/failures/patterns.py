@@ -306,9 +306,10 @@ def literals(pattern: str) -> list[str]:
     matches contains at least one of them. The result is empty if no useful text is certain. If the
     expression ignores case, the texts are in lower case and begin with `(?i)`.
 
-    Only text that every log format leaves unchanged is used. So the texts have no quotes,
-    backslashes, slashes, control characters or non-ASCII (JSON lines write them differently), and
-    nothing that a parser composes itself (`: 50% 3/6 (step 1)` of a progress record).
+    Only text that is the same in every log format is used. So the texts have no quotes,
+    backslashes, slashes, control characters or non-ASCII (JSON lines write them differently). They
+    also have nothing that the agent's parser adds to a line, such as `: 50% 3/6 (step 1)` of a
+    progress record.
     """
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)

@@ -10,16 +10,16 @@ Parameters = Mapping[str, "str | float | Sequence[str] | Mapping[str, str | floa
 
 
 class NearFile(TypedDict, total=False):
-    """A condition of a log signature: another line that must be near the line that the signature
-    matches, or must not be if `absent` is True. `pattern` is a regular expression, and `before` and
-    `after` are numbers of lines.
+    """A condition of a log signature (a regular expression for the line of a log that shows a
+    failure): another line that must be near that line, or must not be if `absent` is True.
+    `pattern` is a regular expression for the other line.
     """
 
     pattern: str
     before: int
-    """Lines."""
+    """How many lines before that line the other one may be."""
     after: int
-    """Lines."""
+    """How many lines after that line the other one may be."""
     absent: bool
 
 
@@ -84,23 +84,34 @@ class PlaybookFile(TypedDict, total=False):
     family: str
     title: str
     role: str
+    """How the failure relates to others: "root", "cascade", "symptom", "warning" or
+    "maintenance".
+    """
     severity: str
     danger: str
+    """The most harmful thing that the repair does: none, restart, move, kill or command."""
     where: str
     applies: Sequence[str]
+    """The ids of the trainers that can have the failure, or "any"."""
     looks_like: str
     explanation: str
     prevent: str
     sources: Sequence[str]
     explains: Sequence[str]
+    """The ids of failures that follow from this one and are not shown beside it."""
     typed_name: bool
+    """True if a person has to type the run's name to confirm the repair."""
     automatic: bool
+    """False if the repair may never run without a person's confirmation."""
     advice: Sequence[str]
+    """What a person can do where there is no repair, or before it."""
     leads_to: str
+    """The id of the playbook that helps where this failure cannot be repaired on the pod."""
     detect: DetectFile
     fix: Sequence[Mapping[str, Parameters | None]]
     """The steps of the repair. Each is {kind of the step: its parameters}, with a single key."""
     verify: Mapping[str, Parameters]
+    """How it is proved that the repair has worked: {kind of proof: its parameters}."""
     cases: Mapping[str, Sequence[Mapping[str, str]]]
     """Logs for tests of the playbook: under "positive" those in which the failure must be found,
     and under "negative" those in which it must not.
