@@ -121,10 +121,10 @@ class Changes:
         return changes + news
 
     def checkpoints(self, pod: PodState, run: str, state: object, text: str) -> list[Change]:
-        """Return one change if `state`, the state of the checkpoints of `run` as a value to
-        compare, differs from that in the last call for this run, or if this is the first call.
-        Return an empty list if not. `text` is the sentence that says how they stand; it becomes the
-        text of the change.
+        """Return one change if `state`, a value that describes the checkpoints of `run`, differs
+        from that in the last call for this run, or if this is the first call. Return an empty list
+        if not. `text` says in a sentence how the checkpoints are now; it becomes the text of the
+        change.
         """
         told = self._told.setdefault(pod.name, _Told())
         if told.news(("checkpoints", run), state):
