@@ -43,8 +43,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class LaunchBody(StartBody, total=False):
-    """A request to launch a run, as the JSON object that is sent to the agent. The other fields are
-    those of StartBody.
+    """A request to launch a run, as the JSON object that is sent to the agent. Its fields are those
+    of LaunchRequest.
     """
 
     processes: int

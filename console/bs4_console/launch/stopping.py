@@ -39,9 +39,9 @@ class StopStep:
 
 
 def subject(live: PodSession, run: RunState) -> StopSubject:
-    """Return what exactly a stop of `run` would stop, as it is now. Call this before
-    the person confirms. The agent then refuses the stop if another pod or attempt is there by that
-    time.
+    """Return what exactly a stop of `run` would stop, as it is now: the id of the agent's home, the
+    run, and its newest attempt (life of its processes). Call this before a person confirms the
+    stop. The agent then refuses it if another pod or attempt is there by that time.
     """
     attempt = run.view.attempt
     return {
