@@ -368,8 +368,8 @@ class LogStore:
     def line(self, number: int) -> tuple[int, bytes]:
         """Return two things for the line with this number: the number of its log, with which the
         log's lines were added, and its bytes without control sequences and LF. The lines of all
-        logs are numbered together, from 0, in the order in which they arrived. Raises IndexError if
-        the line is not in memory.
+        logs are numbered together: the first line that was appended has 0, and lines put before it
+        have negative numbers. Raises IndexError if the line is not in memory.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
