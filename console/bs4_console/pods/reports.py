@@ -57,10 +57,11 @@ _PAUSES_S = (0.5, 2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. It is about the `attempt` of the run
-    `run`. `stream` is the name of the stream under which it is read from the pod, `t` the time at
-    which it was written as a Unix time in seconds, `bytes` its size, and `sha256` its hash.
-    `missing` are phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. It is about the attempt (life of the
+    processes) number `attempt` of the run `run`. `stream` is the name of the stream under which it
+    is read from the pod, `t` the time at which it was written as a Unix time in seconds, `bytes`
+    its size, and `sha256` its hash. `missing` are phrases that say what the report could not
+    include.
     """
 
     stream: str

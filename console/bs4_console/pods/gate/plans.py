@@ -59,13 +59,14 @@ class StepParameters(TypedDict, total=False):
 
 class PlanStep(TypedDict, total=False):
     """One step of a plan, which the agent carries out once a person has confirmed the plan. `kind`
-    says what kind of step it is, and `title` in words what it does.
+    says what kind of step it is, and `title` in words what it does. `shown` lists what it would
+    touch, and `parameters` how it is done.
     """
 
     kind: str
     title: str
     command: str
-    """The same as shell commands, with "; " between them."""
+    """Shell commands that would do the same as the step, with "; " between them."""
     shown: Shown | None
     targets: Sequence[ShownProcess | str] | None
     """The processes and other things that the step acts on, the latter as texts."""

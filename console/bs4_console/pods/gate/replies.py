@@ -108,8 +108,8 @@ def lines(value: Any) -> bool:
 
 @rule("a list of lines, each with its cursor and the place of its match")
 def hits(value: Any) -> bool:
-    """Return True if `value` is a list of dictionaries, each with the cursor, the text and the
-    place of a match.
+    """Return True if `value` is a list of dictionaries, one for each match of a search: the cursor
+    and the text of the line, and the place in the line at which the match begins.
     """
     if not objects(value):
         return False
