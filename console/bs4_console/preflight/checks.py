@@ -63,8 +63,8 @@ class Wanted:
 
     @property
     def for_machine(self) -> bool:
-        """Return True if only a machine is judged, and no start: no config is given, and the
-        trainer is one that comes in an image (verl), so that `pods setup` does not install it.
+        """Return True if only a machine is judged and no start, that is if no config is given and
+        the trainer is one that comes in an image (verl), so that `pods setup` does not install it.
         """
         return not self.of.installed and not self.complete
 
@@ -196,9 +196,9 @@ def unseen(subjects: Sequence[Subject], part: Unknown | None) -> list[Check] | N
 
 
 def within(checks: Sequence[Check], container: object) -> list[Check]:
-    """Return the checks in a new list. `container` is what the part of the agent's answer from
-    which they were made says of a container. If it is a name, the part comes from inside it, and
-    the reason of each check begins with that name.
+    """Return `checks` in a new list. `container` is what the agent's answer, from which they were
+    made, says of a container. If it is a name, the agent has looked inside that container, and the
+    reason of each check then begins with the name.
     """
     if not isinstance(container, str) or not container:
         return list(checks)
