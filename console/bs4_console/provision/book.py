@@ -128,8 +128,8 @@ class Book:
         it for the length of the `with` block. Yield False, without waiting, if another process is
         renting for it.
 
-        If True is yielded, an attempt to rent for the run whose result the journal of rented
-        machines does not have was begun by a process that has died.
+        Inside a block that got True, any attempt to rent for the run whose result is missing in the
+        journal of rented machines was begun by a process that has died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
