@@ -60,8 +60,8 @@ LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """Reaches pods from this machine for the recovery controller: sessions, saved states and host
-    keys.
+    """What the recovery controller uses to reach pods from this machine: it gives sessions with
+    them, their saved states, and their trusted host keys.
     """
 
     def linked(
