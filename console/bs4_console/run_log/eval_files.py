@@ -165,8 +165,8 @@ def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
 
 
 def weighted(rewards: Mapping[str, Any]) -> float:
-    """Return the reward of a trace of verifiers 0.4: the sum of its named `rewards` by their
-    weights. Raises ValueError if it is no finite number.
+    """Return the reward of a trace of verifiers 0.4 (its record of one rollout): the sum of the
+    trace's named `rewards` by their weights. Raises ValueError if it is no finite number.
     """
     given = [reward for reward in rewards.values() if reward is not None]
     return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)
