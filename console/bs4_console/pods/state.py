@@ -82,7 +82,7 @@ class Link:
     merge pods.
     """
     attempts: int = 0
-    """How many times in a row a connection has failed; 0 while the link is up."""
+    """How many times in a row it was tried to connect; 0 once the link is up."""
     retry_at: float | None = None
     """The time of the next attempt to connect, or None if none is planned."""
     last_up: float | None = None

@@ -37,9 +37,9 @@ class ShownFile(TypedDict, total=False):
 
 
 class Shown(TypedDict, total=False):
-    """What one step of a plan would touch: processes that it ends, whole directories that it moves,
-    and single files or directories (`entries`) that it moves. `cwd` is the directory in which its
-    command runs.
+    """What one step of a plan would touch: `processes` that it ends, `directories` that it moves or
+    writes, and single files or directories (`entries`) that it moves. `cwd` is the directory in
+    which its command runs.
     """
 
     processes: Sequence[ShownProcess | str]
