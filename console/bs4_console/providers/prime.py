@@ -140,7 +140,7 @@ class Prime(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
-        `want` gives the GPUs, the image, the disk and the price cap. The key that `prepare` has
+        `want` gives the number of GPUs, the image and the price cap. The key that `prepare` has
         registered opens the pod; `public_key` itself is not sent. Raises InDoubt if the answer
         names no pod, so that the result is unknown. Raises a ProviderError if the provider declines
         or does not answer as it should.
