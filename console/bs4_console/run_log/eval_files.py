@@ -31,7 +31,7 @@ Word = Literal["better", "worse", "not shown", "unknown"]
 @dataclass(frozen=True)
 class Rollout:
     """One rollout of an evaluation: the model's try at one task of `environment`. `archetype` is
-    the kind of the task ("" if the environment names none), and `example` identifies the task
+    the kind of the task, or "" if the file does not state it, and `example` identifies the task
     within its environment. `reward` is None if the rollout ended in an error.
     """
 
