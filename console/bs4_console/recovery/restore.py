@@ -66,7 +66,8 @@ class RestoredLaunch(TypedDict, total=False):
 
 class Restored(TypedDict, total=False):
     """The result of a restore (a checkpoint was brought from the object store to a pod), or the
-    plan of one. Only the field that the console reads is named here.
+    plan of one. `launch` is the launch with which the run would go on. Only this field, which the
+    console reads, is named here.
     """
 
     launch: RestoredLaunch
