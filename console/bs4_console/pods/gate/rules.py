@@ -73,8 +73,8 @@ def whole(value: Any) -> bool:
 
 @rule("a step of training")
 def step(value: Any) -> bool:
-    """Return True if `value` can be the number of a training step: an integer of at most 2**53. It
-    can be negative: -1 means before the first step.
+    """Return True if `value` can be the number of a training step: an integer whose absolute value
+    is at most STEP_MOST (1,000,000,000). It can be negative: -1 means before the first step.
     """
     return whole(value) and abs(value) <= STEP_MOST
 
