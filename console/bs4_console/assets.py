@@ -14,12 +14,12 @@ _CHECKOUT = _PACKAGE.parents[1]
 
 
 def find(kind: Kind) -> Path:
-    """Return the directory on this machine that holds the playbooks, the configs, the pages of
-    documentation, or the built agent bundle, as `kind` says.
+    """Return the directory on this machine that holds the "playbooks", the "configs", the pages of
+    documentation ("docs") or the built agent ("bundle"), as `kind` says.
 
     An installed console has all four as package data (`bs4_console/_data`). A checkout has
-    playbooks, configs and docs at its root and no built bundle. Raises ConsoleError if the
-    directory does not exist.
+    playbooks, configs and docs at its root and no built agent. Raises ConsoleError if the directory
+    does not exist.
     """
     for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / kind):
         if candidate.is_dir():

@@ -72,11 +72,12 @@ class Model:
     """What configs/models.toml says of one model. A value that is not known is None or empty and is
     never guessed.
 
-    `hub` is the model's id on Hugging Face. `params_b` counts all parameters and `active_b` the
-    active ones, in billions. `tool_calls` says if the model can call tools: "yes", "no", "broken"
-    or "unknown". `impl` is "native" if the trainer has its own implementation of the model, and
-    "hf" if it uses that of transformers. `max_tokens` has sensible limits for the length of an
-    answer, in tokens. `trained` says in words what is known of training it.
+    `kind` is "text", "vision" or "closed" (its weights are not published). `hub` is the model's id
+    on Hugging Face. `params_b` counts all parameters and `active_b` the active ones, in billions.
+    `tool_calls` says if the model can call tools: "yes", "no", "broken" or "unknown". `impl` is
+    "native" if the trainer has its own implementation of the model, and "hf" if it uses that of
+    transformers. `max_tokens` has sensible limits for the length of an answer, in tokens. `trained`
+    says in words what is known of training it, and `problems` what is known to go wrong.
 
     `blocked` is an empty dictionary if nothing is known against training the model. Otherwise it
     has the reason, and under the key `applies` the id of the trainer with which training fails, or
@@ -131,17 +132,19 @@ class Model:
 
 
 class HubFile(TypedDict, total=False):
-    """A JSON object of the model hub: what it says of a model, or the model's config.json."""
+    """A JSON object from the model hub (Hugging Face): what it says of a model, or the model's
+    config.json. Only the field that the console reads is named here.
+    """
 
     gated: object
-    """What the hub says of an access that has to be asked for, or false."""
+    """False if everybody may download the model, else the hub's word for how access is granted."""
 
 
 @dataclass(frozen=True)
 class Remark:
     """One remark on whether a model can be trained. `check` names what was checked, `level` says
-    how serious the result is, and `message` is the result in words for a person. `fix` says what to
-    do next, or is "".
+    how serious the result is ("error", "warning" or "info"), and `message` is the result in words
+    for a person. `fix` says what to do next, or is "".
     """
 
     check: str

@@ -22,11 +22,13 @@ _POSITION = ("pod", "run", "place", "source", "incident")
 class Settings:
     """What the screen remembers from one start of the console to the next.
 
-    `pod` and `run` name the row that the fleet screen's cursor was on. `place` is the screen that
-    was open above it: "fleet" (none), "pod", "run", "log", "incident", "journal" or "gpus".
-    `source` says which log, such as "trainer", and `incident` is the id of the incident. `silenced`
-    lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with `quiet` no alert makes
-    a sound.
+    `theme` is the name of the colours. `filter`, `group` and `sort` are how the fleet screen's
+    table is filtered, grouped and sorted, each "" for not, and with `show_old` it also shows pods
+    and runs that are long over. `pod` and `run` name the row that the fleet screen's cursor was on.
+    `place` is the screen that was open above it: "fleet" (none), "pod", "run", "log", "incident",
+    "journal" or "gpus". `source` says which log, such as "trainer", and `incident` is the id of the
+    incident. `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with
+    `quiet` no alert makes a sound.
     """
 
     theme: str = ""
@@ -42,8 +44,8 @@ class Settings:
     quiet: bool = False
     silenced: list[str] = field(default_factory=list)
     pins: list[dict[str, str]] = field(default_factory=list)
-    """The places to jump back to, 1 to 9. Each has `pod`, `run` and `place`, and `source` or
-    `incident` if there is one.
+    """The places to which a person can jump by the keys 1 to 9. Each has `pod`, `run` and `place`,
+    and `source` or `incident` if it is a log or an incident.
     """
 
 

@@ -53,8 +53,9 @@ def _report_of(answer: Any) -> CheckpointReport:
 
 def of_directory(path: Path, trainer: str | None = None) -> list[CheckpointReport]:
     """Return a checkpoint report for each run in `path`, a directory on this machine: a run's own
-    directory, or an output directory with several runs. Without `trainer`, the trainer's generation
-    is found out from the files. Raises UsageError if `path` is no directory or has no run.
+    directory, or an output directory with several runs. `trainer` is the trainer's id, such as
+    "verl"; None means that trainer and version are found out from the files. Raises UsageError if
+    `path` is no directory or has no run.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
@@ -147,9 +148,9 @@ def outlook(found: CheckpointReport) -> str:
 
 def standing(state: PodState, run: str) -> str:
     """Return one line about the order to delete old checkpoints of the run `run` on the pod: which
-    checkpoints stay, and which ones were deleted last or why that failed. It is read from the pod's
-    journal (the agent's log of actions and incidents) alone. Return "" if no such order is in
-    force.
+    checkpoints stay, and which ones were deleted last or why that failed. The line is made only
+    from what the pod's journal (the agent's log of actions and incidents) has told. Return "" if no
+    such order is in force.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -266,9 +267,9 @@ def foresight(found: CheckpointReport, last: int, milestones: int, best: int | N
 
 def remarks(found: CheckpointReport) -> list[str]:
     """Return the lines that are printed below the table of a run's checkpoints. They are about
-    weights of other steps, free disk space, how many checkpoints the trainer itself keeps, and the
-    order to delete old ones with the last message about it. `found` is a checkpoint report, the
-    result of `of_pod`.
+    weights that lie on the disk for steps without a checkpoint, free disk space, how many
+    checkpoints the trainer itself keeps, and the order to delete old ones with the last message
+    about it. `found` is a checkpoint report, the result of `of_pod`.
     """
     disk, seen, said = found["disk"], found["forecast"], found.get("guard")
     lines = []

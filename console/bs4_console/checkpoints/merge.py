@@ -17,7 +17,11 @@ Made = Literal["merge", "backup"]
 
 
 class MergeBody(TypedDict, total=False):
-    """A `MergeRequest` as the agent takes it."""
+    """A request to merge or copy a checkpoint of the run `run`, as the JSON object that is sent to
+    the agent. `step` is the checkpoint's training step (None: the newest complete one), and
+    `target` the directory to write ("": the default). `adapter` and `base` are paths of a LoRA
+    adapter and its model; they are missing if no adapter is merged.
+    """
 
     run: str
     step: int | None
@@ -51,7 +55,7 @@ class MergeRequest:
     kind: Made = "merge"
 
     def body(self) -> MergeBody:
-        """Return the request as the JSON object that the agent takes."""
+        """Return the request, without its `kind`, as the JSON object that is sent to the agent."""
         body: MergeBody = {"run": self.run, "step": self.step, "target": self.target}
         if self.adapter:
             body |= {"adapter": self.adapter, "base": self.base}
@@ -59,10 +63,11 @@ class MergeRequest:
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
-    """Have the pod make the plan of the merge or backup `asked`, and return the plan. Raises
-    NotApplicableError, with the agent's reason, if the run has nothing to merge or copy. Raises
-    RefusedError, with the agent's reason, if it refuses; also if an adapter is to be merged and the
-    agent is too old for that. Raises Unreachable if there is no link.
+    """Have the pod make the plan of the merge or backup `asked`, and return the plan, which a
+    person then confirms. Raises NotApplicableError, with the agent's reason, if the run has nothing
+    to merge or copy. Raises RefusedError, with the agent's reason, if the agent makes no plan for
+    another reason, and also if an adapter is to be merged and the agent is too old for that. Raises
+    Unreachable if there is no link.
     """
     if asked.kind == "backup":
         key = await live.submit("plan", backup=asked.body())
@@ -85,8 +90,8 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 async def begin(live: PodSession, view: PlanView) -> str:
     """Confirm the plan `view` of a merge or backup by its hash, so that the pod carries it out.
-    Return the key of the action that does so. Raises RefusedError if the pod is read-only for this
-    console, and Unreachable if there is no link.
+    Return the key (id) of the action on the pod, by which it can be followed. Raises RefusedError
+    if the pod is read-only for this console, and Unreachable if there is no link.
     """
     return await live.submit(view.playbook, run=view.run, plan_hash=view.plan_hash)
 

@@ -71,25 +71,38 @@ class StoreFailed(ConsoleError):
 
 
 class RemoteStepRow(TypedDict):
-    """A checkpoint step in the bucket, in JSON output."""
+    """One checkpoint of a run in the bucket, as the JSON of `checkpoints remote` has it. `step` is
+    its training step and `bytes` the size of all its files, of which there are `files`. `age_s` is
+    the seconds since it was uploaded.
+    """
 
     step: int
     complete: bool
     missing: str
-    """What is missing, as a phrase, or ""."""
+    """A phrase that says what is missing, or "" if the checkpoint is complete."""
     bytes: int
     files: int
     t: float
-    """Wall seconds since 1970 at which its last file was uploaded."""
+    """The Unix time in seconds at which its upload was complete, or that of its newest file if it
+    never was.
+    """
     age_s: float
     pointed: bool
-    """True if latest.json names it."""
+    """True if latest.json, the file in which the bucket names a run's newest complete checkpoint,
+    names this one.
+    """
     trainer: str | None
+    """The id of the trainer that wrote the checkpoint, or None if the bucket does not say it."""
     wandb: Mapping[str, str]
+    """The ids of the W&B runs to which the run has reported, by program, such as "trainer"."""
 
 
 class SeedStepRow(TypedDict):
-    """A step that another script uploaded, in JSON output."""
+    """One checkpoint that another upload script, older than this program, has put into the bucket,
+    as the JSON of `checkpoints remote` has it. `root` is the prefix of the names of its `files`
+    files, which have `bytes` bytes in all. `missing` says what a resume needs and does not find
+    there, or is "".
+    """
 
     step: int
     root: str
@@ -99,25 +112,42 @@ class SeedStepRow(TypedDict):
 
 
 class RemoteRunRow(TypedDict):
-    """What the bucket holds of a run, in JSON output."""
+    """What the bucket holds of the run `run`, as the JSON of `checkpoints remote` has it. `to` is
+    the place in the object store, like b2://BUCKET/PREFIX. `steps` are the run's checkpoints,
+    `older` those that other upload scripts have put there, and `others` the names of all other
+    files.
+    """
 
     to: str
     run: str
     pointer: int | None
-    """The step that latest.json names."""
+    """The step that latest.json names as the newest complete one, or None if there is no usable
+    latest.json.
+    """
     pointer_why: str
+    """Why latest.json cannot be used, or ""."""
     steps: Sequence[RemoteStepRow]
     older: Sequence[SeedStepRow]
     others: Sequence[str]
 
 
 class SyncStatus(TypedDict):
-    """The state of a run's sync, in JSON output; see bs4_common.checkpoints.sync_view.SyncView."""
+    """The state of the sync of the run `run`, which is the upload of its checkpoints to the object
+    store `to` (None: the sync was switched off), in JSON output. `uploaded` are the training steps
+    that are there. `step` is the one that is being uploaded, or None: `sent` of its `total` bytes
+    are sent, at `rate` bytes a second. `failures` is the number of failures in a row, and `error` a
+    short name of the last one, or None. `detail` is a sentence about it, or says why latest.json
+    does not name the newest uploaded step, or is "".
+    """
 
     run: str
     to: str | None
     pointer: int | None
+    """The step that latest.json, a file in the object store, names as the newest complete one, or
+    None.
+    """
     pointed_t: float | None
+    """The Unix time in seconds at which latest.json was last written or read, or None."""
     uploaded: Sequence[int]
     step: int | None
     sent: int
@@ -127,7 +157,7 @@ class SyncStatus(TypedDict):
     error: str | None
     detail: str
     order: Mapping[str, object]
-    """The fields of the order."""
+    """The fields of the order to sync: what is uploaded, how fast, and who gave the order."""
 
 
 @dataclass(frozen=True)
@@ -338,9 +368,10 @@ def _step(one: RemoteStep, found: RemoteRun) -> RemoteStepRow:
 
 
 def status(state: PodState, run: str) -> SyncStatus | None:
-    """Return the state of a run's sync to the object store as the JSON object of `checkpoints sync
-    --status --json`, from the pod's journal (the agent's log of actions and incidents) alone.
-    Return None if no sync was ever ordered for the run.
+    """Return the state of the sync of the run `run` (the upload of its checkpoints to an object
+    store) as the JSON object of `checkpoints sync --status --json`. It is made only from what the
+    pod's journal (the agent's log of actions and incidents) has told. Return None if no sync was
+    ever ordered for the run.
     """
     view = state.ledger.syncs.get(run)
     if view is None:

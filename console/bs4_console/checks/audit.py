@@ -102,9 +102,9 @@ async def check_live(
     is "unknown", with the reason.
 
     `who` is the person and `client` the name by which this console introduces itself to the agent.
-    `kept` has the newest record of each copy of a journal that this machine keeps for the pod, by
-    the name of the copy's directory, which is the id of the agent's home. The live journal must
-    contain the record that its own copy ends with.
+    `kept` maps the id of an agent's home (the directory in which an agent keeps its files) to the
+    newest record of the copy that this machine has of that agent's journal. If there is a copy for
+    the live agent, its journal must contain that record.
     """
     checked = Checked(where="live", pod=pod, path="state/journal")
     try:

@@ -52,7 +52,14 @@ class Anchor:
 
 
 class ChainRow(TypedDict):
-    """The result of checking one journal as `audit --json` prints it; see `Checked`."""
+    """The result of checking one journal (the agent's log of actions and incidents), as `audit
+    --json` prints it. `status` is "whole", "broken" or "unknown". `where` says what was checked
+    ("kept" files of this console, a "live" pod, or another "directory"), `path` is its place, and
+    `pod` the pod's name or None. `files` and `records` count what was read; `first_seq` and
+    `last_seq` are the numbers of the first and last record. `breaks` is the number of broken places
+    and `first_break` the first of them. `unknown` has the reasons why something could not be
+    checked, and `notes` further sentences.
+    """
 
     status: Status
     where: Where

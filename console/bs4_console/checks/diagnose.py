@@ -55,7 +55,8 @@ _SEVERITIES = ("info", "warning", "critical")
 
 class EvidenceRow(TypedDict):
     """One line of a log, or one file, that shows a failure: part of a finding in the JSON of the
-    command `diagnose`.
+    command `diagnose`. `source` is the program that wrote it, such as "trainer", and `text` the
+    line.
     """
 
     source: str
@@ -63,27 +64,37 @@ class EvidenceRow(TypedDict):
     offset: int
     """Bytes from the beginning of `file`."""
     line: int
-    """From 1, or 0 if the whole file or directory is the evidence."""
+    """The number of the line, from 1, or 0 if the whole file or directory is the evidence."""
     text: str
 
 
 class FindingRow(TypedDict):
-    """One failure that was found in files, in the JSON of the command `diagnose`."""
+    """One failure that was found in files, in the JSON of the command `diagnose`. `title` names the
+    failure, and `summary` says in a sentence what was found. `severity` is "critical", "warning" or
+    "info". `attempt` is the number of the run's attempt (one life of its processes) that failed.
+    """
 
     id: str
-    """The id of the failure's playbook."""
+    """The id of the failure, which is that of its playbook (the file that describes it and its
+    repair).
+    """
     title: str
     role: str
+    """How the failure relates to others: "root" for a cause, "cascade" or "symptom" for what
+    follows from one, "warning" or "maintenance".
+    """
     severity: str
     summary: str
     source: str
-    """The source of the first piece of evidence, or ""."""
+    """The program that wrote the first piece of evidence, such as "trainer", or ""."""
     evidence: Sequence[EvidenceRow]
     playbook: str | None
+    """The id of the playbook that repairs the failure, or None if none does."""
     attempt: int
     count: int
     """How many times the failure was seen."""
     coverage: Sequence[str]
+    """Phrases about what could not be seen."""
 
 
 class Diagnosis(TypedDict):
@@ -94,8 +105,8 @@ class Diagnosis(TypedDict):
     coverage: list[str]
     """Phrases about what could not be seen."""
     guessed: dict[str, str]
-    """By name of a loose log in a directory whose program was not clear: the source as whose log it
-    was read.
+    """{name of a log: program}, for logs in a directory of which it was not clear which program
+    wrote them. They were read as logs of the program that is named here.
     """
 
 
@@ -109,7 +120,7 @@ class AssumedDiagnosis(TypedDict):
     coverage: list[str]
     """Phrases about what could not be seen."""
     assumed: dict[str, str]
-    """By path of a log: the source that was assumed for it."""
+    """{path of a log: program}, with the program that was assumed to have written the log."""
 
 
 class UnclearSource(UsageError):
@@ -257,9 +268,9 @@ def diagnose(
     `source` is the program that wrote the logs, such as "trainer", and `trainer` is
     "prime-rl-2026-01", "prime-rl" or "verl"; None means that this is found out from the files.
     `idle_s` means that the last line was written so many seconds ago and more lines may come; None
-    means that no more will come. With `thorough`, even lines that contain no word of any known
-    failure's log pattern are parsed, which gives the same findings more slowly. `piped` is what is
-    read as standard input, None for the program's own.
+    means that no more will come. Lines in which no known failure can show are normally not parsed;
+    with `thorough` they are, which gives the same findings more slowly. `piped` is what is read as
+    standard input, None for the program's own.
 
     In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
     `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0

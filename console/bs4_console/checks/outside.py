@@ -31,7 +31,10 @@ _ENDED_S = 3600.0
 
 
 class SightRow(TypedDict):
-    """What W&B said about one run, in the JSON of the command `check`."""
+    """What W&B said about the run `run`, in the JSON of the command `check`. `state` is running,
+    stopped, gone or unknown, and `detail` a sentence about it. `coverage` is a phrase about what
+    W&B could not tell, or "".
+    """
 
     run: str
     witness: str
@@ -78,7 +81,7 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the pod's runs about which W&B is worth asking: those that have reported where W&B
+    """Return the pod's runs about which W&B is worth asking: those of which it is known where W&B
     shows them, and that are running or ended less than an hour ago.
     """
     found = []
@@ -98,8 +101,8 @@ def _matters(run: RunState) -> bool:
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
     """Query W&B, over `api` and at the same time, about each run of the pod that is running or
-    ended less than an hour ago, if the run has reported where W&B shows it. Return the
-    observations. A query that fails becomes an observation with the state "unknown".
+    ended less than an hour ago, if it is known where W&B shows the run. Return the observations. A
+    query that fails becomes an observation with the state "unknown".
     """
     from bs4_console.checks.wandb import WandbRow, WandbWitness
 
@@ -118,8 +121,8 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
 
 async def ask(pod: PodState) -> Outside:
     """Query W&B about the pod's runs with the key of this machine, and return the observations. If
-    there is no usable key, the result has no observations, and its `coverage` says so. Nothing is
-    sent if no run has reported where W&B shows it.
+    there is no usable key, the result has no observations, and its `coverage` says so. If no run
+    has a known place at W&B, nothing is sent.
     """
     if not watched(pod):
         return Outside()

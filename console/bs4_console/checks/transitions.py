@@ -14,12 +14,15 @@ from bs4_console.pods.observer import IncidentRow
 
 
 class NoticeRow(TypedDict):
-    """A notice as a JSON object."""
+    """A message about a change of a pod's level, as a JSON object. `text` has the reasons, and
+    `incidents` are the pod's failures.
+    """
 
     pod: str
     status: str
     """The level as a word, such as "CRITICAL"."""
     was: str
+    """The level in the message before this one, as a word."""
     text: str
     incidents: Sequence[IncidentRow]
     t: float
@@ -30,8 +33,7 @@ class NoticeRow(TypedDict):
 class Notice:
     """One message about a change of a pod's level. `level` is the level now and `was` the level in
     the message before this one (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `text` has the reasons,
-    `incidents` are the pod's failures, and `t` is the Unix time in seconds at which the level
-    changed. `pod` is "" for a message that concerns no pod.
+    and `incidents` are the pod's failures. `pod` is "" for a message that concerns no pod.
     """
 
     pod: str
@@ -40,7 +42,8 @@ class Notice:
     text: str
     incidents: Sequence[IncidentRow] = ()
     t: float = field(default_factory=time.time)
-    """The wall time in seconds at which it was found. A receiver that did not answer gets it later.
+    """The Unix time in seconds at which the change was found. The message may be delivered later,
+    if its receiver does not answer at first.
     """
 
     @property

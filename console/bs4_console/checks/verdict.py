@@ -36,7 +36,9 @@ class Reason(NamedTuple):
 
 
 class CheckRow(TypedDict):
-    """One thing that was checked, in the JSON of `check`."""
+    """One thing that was checked, in the JSON of `check`. `subject` names the thing, such as "run
+    demo" or "GPU 0", and `text` says in what state it is.
+    """
 
     subject: str
     status: str
@@ -45,7 +47,11 @@ class CheckRow(TypedDict):
 
 
 class VerdictRow(TypedDict):
-    """A verdict in the JSON of `check`."""
+    """The verdict on one pod, as the JSON of `check` has it. `sentences` has the reasons, worst
+    first, and `checks` everything that was checked. `perfdata` maps a label to "value;warn;crit",
+    as Nagios writes numbers. `incidents` are the pod's failures, `sights` what W&B said of its
+    runs, and `coverage` phrases about what could not be seen.
+    """
 
     pod: str
     status: str

@@ -272,9 +272,11 @@ class Tracked(TypedDict, total=False):
 
 
 class WandbRow(TypedDict, total=False):
-    """What W&B says of one program of a run (`side`, such as "trainer"), in the form in which the
-    detectors of failures read it. `found` is False if W&B does not know it or does not show it;
-    then the other facts are missing.
+    """What W&B says of one program (`side`, such as "trainer") of the run `run`, in the form in
+    which the detectors of failures read it. `found` is False if W&B does not know the program's run
+    or does not show it; then all fields after it are missing. `id`, `entity`, `project` and `name`
+    are those at W&B, `state` is W&B's own word, such as "crashed", and `last_step` the newest
+    training step.
     """
 
     run: str
@@ -291,10 +293,10 @@ class WandbRow(TypedDict, total=False):
 
 
 class WandbWitness:
-    """Queries W&B about one run; it is an external observer (see ExternalObserver). `tracked` says
-    where W&B shows each program of the run, such as the trainer and the orchestrator (server,
-    entity, project and id), as the pod's journal (the agent's log of actions and incidents) records
-    it (see `RunView.tracked`).
+    """Queries W&B about one run, as an external observer: something that sees a run without the
+    pod. `tracked` says where W&B shows each program of the run, such as the trainer and the
+    orchestrator (server, entity, project and id), as the pod's journal (the agent's log of actions
+    and incidents) records it.
     """
 
     name = "wandb"

@@ -18,8 +18,9 @@ _NAME = re.compile(r"[\w.]+")
 
 
 def catalog() -> list[Entry]:
-    """Return all entries of the documentation: pages, failures, commands, keys, words, rules and
-    parameters. Raises ConsoleError if the documentation is not installed.
+    """Return all entries of the documentation: sections of its pages, known failures, commands,
+    keys of the keyboard, words of the glossary, rules for configs, and parameters of configs.
+    Raises ConsoleError if the documentation is not installed.
     """
     found = list(entries(pages()))
     known = rules()

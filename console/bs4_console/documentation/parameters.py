@@ -55,9 +55,9 @@ class Parameter:
 @functools.cache
 def parameters() -> Mapping[str, tuple[Parameter, ...]]:
     """Return {dotted name: entries} for all parameters of the trainers' configs, in the order of
-    the schemas. A name has one entry for each version of the trainer, each program and each group
-    of types in which it means something else. Raises ConsoleError if the installation is
-    incomplete.
+    the schemas. A name has several entries if it means something else in another trainer, another
+    of its programs, or beside another value of the key `type` (see Parameter.when). Raises
+    ConsoleError if the installation is incomplete.
     """
     found: dict[str, list[Parameter]] = {}
     for generation in GENERATIONS:

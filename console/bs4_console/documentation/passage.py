@@ -18,11 +18,13 @@ _LINK = re.compile(r"\[([^][]+)\]\([^()\s]+\)")
 
 
 def passage(entry: Entry, asked: Sequence[str], is_named: bool) -> str:
-    """Return a short passage of an entry's text, without the signs of Markdown. For an entry about
-    a failure the passage is always what the failure looks like, the first thing to do, and why. For
-    any other entry it is the beginning of the text if `is_named` (the topic that a person has asked
-    for is the entry's name), and if not, the paragraph, row or item with the most words of `asked`,
-    the words of the topic.
+    """Return a short passage of an entry's text, without the signs of Markdown. `asked` are the
+    words of the topic that a person has asked for, and `is_named` is True if that topic is the
+    entry's name.
+
+    For an entry about a failure, the passage says what the failure looks like, the first thing to
+    do, and why. For any other entry it is the beginning of the text if `is_named` is True. If not,
+    it is the paragraph, row or item that has the most words of `asked`.
     """
     found = list(blocks(entry.text))
     if not found:

@@ -48,10 +48,10 @@ LEAST_DANGER = {
 
 
 def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (key in the playbook, sentence about what is wrong) if the playbook's `danger`, which
-    says how much harm its repair can do, is too low for one of the repair's steps, or if there is a
-    danger and no repair. A person, and the mode "auto", go by the danger when they decide about a
-    repair.
+    """Yield (key in the playbook, sentence about what is wrong) if the `danger` of the playbook
+    (the description of a known failure and its repair), which says how much harm the repair can do,
+    is too low for one of the repair's steps, or if there is a danger and no repair. A person, and
+    the mode "auto", go by the danger when they decide about a repair.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:
@@ -70,8 +70,8 @@ def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (path in the file, sentence about what is missing) for each part without which the
-    playbook cannot be compiled, and for a `danger` that is too low for the playbook's repair. A key
-    without a value counts as missing.
+    playbook (the description of a known failure and its repair) cannot be compiled, and for a
+    `danger` that is too low for the playbook's repair. A key without a value counts as missing.
     """
     for key, sentence in REQUIRED.items():
         if _is_blank(playbook.get(key)):

@@ -14,16 +14,17 @@ FILE = "health.toml"
 
 
 class Range(TypedDict, total=False):
-    """A table of health.toml. Only the thresholds that the console itself reads have a name here;
-    the others are parameters of detectors.
+    """One table of health.toml, the shipped file with the numbers from which a training counts as
+    unhealthy. Only those that the console itself reads have a name here; the others are parameters
+    of detectors, the functions that recognise failures.
     """
 
     healthy: Sequence[float]
     """The least and the greatest healthy value."""
     min_gain: float
-    """A reward that rises by less has stopped rising."""
+    """A reward that rises by less than this counts as not rising any more."""
     solved: float
-    """From this reward on, it need not rise."""
+    """A reward of at least this need not rise any more."""
 
 
 def ranges() -> dict[str, Range]:
@@ -42,10 +43,10 @@ def ranges() -> dict[str, Range]:
 
 
 def with_ranges(detect: DetectFile) -> DetectFile:
-    """Return a copy of `detect`, the section of a playbook that says how its failure is detected.
-    In the copy, each `with: {ranges: NAME}` is replaced by the thresholds of the table NAME in
-    health.toml. A parameter that the playbook sets itself is not replaced. Raises UsageError if
-    there is no such table or health.toml cannot be read.
+    """Return a copy of `detect`, the section of a playbook (the description of a known failure)
+    that says how the failure is detected. In the copy, each `with: {ranges: NAME}` is replaced by
+    the thresholds of the table NAME in health.toml. A parameter that the playbook sets itself is
+    not replaced. Raises UsageError if there is no such table or health.toml cannot be read.
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:

@@ -74,9 +74,10 @@ cases:
 
 
 def create(playbooks: Path, identifier: str, family: str | None, title: str) -> Path:
-    """Write a playbook file for a new failure, which holds only the frame that a person then fills
-    in, and return its path. `playbooks` is a directory with one folder for each family,
-    `identifier` the failure's id, and `title` its title or "".
+    """Write a playbook file (the description of a known failure and its repair) for a new failure,
+    with only a frame that a person then fills in, and return its path. `playbooks` is a directory
+    with one folder for each family (group of similar failures), `identifier` the failure's id, and
+    `title` its title or "".
 
     With `family` None, the family with whose name the id begins is used. Raises UsageError for an
     id that is not valid or is taken already, for a family that does not exist, and if `playbooks`

@@ -12,9 +12,11 @@ from bs4_console.failures.playbook_file import PlaybookFile, SignatureFile
 
 
 def unfound_cases(playbook: PlaybookFile) -> Iterator[tuple[str, str]]:
-    """Yield (path in the file, sentence) for each positive case without a line that a log signature
-    of the playbook matches. The sentence shows a line as the pattern gets it. The playbook must
-    be valid. One with a detector has no such case, because the detector may find it.
+    """Yield (path in the file, sentence about what is wrong) for each log among the playbook's test
+    cases in which the failure should be found and is not: no log signature of the playbook (a
+    regular expression with conditions) matches a line of it. The sentence shows a line of the log
+    as the expression gets it. The playbook must be valid. Nothing is yielded for one with a
+    detector, because the detector may find the failure.
     """
     detect = playbook.get("detect", {})
     signatures = detect.get("logs", ())

@@ -306,9 +306,10 @@ def literals(pattern: str) -> list[str]:
     matches contains at least one of them. The result is empty if no useful text is certain. If the
     expression ignores case, the texts are in lower case and begin with `(?i)`.
 
-    Only text that every log format leaves unchanged is used. So the texts have no quotes,
-    backslashes, slashes, control characters or non-ASCII (JSON lines write them differently), and
-    nothing that a parser composes itself (`: 50% 3/6 (step 1)` of a progress record).
+    Only text that is the same in every log format is used. So the texts have no quotes,
+    backslashes, slashes, control characters or non-ASCII (JSON lines write them differently). They
+    also have nothing that the agent's parser adds to a line, such as `: 50% 3/6 (step 1)` of a
+    progress record.
     """
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
@@ -453,8 +454,8 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 def relaxed(pattern: str) -> str:
     """Return a weaker regular expression than `pattern`, for the raw bytes of a log file. It
-    matches every line, header included, in whose text `pattern` could match, and perhaps more
-    lines. Return "" if no useful expression exists.
+    matches every raw line in whose text `pattern` could match, and perhaps more lines. (The text of
+    a line is what follows its header of time and level.) Return "" if no useful expression exists.
 
     The returned expression is meant for lines in which JSON escaped only quotes and line ends, and
     in which every non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). The

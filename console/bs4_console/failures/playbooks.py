@@ -67,9 +67,10 @@ class Problem:
 
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
-    """Return the JSON Schema by which the playbook files in `directory` are checked: the
-    directory's own if it has one, else the shipped one. The schema accepts the id of every
-    registered trainer. Raises ConsoleError if the installation is incomplete.
+    """Return the JSON Schema by which the playbook files (descriptions of known failures and their
+    repair) in `directory` are checked: the directory's own if it has one, else the shipped one. The
+    schema accepts the id of every registered trainer. Raises ConsoleError if the installation is
+    incomplete.
     """
     own = None
     if directory is not None:
@@ -132,9 +133,10 @@ def _formats() -> jsonschema.FormatChecker:
 
 
 def advice(identifier: str) -> tuple[str, ...]:
-    """Return the lines of advice to a person from the shipped playbook with the id `identifier`.
-    The result is empty if that playbook has no advice, or if there is no playbook with this id. No
-    other playbook is read. Raises ConsoleError if the installation is incomplete.
+    """Return the lines of advice to a person from the shipped playbook (the description of a known
+    failure) with the id `identifier`. The result is empty if that playbook has no advice, or if
+    there is no playbook with this id. No other playbook is read. Raises ConsoleError if the
+    installation is incomplete.
     """
     path = None
     if _ID.fullmatch(identifier):

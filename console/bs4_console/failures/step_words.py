@@ -48,9 +48,10 @@ SENTENCES = {
 
 
 def sentence(step: Mapping[str, Parameters | None]) -> str:
-    """Return a sentence that says what one step of a playbook's repair does. `step` is written as
-    in the playbook's file, `{kind: parameters}`. The parameters follow the sentence in parentheses,
-    except for the checkpoint from which the run resumes, which is named in the sentence itself.
+    """Return a sentence that says what one step of a repair does. `step` is written as in the file
+    of the playbook that has the repair, `{kind: parameters}`. The parameters follow the sentence in
+    parentheses, except for the checkpoint from which the run resumes, which is named in the
+    sentence itself.
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})

@@ -30,9 +30,11 @@ _QUIET = frozenset({"plan", "release"})
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One change on a pod, for a person who watches. `t` is the Unix time in seconds at which this
-    console knew of it. `run` is the name of the run that it is about, or "" for the pod itself.
-    `text` says in one sentence what has changed, and `next` what a person can do, or "".
+    """One change on a pod, for a person who watches. `kind` says what has changed: the "pod", a
+    "run", its training "step", an "incident", an "action" or a "checkpoint". `t` is the Unix time
+    in seconds at which this console knew of it. `run` is the name of the run that it is about, or
+    "" for the pod itself. `text` says in one sentence what has changed, and `next` what a person
+    can do, or "".
     """
 
     t: float
@@ -42,7 +44,7 @@ class Change:
     text: str
     next: str = ""
     old: bool = False
-    """True if it is no news to somebody who begins to watch."""
+    """True if somebody who begins to watch only now need not be told of it as news."""
 
     @property
     def sentence(self) -> str:
@@ -58,8 +60,9 @@ class Change:
 
 def repair(incident: IncidentView, pod: str, verb: Literal["plan", "run"] = "plan") -> str:
     """Return the command line that plans (`verb` "plan") or carries out ("run") the repair of
-    `incident` on the pod named `pod`. If no playbook repairs it, return the command line that shows
-    what a person can do. The names in it are quoted for a shell.
+    `incident` on the pod named `pod`. If no playbook, which is a file with such a repair, is known
+    for it, return the command line that shows what a person can do. The names in it are quoted for
+    a shell.
     """
     if incident.playbook is None:
         return f"bs4-console playbook show {shlex.quote(incident.failure)}"
@@ -118,10 +121,10 @@ class Changes:
         return changes + news
 
     def checkpoints(self, pod: PodState, run: str, state: object, text: str) -> list[Change]:
-        """Return one change if `state`, the state of the checkpoints of `run` as a value to
-        compare, differs from that in the last call for this run, or if this is the first call.
-        Return an empty list if not. `text` is the sentence that says how they stand; it becomes the
-        text of the change.
+        """Return one change if `state`, a value that describes the checkpoints of `run`, differs
+        from that in the last call for this run, or if this is the first call. Return an empty list
+        if not. `text` says in a sentence how the checkpoints are now; it becomes the text of the
+        change.
         """
         told = self._told.setdefault(pod.name, _Told())
         if told.news(("checkpoints", run), state):

@@ -43,66 +43,83 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class LaunchBody(StartBody, total=False):
-    """A launch as it is sent to the agent."""
+    """A request to launch a run, as the JSON object that is sent to the agent. Its fields are those
+    of LaunchRequest.
+    """
 
     processes: int
+    """How many processes (ranks) a trainer gets that is started alone."""
 
 
 class PlannedConfig(TypedDict, total=False):
-    """What a launch's plan tells of the config."""
+    """What the plan of a launch says about the config with which the run would be started.
+    `lora_name` is the name of the adapter that is trained, or "", and `max_steps` the number of
+    training steps after which the run ends.
+    """
 
     model: str
     version: str
-    """ "vN"."""
+    """The config's version, "v" and a number, as the registry.json beside the config states it, or
+    "".
+    """
     lora_name: str
     based_on: str
-    """The version from which it was made."""
+    """The config version from which this one was made, or ""."""
     max_steps: int | None
 
 
 class StartShown(TypedDict, total=False):
-    """What the step that starts the run shows."""
+    """What the plan of a launch shows of its step that starts the run: the variables that are added
+    to the environment of the run's processes.
+    """
 
     environment: Mapping[str, str]
 
 
 class PlannedStep(TypedDict, total=False):
-    """A step of a launch's plan. What nobody reads is not named here."""
+    """One step of the plan of a launch. `kind` says what the step does, and `shown` has details for
+    a person. Only the fields that the console reads are named here.
+    """
 
     kind: str
     shown: StartShown
 
 
 class PlanBody(TypedDict, total=False):
-    """What is told of a launch's plan."""
+    """The plan of a launch, which says what the launch would do: its `steps`, in order, and the
+    `config`. `notes` are sentences for a person. Only the fields that the console reads are named
+    here.
+    """
 
     why: str
-    """Why the run resumes at its step, as a phrase."""
+    """A phrase that says why the run would resume from the step `resume`."""
     notes: Sequence[str]
     steps: Sequence[PlannedStep]
     config: PlannedConfig
     resume: int | None
-    """The training step to resume from."""
+    """The training step from which the run would resume, or None if it would start from nothing."""
 
 
 class Environment(TypedDict, total=False):
-    """What the record of a launch keeps of the place where it runs."""
+    """What is recorded with a launch about the software on the pod."""
 
     versions: Mapping[str, str]
-    """Those of the installed packages."""
+    """{name of an installed package: its version}."""
     commit: str
-    """The commit that is checked out."""
+    """The commit that is checked out in the trainer's directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
     """A person's request to launch the run `run` on a pod. `trainer` is "prime-rl-2026-01",
-    "prime-rl" or "verl", and `config` its config file. `resume` is the training step to resume
-    from, or "auto" to let the agent choose. With `fresh`, existing output is first moved aside, to
-    the run's trash directory. `component` is what to start: the whole training (rl), one part of it
-    (inference, orchestrator, trainer), or sft or eval. `overrides` are further command-line
-    arguments, and `env` are environment variables. `container` is the container on the pod in which
-    the run starts, or "". All paths are on the pod.
+    "prime-rl" or "verl", and `config` its config file. The program is started in the directory
+    `cwd` and writes to `output_dir`. `resume` is the training step to resume from, or "auto" to let
+    the agent choose. With `fresh`, existing output is first moved aside, to the run's trash
+    directory. `component` is what to start: the whole training (rl), one part of it (inference,
+    orchestrator, trainer), or sft or eval. `processes` is how many ranks a trainer gets that is
+    started alone. `overrides` are further command-line arguments, and `env` are environment
+    variables. `container` is the container on the pod in which the run starts, or "". All paths are
+    on the pod.
     """
 
     run: str
@@ -193,8 +210,8 @@ class Looked:
 
     @property
     def environment(self) -> Environment:
-        """Return what the record of the launch keeps of the place where it runs. What the pod did
-        not tell is not in it.
+        """Return what is recorded with the launch about the software on the pod: versions of
+        packages and the trainer's commit. What the pod did not tell is missing in the result.
         """
         stack = self.preflight.facts.get("stack", {})
         kept: Environment = {}

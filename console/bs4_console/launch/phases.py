@@ -207,8 +207,8 @@ def _only(file: Path, table: Iterable[str], known: Sequence[str], where: str) ->
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, guide.PlannedConfig]:
     """Return the phase in which the run was last launched, and what is known of that launch's
     config (such as its model and adapter). If the run was never launched, return None and an empty
-    record. `wanted` is the phase file. Raises UsageError if the last launch
-    belongs to no phase of that file.
+    record. `wanted` is the phase file. Raises UsageError if the last launch belongs to no phase of
+    that file.
     """
     started = []
     for action in guide.launches(state, wanted.run):

@@ -14,10 +14,10 @@ Tell = Callable[[IncidentView], None]
 
 @contextmanager
 def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
-    """Within a `with` block, call `tell` once for each incident that opens on the run of `action`.
-    An incident that is open when the block begins is reported too if it opened after the pod
-    accepted the action. Older ones are left out, because the action may be repairing them. Nothing
-    is reported if the action has no run.
+    """Within a `with` block, call `tell` with each incident that opens on the run of `action`, once
+    for each. An incident that is open when the block begins is reported too if it opened after the
+    pod accepted the action. Older ones are left out, because the action may be repairing them.
+    Nothing is reported if the action has no run.
     """
     told: set[str] = set()
 

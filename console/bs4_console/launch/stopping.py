@@ -16,10 +16,12 @@ from bs4_console.pods.state import ActionView, PodState, RunState
 
 
 class StopSubject(TypedDict):
-    """What exactly a stop would stop."""
+    """Which attempt (life of the processes) of which run a stop is meant for, and on which pod. The
+    agent refuses the stop if it finds another one.
+    """
 
     home: str
-    """The id of the agent's home directory."""
+    """The id of the agent's home directory, which tells one pod from another."""
     run: str
     attempt: int
     """The number of the run's newest attempt, or 0."""
@@ -37,9 +39,9 @@ class StopStep:
 
 
 def subject(live: PodSession, run: RunState) -> StopSubject:
-    """Return what exactly a stop of `run` would stop, as it is now. Call this before
-    the person confirms. The agent then refuses the stop if another pod or attempt is there by that
-    time.
+    """Return what exactly a stop of `run` would stop, as it is now: the id of the agent's home, the
+    run, and its newest attempt (life of its processes). Call this before a person confirms the
+    stop. The agent then refuses it if another pod or attempt is there by that time.
     """
     attempt = run.view.attempt
     return {
@@ -57,9 +59,9 @@ def processes(run: RunState) -> list[Process]:
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """Return the actions on the run `run` (launch, playbook, which repairs a failure, or restore)
-    that are still under way on the pod. A stop of the run first ends these actions, and then the
-    run's processes. The list is empty if no action is under way.
+    """Return the actions on the run `run` that are still under way on the pod: a launch, a repair
+    by a playbook, or a restore. A stop of the run first ends these actions, and then the run's
+    processes. The list is empty if no action is under way.
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()

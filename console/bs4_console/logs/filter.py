@@ -124,9 +124,10 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 class LogFilter:
     """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
     its level is at least `floor`, a number as in Python's `logging` (0: every level). A line
-    without a level counts as having that of the line before it. `fold` says
-    which neighbouring lines are shown once. `found` is the text that a person searches for, or "":
-    a request that matches it is a line of its own.
+    without a level counts as having that of the line before it. `fold` says which neighbouring
+    lines are shown as one: "requests" (the same request to a server, answered well), "alike" (lines
+    that differ only in numbers) or "none". `found` is the text that a person searches for, or ""; a
+    request that contains it is not folded with others.
     """
 
     terms: tuple[Term, ...] = ()
@@ -139,9 +140,8 @@ class LogFilter:
         """Return the filter that `text`, typed by a person after `/`, stands for: one or more
         regular expressions with `&& ` between them, all of which must match. An expression that
         begins with `!` hides the lines that match it. `floor` is the lowest level to show, a number
-        as in Python's `logging` (0: every level). `fold` says which neighbouring lines are
-        shown once. `found` is the text that a person searches for, or "": a request that matches it
-        is a line of its own.
+        as in Python's `logging` (0: every level). `fold` and `found` become the fields of these
+        names: which neighbouring lines are shown as one, and the text that a person searches for.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold, found)
@@ -228,9 +228,9 @@ def words_from(floor: int) -> re.Pattern[bytes]:
 
 
 def kind_of(line: bytes) -> bytes:
-    """Return the beginning of a line in which every number, every progress bar and every wide space
-    is replaced by a 0. Two lines that differ only in these give the same result, so they are found
-    to be of one kind.
+    """Return the beginning of a line in which every number, every progress bar and every wide gap
+    between words is replaced by a 0. Two lines that differ only in these give the same result, so
+    they are found to be of one kind.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -318,10 +318,10 @@ class Lens:
         return min(at, max(len(self) - 1, 0))
 
     def stands_for(self, number: int) -> int:
-        """Return the number, in the LogStore, of the line that the screen shows for the line with
-        the number `number`. If similar lines are folded into one that is shown, that is the number
-        of this one. Without folding it is `number` itself, and also if a person's search terms or a
-        lowest level hide lines, even if this line is hidden.
+        """Return the number, in the LogStore, of the line that the screen shows in place of the
+        line `number`. If only folding is on (similar lines are shown as one), that is the line that
+        stands for it and its like. In all other cases it is `number` itself, even if that line is
+        hidden by a person's search terms or a lowest level.
         """
         if not self.filter.active or self.filter.sifts or not self._low <= number < self._high:
             return number

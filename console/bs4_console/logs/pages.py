@@ -56,7 +56,9 @@ class Back:
 
 
 class LogReader(Protocol):
-    """An object that reads the logs of a pod: the methods of PodSession that are needed here."""
+    """An object that reads the logs of a pod. It has those methods of PodSession that LogPages
+    needs.
+    """
 
     async def read_log(
         self,
@@ -252,8 +254,9 @@ class LogPages:
         been written after `cursor`, wait at most `wait` seconds for new bytes. The read is repeated
         while the connection is down or the agent is busy. `seen` is the number of bytes that the
         caller already has of the unfinished last line; that line is sent again, from its start,
-        only if it has grown. `ahead` is for a caller who reads on and on (see LogReader). Raises
-        RemoteError if the agent refuses the read.
+        only if it has grown. `ahead` is for a caller who reads on and on at the chunk's `next`: the
+        following chunks are then requested before the caller asks for them. Raises RemoteError if
+        the agent refuses the read.
         """
         read = self._reader.read_log
         chunk = await self._patiently(

@@ -100,12 +100,13 @@ class Repeats:
     removed, and neither are lines that a log itself repeats. `dropped` is the number of removed
     lines.
 
-    Of a line that comes from two sources, the first copy to come stays. Sources are numbered so
-    that those that repeat others come last. `owners` says to which source a line belongs if its
-    copy from a source with a higher number came first.
+    If two sources have the same line, the copy that comes first stays. Sources are numbered so that
+    those that repeat others come last. `owners` says to which source a line belongs if its copy
+    from a source with a higher number came first.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
-    has a line in common with another source.
+    has a line in common with another source. At least MEMORY lines of each source are remembered.
+    Lines of fewer than LEAST bytes are not compared.
     """
 
     #: The number of lines that are remembered of each source before the next such set begins. Two
@@ -367,8 +368,8 @@ class LogStore:
     def line(self, number: int) -> tuple[int, bytes]:
         """Return two things for the line with this number: the number of its log, with which the
         log's lines were added, and its bytes without control sequences and LF. The lines of all
-        logs are numbered together, from 0, in the order in which they arrived. Raises IndexError if
-        the line is not in memory.
+        logs are numbered together: the first line that was appended has 0, and lines put before it
+        have negative numbers. Raises IndexError if the line is not in memory.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]

@@ -63,17 +63,18 @@ class NoAgentThere(ConsoleError):
 
 
 class HookStart(TypedDict, total=False):
-    """The pod's record of the last start of its agent by a hook."""
+    """The pod's record of the last time at which a boot hook has started its agent."""
 
     t: float
-    """Wall seconds since 1970."""
+    """The Unix time in seconds of that start."""
     m: float
-    """Seconds of the monotonic clock of the boot `b`."""
+    """The same time in seconds of the pod's monotonic clock, which begins anew at each boot."""
     b: str
+    """The id of the boot of the machine to which that clock belongs."""
     via: str
-    """The name of the hook."""
+    """The name of the hook: vast, runpod, cron or systemd."""
     pid: int | None
-    """The agent's process."""
+    """The process id of the agent that was started."""
 
 
 _START = rules.Shape(

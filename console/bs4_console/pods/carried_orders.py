@@ -26,35 +26,44 @@ _KEEP = ("last", "at_least", "milestones", "synced", "best")
 
 
 class Order(TypedDict, total=False):
-    """A standing order: the kind and the fields of an action, as it is submitted, without the run.
-    An order that was taken back has only `kind` and `off`.
+    """A standing order: what a person wants done for a run until further notice. `kind` says what
+    it is about, and decides which of the other fields it has: "sync" (checkpoints are copied to an
+    object store), "keep" (only some stay on the pod's disk), "mode" (what a playbook may do by
+    itself) or "launch" (further arguments of the run). An order that was taken back has only `kind`
+    and `off`.
     """
 
     kind: Literal["sync", "keep", "mode", "launch"]
     off: bool
     """True if the order was taken back."""
     to: str
-    """A sync's place in an object store, such as b2://BUCKET/PREFIX."""
+    """sync: the place in the object store, such as b2://BUCKET/PREFIX."""
     every: int
-    """A sync copies each step that is a multiple of it."""
+    """sync: steps that are a multiple of it are copied."""
     milestones: int
-    """Steps that are a multiple of it stay."""
+    """sync and keep: steps that are a multiple of it are never deleted."""
     keep_remote: int
-    """How many steps a sync leaves in the store."""
+    """sync: how many steps stay in the object store."""
     limit_mib: float
-    """The most MiB per second of a sync."""
+    """sync: the most MiB a second that may be sent."""
     weights: bool
+    """sync: True if weights that no resume needs are copied too."""
     last: int
-    """How many complete checkpoints stay on the disk."""
+    """keep: how many of the newest complete checkpoints stay on the disk."""
     at_least: int
+    """keep: how many of them stay if the disk has no room for the next checkpoint."""
     synced: bool
+    """keep: True if a checkpoint is deleted only once it was verified in the object store."""
     best: str
-    """A metric whose best checkpoint stays."""
+    """keep: a metric, such as "reward"; the checkpoint with its best value stays too."""
     playbook: str
+    """mode: the id of the playbook, the file that describes a failure and its repair."""
     mode: str
+    """mode: "observe" (only show), "ask" (plan a repair and wait for a person) or "auto" (repair).
+    """
     overrides: Sequence[str]
-    """The further arguments of the run's launch. They are for a step that was saved without them,
-    because a step in the store usually has them itself.
+    """launch: further command-line arguments of the run. They are needed for a step that was saved
+    without them; a step in the object store usually has them itself.
     """
 
 
@@ -124,9 +133,9 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
     """Give a run on the pod of `live` the standing orders (what a person wants done for it until
     further notice) that it had on another pod. `orders` are the result of `orders_of` there. Launch
     arguments, orders that were taken back, and orders that are in force on this pod already are
-    left out. Return the orders that the pod refused, as a dictionary from their kind (sync, keep or
-    mode) to the pod's reason; it is empty if none was. Raises RefusedError if the pod is read-only
-    for this console, and Unreachable if there is no link.
+    left out. Return {kind of an order: the pod's reason} for the orders that the pod refused, where
+    the kind is sync, keep or mode; it is empty if none was refused. Raises RefusedError if the pod
+    is read-only for this console, and Unreachable if there is no link.
     """
     refused: dict[str, str] = {}
     for order in orders:

@@ -31,9 +31,9 @@ _LONGEST = 256 * 1024
 
 
 class History:
-    """Reads old telemetry of one pod that was saved on this machine. `directory` has the files of
-    the telemetry stream, `<generation>.data`, with holes where nothing was saved. The files may
-    grow while they are read, and the directory need not exist.
+    """Reads old telemetry of one pod that was saved on this machine. `directory` has a file
+    `<generation>.data` for each file of the pod's telemetry, with holes where nothing was saved.
+    The files may grow while they are read, and the directory need not exist.
     """
 
     def __init__(self, directory: Path) -> None:

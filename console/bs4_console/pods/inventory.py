@@ -32,10 +32,11 @@ class Pod:
     """One pod as the inventory describes it. For a field of its SSH address, None means that
     ~/.ssh/config decides, or else SSH's own default.
 
-    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). If
-    `ssh_config` is False, ~/.ssh/config is ignored. `read_only` forbids every action. `provider`
-    and `instance` name the rented machine; provider "local" is this machine, without SSH. `price`
-    is in US dollars an hour, or None if unknown.
+    `host` may be an alias of ~/.ssh/config. `identity_file` is the path of a private key. `jump` is
+    a ProxyJump list ("user@host:port,..."). If `ssh_config` is False, ~/.ssh/config is ignored.
+    `read_only` forbids every action. `tags` and `notes` are a person's own words about the pod.
+    `provider` and `instance` name the rented machine; provider "local" is this machine, without
+    SSH. `price` is in US dollars an hour, or None if unknown.
     """
 
     name: str

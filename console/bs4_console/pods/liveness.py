@@ -81,22 +81,29 @@ class Rules:
 
 
 class SignRow(TypedDict):
-    """A sign in JSON output."""
+    """One observation of a pod, on which a verdict rests, in JSON output. `source` is who was
+    asked, such as "ssh" or "provider", `word` the answer in one of a few fixed words, and `detail`
+    a phrase about it.
+    """
 
     t: float
-    """Seconds of the clock that all signs of one judgement share."""
+    """The time of the observation in seconds of a clock that all observations of one verdict share.
+    """
     source: Source
     word: str
     detail: str
 
 
 class VerdictRow(TypedDict):
-    """A verdict in JSON output."""
+    """The conclusion on what became of a pod, in JSON output. `verdict` is one word, such as
+    "fine", "hung" or "reclaimed", and `sentence` explains it to a person. `next_step` says what the
+    person can do, or is "".
+    """
 
     verdict: Word
     sentence: str
     evidence: Sequence[SignRow]
-    """Oldest first."""
+    """The observations on which it rests, oldest first."""
     next_step: str
 
 

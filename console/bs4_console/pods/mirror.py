@@ -264,10 +264,11 @@ class Mirror:
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
     def records(self, stream: str) -> Iterator[object]:
-        """Yield the records of a stream (such as "journal") that the mirror holds, oldest first, as
-        JSON objects of which nothing is checked yet (see pods/gate/records.py). Lines that were cut
-        off while being written are skipped. Afterwards `cursor` returns the place after the last
-        record that was yielded, even if another console has added more meanwhile.
+        """Yield the records of a stream (such as "journal") that the mirror (the copy of the pod's
+        data on this machine) holds, oldest first, as JSON objects of which nothing is checked yet
+        (see pods/gate/records.py). Lines that were cut off while being written are skipped.
+        Afterwards `cursor` returns the place after the last record that was yielded, even if
+        another console has added more meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 

@@ -140,17 +140,21 @@ LINK_FAILURES = {
 
 
 class IncidentRow(TypedDict):
-    """One failure of a pod or run, as the JSON of the command `check` lists it."""
+    """One failure of a pod or run, as the JSON of the command `check` lists it. `severity` is
+    "critical", "warning" or "info", and `summary` a sentence about it.
+    """
 
     id: str
-    """The incident's id, or "" in finished files."""
+    """The incident's id, or "" for a failure that was found in files instead of on a pod."""
     failure: str
-    """The id of the failure's playbook."""
+    """The id of the failure, which is that of its playbook (the file that describes it and its
+    repair).
+    """
     run: str
     severity: str
     summary: str
     playbook: str | None
-    """The id of the playbook that repairs it, or None."""
+    """The id of the playbook that repairs it, or None if none does."""
 
 
 def link_incidents(

@@ -216,9 +216,8 @@ class RecordedSession(PodSession):
         ahead: bool = False,
     ) -> Chunk:
         """Return a chunk of at most `limit` bytes of a recorded log, from `cursor` on. At the end
-        of the log, first wait `wait` seconds and then return an empty chunk. `seen` and
-        `ahead` are ignored.
-        Raises RemoteError if the stream or the cursor is not in the recording.
+        of the log, first wait `wait` seconds and then return an empty chunk. `seen` and `ahead` are
+        ignored. Raises RemoteError if the stream or the cursor is not in the recording.
         """
         opened = self._stream(stream)
         try:

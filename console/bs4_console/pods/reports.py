@@ -57,10 +57,11 @@ _PAUSES_S = (0.5, 2.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report that lies on a pod and can be fetched. It is about the `attempt` of the run
-    `run`. `stream` is the name of the stream under which it is read from the pod, `t` the time at
-    which it was written as a Unix time in seconds, `bytes` its size, and `sha256` its hash.
-    `missing` are phrases that say what the report could not include.
+    """A crash report that lies on a pod and can be fetched. It is about the attempt (life of the
+    processes) number `attempt` of the run `run`. `stream` is the name of the stream under which it
+    is read from the pod, `t` the time at which it was written as a Unix time in seconds, `bytes`
+    its size, and `sha256` its hash. `missing` are phrases that say what the report could not
+    include.
     """
 
     stream: str
@@ -78,7 +79,10 @@ class Listed:
 
 
 class Head(TypedDict, total=False):
-    """The report.json of a crash report."""
+    """The contents of report.json, the file of a crash report that says what the report is about:
+    the `attempt` (number of a life of the processes) of the run `run` of `trainer`, on the machine
+    with the name `host`. `schema` names the form of the file.
+    """
 
     schema: str
     home: str

@@ -58,9 +58,9 @@ class _Pack:
 
 class Samples:
     """The newest telemetry records of one pod in the order in which they came, compressed in
-    memory. About `most` records are held, and fewer of records that are very long; when more come,
-    the oldest are dropped. Records come about once a second, and the key `t` of each is its time in
-    wall seconds of the pod. Records must not be changed after they were added.
+    memory. About `most` records are held, or fewer if they are very long; when more come, the
+    oldest are dropped. Records come about once a second, and the key `t` of each is its Unix time
+    in seconds by the pod's clock. Records must not be changed after they were added.
     """
 
     def __init__(self, most: int) -> None:

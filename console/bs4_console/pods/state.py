@@ -71,16 +71,22 @@ class Link:
     since: float = field(default_factory=time.monotonic)
     """The time since which the link has been up, or down."""
     detail: str = ""
+    """A sentence that says what is wrong with the link, or ""."""
     next_step: str = ""
+    """A sentence that says what a person can do about it, or ""."""
     rtt: float | None = None
     """The shortest round trip of the last pings in seconds."""
     clock_offset: float | None = None
-    """Seconds by which the pod's wall clock is ahead of ours, at the shortest round trip. It is
-    shown above 2 s, and applied only to ages and to views that merge pods.
+    """Seconds by which the pod's wall clock is ahead of this machine's, from the ping with the
+    shortest round trip. It is shown if it is above 2 s, and used only for ages and for views that
+    merge pods.
     """
     attempts: int = 0
+    """How many times in a row it was tried to connect; 0 once the link is up."""
     retry_at: float | None = None
+    """The time of the next attempt to connect, or None if none is planned."""
     last_up: float | None = None
+    """The time at which the link was up last, or None if it never was."""
 
     @property
     def up(self) -> bool:
@@ -109,8 +115,9 @@ def devices(pod: PodState) -> Sequence[Device]:
 
 
 def disk_percent(disk: DiskUsage) -> float | None:
-    """Return how full a disk of telemetry is for an ordinary user, in percent, as `df` shows it:
-    what is reserved for root counts as used up. Return None if the filesystem does not answer.
+    """Return how full a disk is for an ordinary user, in percent, as `df` shows it: what is
+    reserved for root counts as used up. `disk` is the disk as telemetry describes it. Return None
+    if its filesystem does not answer.
     """
     used, free, total = disk.get("used"), disk.get("free"), disk.get("total")
     if used is None or not total:
@@ -132,11 +139,12 @@ class RunState:
     trainer_steps: list[StepRecord] = field(default_factory=list)
     orchestrator_steps: list[StepRecord] = field(default_factory=list)
     eval_points: list[StepRecord] = field(default_factory=list)
-    """Points of the run's validations and evaluations. `side` is `eval:` and the name, `val` the
-    value.
+    """The results of the run's validations and evaluations. In each, `side` is `eval:` and the name
+    of the metric, and `val` its value.
     """
     components: Sequence[Process] = ()
     alive: bool = False
+    """True if processes of the run are alive."""
     stopped: bool = False
     """True if the newest attempt ended because a person submitted its stop. That is no failure,
     whatever its exit code.
@@ -233,15 +241,16 @@ class PodState:
     address: str = ""
     read_only: bool = False
     looks_only: bool = False
-    """True if the pod's agent has said that the key of this login may only look."""
+    """True if the pod's agent has said that the SSH key of this login may only read."""
     link: Link = field(default_factory=Link)
     hello: AgentGreeting = field(default_factory=AgentGreeting)
     """The greeting of the agent. It is {} until an agent has answered."""
     ledger: Ledger = field(default_factory=Ledger)
+    """What the pod's journal (the agent's log of actions and incidents) has told so far."""
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
-    """Console monotonic time at which the newest telemetry record arrived. For a record from the
-    mirror, the time at which it was recorded.
+    """The time, in seconds of the console's monotonic clock, at which the newest telemetry record
+    arrived. For a record that was saved on this machine earlier, the time at which it was recorded.
     """
     notes: dict[str, str] = field(default_factory=dict)
     """Sentences about problems of this view itself, by subject: `mirror` (this machine no longer
@@ -253,12 +262,12 @@ class PodState:
     sights: dict[str, Observation] = field(default_factory=dict)
     """The newest observation of W&B, by run (checks/outside.py). Empty if W&B was not polled."""
     unseen: tuple[str, ...] = ()
-    """Phrases that say what W&B could not be asked in that poll, and why."""
+    """Phrases that say what W&B could not be asked, and why, when it was polled last."""
     provider: Observation | None = None
     """The newest observation of the pod's provider. None if it was not polled."""
     lost: Verdict | None = None
-    """The verdict while nothing answers at the pod, or that it was rebooted
-    (fleet/liveness_watch.py). None otherwise.
+    """The conclusion on what became of the pod, while nothing answers there or after it was
+    rebooted (see fleet/liveness_watch.py). None otherwise.
     """
     progress: str = ""
     """The present step of the connection ("uploading the agent"), for the screen."""
@@ -391,8 +400,9 @@ class PodState:
 
     def worst(self) -> tuple[int, str]:
         """Return the most serious problem of this pod and its runs as (severity, phrase). A higher
-        number is more serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4
-        a critical incident. The phrase is for a person, and "" if there is no problem.
+        number is more serious: 0 is no problem, 2 a run that failed or an open incident that is not
+        critical, 3 a pod that cannot be reached, and 4 a critical incident. The phrase is for a
+        person, and "" if there is no problem.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

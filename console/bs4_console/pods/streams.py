@@ -71,8 +71,9 @@ def file_stream(path: str) -> str:
 
 
 def place(cursor: object) -> str:
-    """Return the cursor that an agent has given in its answer to a query. Raises ProtocolMismatch
-    if it is none; it is checked because this machine uses it as a file name and an offset.
+    """Return `cursor`, which an agent has given in its answer to a query, if it has the form of one
+    (GENERATION:OFFSET, the number of a stream's file and the byte in it). Raises ProtocolMismatch
+    if it has not: this machine uses it as the name of a file and an offset.
     """
     try:
         return str(Cursor.parse(str(cursor)))

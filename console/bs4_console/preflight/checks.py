@@ -40,13 +40,12 @@ class Wanted:
     overrides: tuple[str, ...] = ()
     component: str = "rl"
     container: str = ""
-    """The container of the pod in which the start happens, as in a launch. "" for none. `env` are
-    further environment variables.
-    """
+    """The container on the pod in which the start would happen, or "" for none."""
     env: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of the start."""
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
-    """The pod's name in the commands of fixes. With a session it is the session's pod."""
+    """The pod's name, for the commands that a check tells a person to type."""
 
     @property
     def complete(self) -> bool:
@@ -57,15 +56,15 @@ class Wanted:
 
     @property
     def of(self) -> registry.Trainer:
-        """Return the console's record of the trainer, or that of the current prime-rl if no trainer
-        is given.
+        """Return the console's description of the trainer, or that of the current prime-rl if no
+        trainer is given.
         """
         return registry.of(self.trainer)
 
     @property
     def for_machine(self) -> bool:
-        """Return True if only a machine is judged, and no start: no config is given, and the
-        trainer is one that comes in an image (verl), so that `pods setup` does not install it.
+        """Return True if only a machine is judged and no start, that is if no config is given and
+        the trainer is one that comes in an image (verl), so that `pods setup` does not install it.
         """
         return not self.of.installed and not self.complete
 
@@ -112,7 +111,9 @@ class Wanted:
         return self.component not in ("orchestrator", "eval")
 
     def body(self) -> StartBody:
-        """Return the parameters of the query that asks the agent about this start or pod."""
+        """Return the parameters of the query by which the agent is asked about this start, or about
+        the pod alone.
+        """
         if not self.complete:
             asked: StartBody = {"cwd": self.cwd, "urls": dict(self.urls)}
             if self.for_machine:
@@ -195,9 +196,9 @@ def unseen(subjects: Sequence[Subject], part: Unknown | None) -> list[Check] | N
 
 
 def within(checks: Sequence[Check], container: object) -> list[Check]:
-    """Return the checks in a new list. `container` is what the part of the agent's answer from
-    which they were made says of a container. If it is a name, the part comes from inside it, and
-    the reason of each check begins with that name.
+    """Return `checks` in a new list. `container` is what the agent's answer, from which they were
+    made, says of a container. If it is a name, the agent has looked inside that container, and the
+    reason of each check then begins with the name.
     """
     if not isinstance(container, str) or not container:
         return list(checks)

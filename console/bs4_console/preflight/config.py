@@ -40,8 +40,8 @@ def judge(
     run: StartPart | None,
     own: object = None,
 ) -> list[Check]:
-    """Return the checks of the config of the start `wanted`. Each finding of lint becomes a check,
-    and one check is "ok" if no finding is an error.
+    """Return the checks of the config of the start `wanted`. Each thing that `config lint` finds
+    wrong in it becomes a check, and one check is "ok" if none of them is an error.
 
     `files` has (path on the pod, text) of each config file, the main one first. If it is empty,
     there is one check, with the state "unknown". `pod`, `run` and `own` are parts of the agent's
@@ -130,10 +130,10 @@ async def on_pod(
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
     """Check the config file `file` of this machine, also with the trainer's own config classes on
-    the pod of `asks`. Return the findings and what the classes answered. `trainer` is its id, such
-    as "prime-rl". `component` is the program that the config is for, such as "rl" for the whole
-    training. `cwd` is the directory of the training environment on the pod, `given` what is known
-    beside the file, and `overrides` are the options of the launch command.
+    the pod of `asks`. Return two things: what is wrong with it, and what those classes answered.
+    `trainer` is its id, such as "prime-rl". `component` is the program that the config is for, such
+    as "rl" for the whole training. `cwd` is the directory of the training environment on the pod,
+    `given` what is known beside the file, and `overrides` are the options of the launch command.
 
     Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old to
     be asked about classes.

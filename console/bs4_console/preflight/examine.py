@@ -41,8 +41,9 @@ _LEVELS: Mapping[State, int] = {
 
 @dataclass(frozen=True)
 class Preflight:
-    """The results of one preflight. `checks` are in the order in which a person should read them.
-    `facts` has the parts of the agent's answer from which they were made.
+    """The results of one preflight: the checks of a pod, a config and a model before a run is
+    started. `checks` are in the order in which a person should read them. `facts` has the parts of
+    the agent's answer from which they were made.
     """
 
     checks: tuple[Check, ...]

@@ -27,10 +27,10 @@ class Asks(Protocol):
 
 
 async def sliced(asks: Asks, op: str, question: StartBody | SchemaBody, timeout: float) -> Look:
-    """Ask the agent one of its questions about a start, `op`, with the fields `question`, and
-    return the parts of the answer, without values of another type than declared. Some parts take
-    longer, so the query is repeated until all parts are there or `timeout` seconds have passed. A
-    part that is then still missing is {"unknown": reason}.
+    """Ask the agent a question about a start (`op` is the kind of the query, and `question` has its
+    fields), and return the parts of the answer, without values of another type than declared. Some
+    parts take the pod longer, so the query is repeated until all parts are there or `timeout`
+    seconds have passed. A part that is then still missing is {"unknown": reason}.
 
     Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
     if a session has not restored the link within `timeout`. Raises RemoteError if the agent refuses

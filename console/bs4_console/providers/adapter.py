@@ -13,8 +13,8 @@ from bs4_console.providers.shapes import Row, rows, table
 
 class Adapter:
     """The base class of the adapters, each of which makes one provider's API usable in the same way
-    (it is a Provider, see base.py) for one account there. A subclass sets `name` and `_api`, and
-    implements `_read`, which makes a Machine from the provider's record of it.
+    for one account there; an adapter is a Provider, as base.py describes it. A subclass sets `name`
+    and `_api`, and implements `_read`, which makes a Machine from the provider's record of it.
     """
 
     name: str

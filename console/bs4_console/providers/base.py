@@ -41,30 +41,31 @@ class Capabilities:
     interruptible: bool = False
     """The provider sells machines that it may take back."""
     stop: bool = False
-    """A machine can exist without running. Its disk goes on costing money."""
+    """A machine can be stopped and still exist. Its disk goes on costing money."""
     start_command: bool = False
-    """The create takes a command that runs at every boot."""
+    """A command that runs at every boot of the machine can be given when it is rented."""
     price_cap: bool = False
-    """The create takes a price cap and refuses above it."""
+    """A price cap can be given when a machine is rented, and the provider refuses above it."""
     host_keys: bool = False
-    """The machine's SSH host key can be learned over the provider's authenticated API, so that no
-    person has to compare it.
+    """The machine's SSH host key can be read over the provider's API, so that no person has to
+    compare it.
     """
     reliability: bool = False
-    """Offers say how reliable the machine was."""
+    """Each offer says how reliable its machine was so far."""
     cuda: bool = False
     """Offers can be chosen by CUDA version."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """The machine that a person searches for. `gpu` is a name as in gpus.py, `count` the number of
-    GPUs, and `disk_gb` the size of the disk in GB. `max_price` is the most that the whole machine
-    (not one GPU) may cost, in US dollars an hour, or None for no cap.
+    """The machine that a person searches for. `count` is the number of GPUs and `disk_gb` the size
+    of the disk in GB. `max_price` is the most that the whole machine (not one GPU) may cost, in US
+    dollars an hour, or None for no cap. With `interruptible`, machines are wanted that the provider
+    may take back.
     """
 
     gpu: str
-    """A name as in gpus.py: "H100" is any H100, "H100-SXM" only the SXM form."""
+    """The console's name of the GPU: "H100" is any H100, "H100-SXM" only the SXM form."""
     count: int = 1
     max_price: float | None = None
     disk_gb: int = 100
@@ -80,6 +81,7 @@ class Want:
     user side of a CUDA driver.
     """
     start_command: str = ""
+    """A command that runs at every boot of the machine, or ""."""
 
     def accepts(self, region: str) -> bool:
         """Return True if `region`, the provider's name of a place, contains the wanted region, or
@@ -97,8 +99,9 @@ class Want:
 @dataclass(frozen=True, kw_only=True)
 class Offer:
     """One machine that a provider offers for rent now, with its GPUs, disk, place and price. `gpu`
-    is the name of its GPU as in gpus.py, and `count` the number of GPUs. `interruptible` is True if
-    the provider may take the machine back.
+    is the console's name of its GPU, such as "H100-SXM", and `count` the number of GPUs.
+    `reliability` is from 0 to 1, or None if the provider does not state it. `interruptible` is True
+    if the provider may take the machine back.
     """
 
     provider: str
@@ -117,7 +120,7 @@ class Offer:
     notes: tuple[str, ...] = ()
     """Phrases that say what the price leaves out."""
     detail: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The provider's own fields, which its create needs."""
+    """The provider's own fields of the offer, which are needed to rent it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "price", round(self.price, 4))
@@ -158,6 +161,7 @@ class Machine:
     """US dollars an hour."""
     created_t: float | None = None
     detail: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The provider's own fields of the machine."""
 
     @property
     def name(self) -> str:

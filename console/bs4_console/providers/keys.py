@@ -48,9 +48,9 @@ _IN_KEYRING = "keyring:"
 
 @dataclass(frozen=True)
 class Kept:
-    """Where on this machine a provider's API key was stored: in the `keyring` of the system or in
-    the file `path`. For a key in a file, `why` is a clause that says why it is not in the keyring,
-    or "" if a person wanted the file.
+    """Where on this machine a provider's API key was stored. If `keyring` is True, that is the
+    keyring of the system. If it is False, it is the file `path`, and `why` is a clause that says
+    why the key is not in the keyring, or "" if a person wanted the file.
     """
 
     keyring: bool

@@ -41,8 +41,8 @@ _STATES: dict[str, MachineState] = {
 
 
 class Lambda(Adapter):
-    """The adapter for one account at Lambda Cloud. It is a Provider (see base.py), whose docstrings
-    explain the parameters.
+    """The adapter for one account at Lambda Cloud: a Provider, as base.py describes it, that sends
+    its requests to Lambda's API.
     """
 
     name = "lambda"
@@ -122,10 +122,11 @@ class Lambda(Adapter):
         self._key_name = row.text("name")
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Launch one instance of `offer` with one request, under the name `label`, and return its
-        id. Raises InDoubt if the answer does not name exactly one instance, so that the result is
-        unknown. Raises a ProviderError if the provider declines or does not answer as it should.
-        `want` and `public_key` are those of Provider.create.
+        """Launch one instance of `offer` with one request, under the name `label`, and return the
+        instance's id. `want` gives the start command, and the key that `prepare` has registered
+        opens the instance; `public_key` is not sent. Raises InDoubt if the answer does not name
+        exactly one instance, so that the result is unknown. Raises a ProviderError if the provider
+        declines or does not answer as it should.
         """
         body: dict[str, Any] = {
             **offer.detail,

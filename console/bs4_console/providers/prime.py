@@ -49,8 +49,8 @@ _PAGES, _PAGE = 50, 100
 
 
 class Prime(Adapter):
-    """The adapter for one account at Prime Intellect. It is a Provider (see base.py), whose
-    docstrings explain the parameters.
+    """The adapter for one account at Prime Intellect: a Provider, as base.py describes it, that
+    sends its requests to Prime's API.
     """
 
     name = "prime"
@@ -140,9 +140,10 @@ class Prime(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
-        Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
-        ProviderError if the provider declines or does not answer as it should. `want` and
-        `public_key` are those of Provider.create.
+        `want` gives the number of GPUs, the image and the price cap. The key that `prepare` has
+        registered opens the pod; `public_key` itself is not sent. Raises InDoubt if the answer
+        names no pod, so that the result is unknown. Raises a ProviderError if the provider declines
+        or does not answer as it should.
         """
         row = offer.detail
         images = row.get("images") or []
@@ -173,10 +174,9 @@ class Prime(Adapter):
         return identity(self.name, answer.get("id"))
 
     async def machines(self) -> list[Machine]:
-        """Return every pod of the account. Raises BadAnswer if the list ends before as many pods
-        were read as the API counts. If the API gives no usable count, the first page that is not
-        full is taken as the last. Raises a ProviderError if the provider declines or does not
-        answer as it should.
+        """Return every pod of the account. Raises BadAnswer if fewer pods are listed than the API
+        counts. If the API gives no usable count, the first page that is not full is taken as the
+        last. Raises a ProviderError if the provider declines or does not answer as it should.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):

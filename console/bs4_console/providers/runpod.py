@@ -49,8 +49,8 @@ _LOG_BYTES = 1 << 20
 
 
 class RunPod(Adapter):
-    """The adapter for one account at RunPod, over version 2 of its API. It is a Provider (see
-    base.py), whose docstrings explain the parameters.
+    """The adapter for one account at RunPod: a Provider, as base.py describes it, that sends its
+    requests to version 2 of RunPod's API.
     """
 
     name = "runpod"
@@ -121,9 +121,9 @@ class RunPod(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod of `offer` with one request, under the name `label`, and return its id.
-        Raises InDoubt if the answer names no pod, so that the result is unknown. Raises a
-        ProviderError if the provider declines or does not answer as it should. `want` and
-        `public_key` are those of Provider.create.
+        `want` gives the GPUs, the image and the disk, and `public_key` is the SSH key that will
+        open the pod. Raises InDoubt if the answer names no pod, so that the result is unknown.
+        Raises a ProviderError if the provider declines or does not answer as it should.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:

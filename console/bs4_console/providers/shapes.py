@@ -91,9 +91,9 @@ def inside(data: Any, key: str) -> Any:
 
 
 def identity(provider: str, value: object, key: str = "id") -> str:
-    """Return as text the id that is `value`, the field `key` of a provider's answer. The id may be
-    a number there. Raises BadAnswer if it has other characters than letters, digits,
-    `-`, `_` and `.`, because it becomes part of a request's path.
+    """Return the id `value`, which a provider has sent as text or as a number, as text. Raises
+    BadAnswer if it has other characters than letters, digits, `-`, `_` and `.`, because it becomes
+    part of a request's path. `key` is the name of the field from which it comes, for the message.
     """
     text = ""
     if isinstance(value, (str, int)) and not isinstance(value, bool):

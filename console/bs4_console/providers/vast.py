@@ -60,8 +60,8 @@ _LOG_TRIES = 10
 
 
 class Vast(Adapter):
-    """The adapter for one account at Vast.ai. It is a Provider (see base.py), whose docstrings
-    explain the parameters.
+    """The adapter for one account at Vast.ai: a Provider, as base.py describes it, that sends its
+    requests to Vast's API.
     """
 
     name = "vast"
@@ -160,12 +160,14 @@ class Vast(Adapter):
         await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent the offered machine with one request and return its id. For an interruptible
-        machine, the lowest bid of the offer is paid.
+        """Rent the machine of `offer` with one request, under the label `label`, and return its id.
+        For an interruptible machine, the lowest bid of the offer is paid. `want` gives the image,
+        the disk and the start command. A key that `prepare` has registered opens the machine;
+        `public_key` itself is not sent.
 
         Raises Refused if an interruptible offer states no bid, and InDoubt if the answer names no
         machine, so that the result is unknown. Raises a ProviderError if the provider declines or
-        does not answer as it should. The other parameters are those of Provider.create.
+        does not answer as it should.
         """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:

@@ -58,8 +58,8 @@ _HOURS_A_MONTH = 730.0
 
 
 class Verda(Adapter):
-    """The adapter for one account at Verda. It is a Provider (see base.py), whose docstrings
-    explain the parameters.
+    """The adapter for one account at Verda: a Provider, as base.py describes it, that sends its
+    requests to Verda's API.
     """
 
     name = "verda"
@@ -171,9 +171,10 @@ class Verda(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one instance of `offer` with one request, with `label` as its description, and
-        return its id. Raises InDoubt if the answer is not an id, so that the result is unknown.
-        Raises a ProviderError if the provider declines or does not answer as it should. `want` and
-        `public_key` are those of Provider.create.
+        return its id. `want` gives the image and the size of the volume. The key that `prepare` has
+        registered opens the instance; `public_key` itself is not sent. Raises InDoubt if the answer
+        is not an id, so that the result is unknown. Raises a ProviderError if the provider declines
+        or does not answer as it should.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {

@@ -38,13 +38,17 @@ _NEXT: Mapping[str, IntentState] = {
 
 
 class BookRecord(TypedDict, total=False):
-    """One line of the journal: an event of one attempt to rent a machine."""
+    """One line of the journal of rented machines (see Book): an event of one attempt to rent a
+    machine for the run `run`. `event` is "intent" (the attempt begins) or one of the events of
+    `Book.note`, and `why` gives the reason for it. `offer` is what was to be rented, `want` what
+    was searched for, `label` the name that the machine gets at the provider, and `who` the person.
+    """
 
     t: float
-    """A Unix time in seconds."""
+    """The Unix time in seconds of the event."""
     event: str
     intent: str
-    """The ULID of the attempt."""
+    """The ULID (a unique id) of the attempt."""
     label: str
     run: str
     provider: str
@@ -56,20 +60,21 @@ class BookRecord(TypedDict, total=False):
     machine: str
     """The provider's id of the machine."""
     pod: str
-    """Its name in the inventory."""
+    """The machine's name in the inventory, the console's list of pods."""
     why: str
 
 
 @dataclass(kw_only=True)
 class Intent:
-    """One attempt of this console to rent one machine. It is written to the journal of rented
-    machines (see Book) before the request is sent. `state` is "open" (nothing is known yet),
-    "doubt" (the machine may exist), "made", "absent" (it was never made) or "gone" (it no longer
-    exists), and `why` the reason for it. `label` is the name that the machine gets at the provider.
-    `machine` is the provider's id for the machine, and `pod` its name in the inventory, the
-    console's list of pods; each is None if there is none. `offer` is the provider's offer that was
-    taken. The attempt began at `t`, the machine was made at `made_t` and was gone at `gone_t`, all
-    Unix times in seconds.
+    """One attempt of this console to rent one machine for the run `run`. It is written to the
+    journal of rented machines (see Book) before the request is sent. `ulid` is its unique id.
+    `state` is "open" (nothing is known yet), "doubt" (the machine may exist), "made", "absent" (it
+    was never made) or "gone" (it no longer exists), and `why` the reason for it. `label` is the
+    name that the machine gets at the provider. `machine` is the provider's id for the machine, and
+    `pod` its name in the inventory, the console's list of pods; each is None if there is none.
+    `offer` is the provider's offer that was taken, and `who` the person who rents. The attempt
+    began at `t`, the machine was made at `made_t` and was gone at `gone_t`, all Unix times in
+    seconds.
     """
 
     ulid: str
@@ -123,8 +128,8 @@ class Book:
         it for the length of the `with` block. Yield False, without waiting, if another process is
         renting for it.
 
-        If True is yielded, an attempt to rent for the run whose result the journal of rented
-        machines does not have was begun by a process that has died.
+        Inside a block that got True, any attempt to rent for the run whose result is missing in the
+        journal of rented machines was begun by a process that has died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"

@@ -21,16 +21,22 @@ PLAN_S = 900.0
 
 
 class SavedPlan(TypedDict):
-    """A plan in the form in which it is saved and shown. Money is in US dollars."""
+    """A plan to rent a machine for the run `run`, in the form in which it is saved and shown. A
+    person confirms it by `plan_hash`. `want` is what was searched for, and `offers` are tried in
+    their order. Money is in US dollars: `max_spend` is the most that the run may cost in all (None:
+    no cap), `spent` what it has cost so far, and `planned` the most that the machine can cost in
+    the planned `hours`. `another` permits a second machine for a run that has one. `notes` are
+    sentences for a person.
+    """
 
     plan_hash: str
     expires: float
-    """A Unix time in seconds."""
+    """The Unix time in seconds until which the plan is valid."""
     run: str
     want: WantRow
     offers: list[OfferRow]
     max_price: float
-    """An hour, for the whole machine."""
+    """The most that the whole machine may cost, in US dollars an hour."""
     max_spend: float | None
     hours: float
     spent: float

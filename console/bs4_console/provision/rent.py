@@ -68,14 +68,14 @@ class Patience:
     """
 
     looks: int = 6
-    """After a create in doubt, this many scans in a row that find nothing mean that no machine was
-    made.
+    """If it is unclear whether a request has made a machine, so many searches in a row that find
+    none mean that none was made.
     """
     refused_looks: int = 2
-    """The same number after a create that the provider refused."""
+    """The same number after a request that the provider has refused."""
     every_s: float = 10.0
     list_s: float = 60.0
-    """A machine that was just made may be missing for this long from what the provider shows."""
+    """For so many seconds a machine that was just made may be missing in the provider's list."""
     boot_s: float = 1200.0
     end_s: float = 300.0
     poll_s: float = 5.0
@@ -93,8 +93,9 @@ class Listed:
     intent: Intent | None
     pod: str | None
     orphan: bool
-    """True if the machine carries a label that a console made, but neither the journal nor the
-    inventory here knows it, and true if it is a second machine with a known label.
+    """True if the machine has a label that a console makes, but neither the journal of rented
+    machines nor the inventory here knows it. Also true for a second machine with a label that is
+    known.
     """
 
 

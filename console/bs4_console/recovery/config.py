@@ -35,10 +35,12 @@ MODES = ("ask", "auto")
 class RunConfig:
     """The settings of one run in recover.toml, by which the recovery controller moves the run to
     another machine if its own is lost. `pod` is the pod on which the run is, and `store` the object
-    store of its checkpoints, an address like b2://BUCKET/PREFIX. `mode` is ask or auto. `gpu`,
-    `count`, `disk_gb` and `region` describe a new machine, and `max_price` is the most that it may
-    cost in US dollars an hour. `per_day` and `per_run` are budgets in US dollars. `identity_file`
-    and `credentials` are paths on this machine; `cwd` and `output_dir` are paths on the pod.
+    store of its checkpoints, an address like b2://BUCKET/PREFIX. `mode` is "ask" (a person confirms
+    the plan) or "auto". `gpu`, `count` (of GPUs), `disk_gb`, `region`, `interruptible` and `image`
+    describe a new machine, and `max_price` is the most that it may cost. `per_day` and `per_run`
+    are budgets in US dollars. `repository`, `revision`, `uv` and `environments` say what is
+    installed on it, as in Recipe. `identity_file` and `credentials` are paths on this machine;
+    `cwd` and `output_dir` are paths on the pod.
     """
 
     run: str
@@ -57,9 +59,13 @@ class RunConfig:
     interruptible: bool = False
     image: str = ""
     providers: tuple[str, ...] = ()
-    """The providers that may be rented from. Empty means all that there is a key for."""
+    """The providers at which a machine may be rented. Empty means all for which there is a key."""
     recoveries: int = 2
+    """How many recoveries in a row may go by without a new training step of the run."""
     ready_minutes: float = 60.0
+    """How many minutes a recovery may take, from renting the machine to the first new training
+    step.
+    """
     cwd: str = "prime-rl"
     output_dir: str = "outputs"
     repository: str = ""
@@ -67,13 +73,14 @@ class RunConfig:
     uv: str = ""
     environments: tuple[str, ...] = ()
     identity_file: str = ""
+    """The private SSH key that opens the new machine."""
     credentials: str = ""
-    """A private file (0600) of NAME=value lines: the store's key, and the keys that the new machine
-    gets (W&B, Hugging Face).
+    """A file, readable only by its owner, with lines NAME=value: the key of the object store, and
+    the keys that the new machine gets (W&B, Hugging Face).
     """
     trust_first_key: bool = False
-    """Trust the host key that a new machine shows first, if its provider does not give the key.
-    Nobody is there to compare it.
+    """True if the host key that a new machine shows first is trusted without a person who compares
+    it, in case the provider's API does not show the key.
     """
 
     @property

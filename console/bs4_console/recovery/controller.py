@@ -69,11 +69,12 @@ class Controller:
     """Watches one run and, if its machine is lost, continues the run on a new machine.
 
     In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
-    mode "auto" the plan is carried out at once. `first` is the machine that recover.toml names for
-    the run. `moved` is True if a person says that they have moved the run to that machine. With
-    `dry` nothing is written, rented or ended, and the lease (the right to act for the run, which
-    only one controller has at a time) is not taken. `seen` maps each machine to the observations of
-    it (signs: who saw it, when, and in which state) from which it is judged.
+    mode "auto" the plan is carried out at once. `hands` does what has to be done on providers, pods
+    and the object store, within `limits`. `records` is the saved state of the run. `first` is the
+    machine that recover.toml names for the run. `moved` is True if a person says that they have
+    moved the run to that machine. With `dry` nothing is written, rented or ended, and the `lease`
+    (the right to act for the run, which only one controller has at a time) is not taken. `rules`
+    say how much evidence is needed to call a machine lost.
     """
 
     records: Records
@@ -90,7 +91,9 @@ class Controller:
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     seen: dict[Where, list[Sign]] = field(default_factory=dict)
-    """Signs by machine, within the rules' window."""
+    """For each machine, the newest observations of it (signs: who saw it, when, and in which state)
+    from which it is judged. Those older than the window of `rules` are dropped.
+    """
 
     @property
     def run(self) -> str:
@@ -123,8 +126,8 @@ class Controller:
     async def verdict(self, where: Where) -> Verdict:
         """Poll the machine `where`, on which the run is, and return a verdict that says what has
         become of it, such as "hung" or "reclaimed" (taken back by the provider). If the verdict is
-        "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
-        again at intervals, up to `rules.samples` polls in all.
+        "unknown" or "network-only" (only the network is down) although the provider has answered,
+        poll again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)

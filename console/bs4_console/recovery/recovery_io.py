@@ -60,8 +60,8 @@ LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """Reaches pods from this machine for the recovery controller: sessions, saved states and host
-    keys.
+    """What the recovery controller uses to reach pods from this machine: it gives sessions with
+    them, their saved states, and their trusted host keys.
     """
 
     def linked(
@@ -93,8 +93,8 @@ class Reach(Protocol):
 
 class KeyedBook(Book):
     """A journal of rented machines in which the next attempt to rent one gets the ULID `key`. The
-    recovery controller uses it because it has saved the label with this ULID, by which the machine
-    can be found, in the run's shared state already.
+    recovery controller needs this because the label by which the machine can be found contains the
+    ULID, and it has already saved that label in the run's shared state.
     """
 
     key = ""
@@ -542,11 +542,11 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
-        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
-        done for it until further notice, as it was on the machine before. The order to copy
-        checkpoints to the object store is among them in any case. Return a sentence for each order
-        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
-        has refused to copy checkpoints.
+        """Give the run on its new machine `where` the standing orders `orders`, which it had on its
+        former machine: what a person wants done for it until further notice. The order to copy
+        checkpoints to the object store is given in any case. Return a sentence for each order that
+        the pod has refused, or an empty sequence if it has refused none. Raises Failed if it has
+        refused to copy checkpoints.
         """
         async with self._at(where) as live:
             refused = await carried_orders.renew(

@@ -41,46 +41,57 @@ class Saved:
 
 
 class ShownOffer(TypedDict):
-    """An offer, by which a plan is shown."""
+    """The offer of a machine, as the plan of a recovery shows it. `provider` and `id` identify it,
+    and `gpu` is the name of its GPU.
+    """
 
     provider: str
     id: str
     gpu: str
     count: int
-    """GPUs."""
+    """The number of GPUs."""
     price: float
     """US dollars an hour for the whole machine."""
 
 
 class DecidedPlan(TypedDict):
-    """What a person decides on with the plan of a recovery."""
+    """The part of a recovery's plan on which a person decides, and of which the plan's hash is
+    made. It says that `run` goes on on a new machine.
+    """
 
     run: str
     lost: Sequence[str | None]
     """The lost machine: its name in the inventory, its provider and the provider's id."""
     step: int
-    """The training step to go on from."""
+    """The training step from which the run goes on."""
     recovery: int
     """The number of this recovery, from 1."""
     max_price: float
-    """US dollars an hour for the whole machine."""
+    """The most that the new machine may cost, in US dollars an hour."""
 
 
 class RecoveryPlan(DecidedPlan):
-    """The plan of a recovery."""
+    """The plan of one recovery: a run whose machine is lost goes on on a new one. A person confirms
+    the plan by its `hash`.
+    """
 
     hash: str
     most: float
-    """US dollars an hour that the budgets allow now."""
+    """The most that the new machine may cost now, within the budgets, in US dollars an hour."""
     bytes: int
-    """The checkpoint to fetch."""
+    """The size in bytes of the checkpoint that has to be fetched from the object store."""
     steps_lost: int | None
+    """How many training steps have to be done again, or None if it is not known how far the run
+    was.
+    """
     spent_today: float
-    """US dollars."""
+    """What recoveries of the run have cost in the last 24 hours, in US dollars."""
     spent: float
-    """US dollars in all."""
+    """What they have cost in all, in US dollars."""
     offer: NotRequired[ShownOffer | None]
-    """The cheapest offer now, if it was looked for."""
+    """The cheapest offer now, or None if there is none. It is missing if offers were not searched
+    for.
+    """
 
 
 @dataclass(frozen=True)
@@ -113,17 +124,20 @@ class Chosen:
 class Report:
     """What a pod itself says of a run. `step` is the run's newest training step, and `complete` the
     newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is
-    True if the run ended well. `failed` says why its newest attempt ended badly, and is "" if it
-    did not.
+    True if the run ended well.
     """
 
     step: int | None = None
     complete: int | None = None
     finished: bool = False
     failed: str = ""
-    """Why the newest attempt ended badly. Empty while it runs or after a good end."""
+    """Why the newest attempt (life of the run's processes) ended badly. "" if it is alive or ended
+    well.
+    """
     orders: tuple[Order, ...] = ()
-    """The run's standing orders on the pod (pods/carried_orders.py)."""
+    """The run's standing orders on the pod: what a person wants done for it until further
+    notice.
+    """
 
 
 class Absent(ConsoleError):
@@ -210,11 +224,11 @@ class Hands(Protocol):
         """
 
     async def order(self, where: Where, orders: Sequence[Order]) -> Sequence[str]:
-        """Give the run on its new machine `where` the standing orders `orders`: what a person wants
-        done for it until further notice, as it was on the machine before. The order to copy
-        checkpoints to the object store is among them in any case. Return a sentence for each order
-        that the pod has refused, or an empty sequence if it has refused none. Raises Failed if it
-        has refused to copy checkpoints.
+        """Give the run on its new machine `where` the standing orders `orders`, which it had on its
+        former machine: what a person wants done for it until further notice. The order to copy
+        checkpoints to the object store is given in any case. Return a sentence for each order that
+        the pod has refused, or an empty sequence if it has refused none. Raises Failed if it has
+        refused to copy checkpoints.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:

@@ -65,7 +65,10 @@ class RestoredLaunch(TypedDict, total=False):
 
 
 class Restored(TypedDict, total=False):
-    """The result of a restore, or the plan of one. What nobody reads is not named here."""
+    """The result of a restore (a checkpoint was brought from the object store to a pod), or the
+    plan of one. `launch` is the launch with which the run would go on. Only this field, which the
+    console reads, is named here.
+    """
 
     launch: RestoredLaunch
 
@@ -103,22 +106,25 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Before:
-    """Where a run was before it is restored on another pod. `state` is the state of that pod as
-    this machine has kept it, and `run` the run's name.
+    """Where a run was before a checkpoint of it is restored on another pod. `run` is the run's
+    name, and `state` the state of the pod on which it was, as this machine has saved it.
     """
 
     state: PodState
     run: str
 
     def orders(self) -> list[str]:
-        """Return the run's standing orders there in words, a line each: what the run gets again
-        when it is resumed on the other pod.
+        """Return the standing orders that the run had on its former pod (what a person wants done
+        for it until further notice) in words, a line each. The run gets them again when it is
+        resumed on the new pod.
         """
         return carried_orders.described(self.state, self.run)
 
     async def renew(self, live: PodSession) -> dict[str, str]:
-        """Give the run on the pod of `live` the standing orders that it had before. Return
-        {kind: the pod's reason} of those that the pod refused.
+        """Give the run, now on the pod of `live`, the standing orders (what a person wants done for
+        it until further notice) that it had on its former pod. Return {kind of an order: the pod's
+        reason} for those that the pod refused; it is empty if none was. Raises RefusedError if the
+        pod is read-only for this console, and Unreachable if there is no link.
         """
         orders = carried_orders.orders_of(self.state, self.run)
         return await carried_orders.renew(live, self.run, orders)
@@ -126,9 +132,10 @@ class Before:
 
 def before(pods: Iterable[PodState], asked: RestoreRequest, pod: str) -> Before | None:
     """Return where the run was before `asked` restores it on the pod named `pod`, or None if that
-    is not known. `pods` are the states of the pods that this machine has kept. Only a pod that has
-    copied the run's checkpoints to the place from which they are restored counts: a run of the same
-    name elsewhere may be another one. Among several it is the one on which the run began last.
+    is not known. `pods` are the states of all pods that this machine has saved. Only a pod that has
+    copied the run's checkpoints to the place from which they are now restored counts, because a run
+    of the same name elsewhere may be another one. Of several such pods, the one on which the run
+    began last is meant.
     """
     found, latest = None, -1.0
     for state in pods:

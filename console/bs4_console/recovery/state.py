@@ -65,15 +65,13 @@ class Where:
     made: bool = False
     price: float | None = None
     step: int | None = None
-    """The newest step that was seen on this machine when it was lost. Checkpoints that are only on
-    its disk are lost with it.
-    """
+    """The newest training step that was seen on this machine when it was lost, or None."""
     host: str = ""
     port: int | None = None
     user: str = ""
     host_key: str = ""
-    """The host key as `type base64`, as it was confirmed at the first connection. The next
-    controller may run on a new machine that knows no host keys.
+    """The machine's SSH host key as `type base64`, as it was confirmed at the first connection, or
+    "". It is saved here because the next controller may run on a machine that knows no host keys.
     """
 
     def __str__(self) -> str:
@@ -97,19 +95,21 @@ class Attempt:
     step_before: int
     step_after: int | None = None
     outcome: str = ""
-    """Empty while the attempt continues, then "good" or a sentence that says why it failed."""
+    """"" while the recovery goes on, then "good" or a sentence that says why it failed."""
     ended_t: float | None = None
-    """When a controller ended its machine, in wall seconds. None if no controller ended it."""
+    """The Unix time in seconds at which a controller ended its machine, or None if none has."""
     instance: str = ""
+    """The provider's id of its machine, or "" while none was made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
     """What the recovery controller knows of one run. All controllers share this through the object
     store. `where` is the run's machine, and `phase` says what the controller does now, such as
-    "watching" or "renting". `before` is the lost machine while a recovery is under way, else None.
-    `attempts` are the recoveries so far. `left` are machines that were rented earlier and may still
-    exist. `step` is the newest training step that is known to be done, or None.
+    "watching" or "renting", since the Unix time `since_t`. `before` is the lost machine while a
+    recovery is under way, else None. `attempts` are the recoveries so far. `left` are machines that
+    were rented earlier and may still exist. `step` is the newest training step that is known to be
+    done, or None.
     """
 
     run: str
@@ -121,17 +121,21 @@ class State:
     left: tuple[Where, ...] = ()
     step: int | None = None
     plan_hash: str = ""
+    """The hash of the plan by which the newest recovery was begun, or ""."""
     why: str = ""
+    """Why the last recovery has failed, or which standing orders the new pod has refused, or ""."""
     orders: tuple[Order, ...] = ()
-    """The run's standing orders on its pod (pods/carried_orders.py). The next machine gets the same
-    orders.
+    """The run's standing orders on its pod: what a person wants done for it until further notice. A
+    new machine gets the same orders.
     """
     named: str = ""
-    """The run's pod in recover.toml on the machine of the controller that acted last."""
+    """The pod that recover.toml named for the run when a controller acted last."""
     done: bool = False
     """True if a poll found that the run had ended well, and no later poll found it running."""
     told: bool = False
-    """True in "finishing" once the end of the machine was ordered. Silence then says nothing."""
+    """True once the provider was ordered to end the machine of a finished run, so that its silence
+    is no reason to doubt.
+    """
 
     @property
     def attempt(self) -> Attempt:

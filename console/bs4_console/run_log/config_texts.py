@@ -64,8 +64,8 @@ class ConfigTexts:
         return path is not None and path.is_file()
 
     def keep(self, digest: str, text: str) -> bool:
-        """Save the text of a config, with its secrets replaced, and return True, provided that its
-        values have the digest `digest`. Return False and save nothing if they have another digest,
+        """Save the text of a config, with its secrets replaced, if its values have the digest
+        (hash) `digest`, and return True. Return False and save nothing if they have another digest,
         if the text is not TOML, if it has a secret that cannot be replaced, or if the limit on
         saved configs (see docs/ceilings.md) is reached. Raises OSError if it cannot be written.
         """
@@ -168,9 +168,9 @@ async def keep_of(live: PodSession) -> None:
 
 
 async def keep_planned(live: PodSession, plan: Launched, kept: ConfigTexts | None = None) -> None:
-    """Keep the text of the config of the launch `plan` on this machine, if it is not kept yet;
-    it is read from the connected pod `live`. If it cannot be read there or written here, a note of
-    the pod's state says so. Raises LinkError if the link is lost.
+    """Save on this machine the text of the config of the launch `plan`, unless it is saved already.
+    The text is read from the connected pod `live`. If it cannot be read there or written here, a
+    note of the pod's state says so. Raises LinkError if the link is lost.
 
     `kept` is the store of this pod's config texts; None opens it.
     """

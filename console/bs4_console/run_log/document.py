@@ -60,8 +60,9 @@ class RunLog:
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
-        """Return the record of every run by its name, in the order of the document. A run may have
-        both a section and a row in a table; its section is used then, because it holds more.
+        """Return {name of a run: its record}, in the order of the imported document. If the
+        document has both a section and a row of a table about a run, the section is used, because
+        it holds more.
         """
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:

@@ -30,8 +30,9 @@ Word = Literal["better", "worse", "not shown", "unknown"]
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout of an evaluation. `example` identifies the task within its environment. `reward`
-    is None if the rollout ended in an error.
+    """One rollout of an evaluation: the model's try at one task of `environment`. `archetype` is
+    the kind of the task, or "" if the file does not state it, and `example` identifies the task
+    within its environment. `reward` is None if the rollout ended in an error.
     """
 
     environment: str
@@ -164,8 +165,8 @@ def _rollout(line: Mapping[str, Any], environment: str) -> Rollout:
 
 
 def weighted(rewards: Mapping[str, Any]) -> float:
-    """Return the reward of a trace of verifiers 0.4: the sum of its named `rewards` by their
-    weights. Raises ValueError if it is no finite number.
+    """Return the reward of a trace of verifiers 0.4 (its record of one rollout): the sum of the
+    trace's named `rewards` by their weights. Raises ValueError if it is no finite number.
     """
     given = [reward for reward in rewards.values() if reward is not None]
     return math.fsum(_finite(one["score"]) * _finite(one["weight"]) for one in given)

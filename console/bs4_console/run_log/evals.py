@@ -65,9 +65,9 @@ class Result:
 @dataclass(frozen=True)
 class Verdict:
     """The result of an evaluation at the training step `step`, compared with the one before
-    training. `points` is the change of the pass rate in percentage points. `word` is ahead,
-    on-track, behind, worse, standstill, or measured if nothing is expected at this step. `advice`
-    says what to do.
+    training. `points` is the change of the pass rate in percentage points. `word` compares it with
+    what is expected at this step: ahead, on-track, behind, worse (than before training),
+    standstill, or measured if nothing is expected at this step. `advice` says what to do.
     """
 
     step: int
@@ -75,7 +75,9 @@ class Verdict:
     word: str
     advice: str
     archetypes: dict[str, float]
-    """The change of each archetype that both results have, the largest fall first."""
+    """{kind of task (archetype): change of its mean reward}, for those in both results, the largest
+    fall first.
+    """
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Truncation:
     """Why tool calls failed to parse, as counts of lines in an evaluation's log. `malformed` counts
     the failures, `unrepaired` the failures that could not be repaired, and `causes` maps each cause
     (truncated, not-json, escape) to its number of lines. `word` is the most frequent cause, or
-    "none" if no cause was found.
+    "none" if no cause was found, and `advice` says what to do.
     """
 
     malformed: int

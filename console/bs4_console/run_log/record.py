@@ -86,8 +86,9 @@ def in_order(*written: Iterable[Note]) -> list[Note]:
 
 @dataclass(frozen=True, kw_only=True)
 class StepTime:
-    """A row of a table of step times that a person wrote. `config` and `step_time` are in their
-    words, `seconds` is the step time or None if it is none, and `more` has the other columns.
+    """One row of a table of step times that a person wrote. `config` and `step_time` are in the
+    person's words, `seconds` is the step time in seconds, or None if the words are no duration, and
+    `more` has the other columns, by their headings.
     """
 
     config: str
@@ -132,6 +133,7 @@ class RunRecord:
     name: str
     status: str = ""
     status_note: str = ""
+    """The reason for the status, in a person's words, or ""."""
     date: str = ""
     model: str = ""
     config: str = ""
@@ -140,6 +142,7 @@ class RunRecord:
     phase: str = ""
     pod: str = ""
     pod_id: str = ""
+    """The provider's id of the pod, as a person wrote it."""
     price: float | None = None
     start: str = ""
     end: str = ""
@@ -153,6 +156,9 @@ class RunRecord:
     ended_t: float | None = None
     source: str = "log"
     fields: dict[str, str] = field(default_factory=dict)
+    """What stands as `name: value` at the beginning of the run's section, or in its row of a table,
+    by name.
+    """
     attempts: list[Attempt] = field(default_factory=list)
     incidents: list[Incident] = field(default_factory=list)
     lessons: list[str] = field(default_factory=list)

@@ -48,7 +48,9 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """Return the run log's record of the run `run`, made from the state of its pod."""
+    """Return what the run log stores of the run `run`, such as its config, attempts, results and
+    incidents, as a record made from the state of its pod.
+    """
     view = run.view
     plans = launches(pod, view.name)
     newest = plans[max(plans)] if plans else Launched()
@@ -121,8 +123,9 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
 
 def continued(records: Iterable[RunRecord]) -> RunRecord:
     """Return one record of a run that began on one pod and went on on others. `records` are its
-    records by pod, at least one. Attempts, incidents, notes and rewards are those of all pods in
-    their order, the start is the first one, and all else is as the pod says on which it began last.
+    records, one for each pod, at least one. Attempts, incidents, notes and rewards of all pods are
+    joined in their order, and the start is the first one. Everything else is taken from the record
+    of the pod on which the run began last.
     """
     ordered = sorted(records, key=lambda record: record.started_t or 0.0)
     *_, last = ordered

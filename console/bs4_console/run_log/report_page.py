@@ -46,8 +46,9 @@ _STYLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One part of a report. It has rows of a table below `heads`, or `items` of a list, or `code`.
-    `curve` are the (step, reward) pairs of a figure, which only the HTML page draws.
+    """One part of a report: a table with the column headings `heads` and `rows`, or a list of
+    `items`, or a block of `code`. `curve` are the (step, reward) pairs of a figure, which only the
+    HTML page draws.
     """
 
     title: str

@@ -26,7 +26,10 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """One rollout. `reward` is None if it ended in an error, which is then `error`."""
+    """One rollout of an evaluation (the model's try at one task) in the form in which it is shown
+    to a person: the task `example` of `environment`, and the `messages` in order. `reward` is None
+    if the rollout ended in an error; `error` then says which, and is "" otherwise.
+    """
 
     environment: str
     example: str
@@ -36,8 +39,9 @@ class Shown:
 
 
 def read(line: str) -> list[Shown]:
-    """Return the rollouts in one line of a file: one for each agent of an episode. Raises
-    ValueError for a line of another form.
+    """Return the rollouts in one line of a file with the results of an evaluation. A line usually
+    has one; one about an episode of several agents has one for each agent. Raises ValueError for a
+    line of another form.
     """
     try:
         data = json.loads(line)

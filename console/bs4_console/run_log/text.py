@@ -66,8 +66,8 @@ class Chunk:
 
     @property
     def heading(self) -> str | tuple[int, str]:
-        """Return the key by which two versions of a document match this chunk: the name of its run,
-        or the level and title of its heading.
+        """Return the key by which this chunk is found again in another version of the document: the
+        name of its run, or the level and title of its heading.
         """
         return self.run or (self.level, self.title)
 

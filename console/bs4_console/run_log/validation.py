@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class Validation:
     """The curve of one validation metric of a run. `points` are [training step, value] pairs,
     oldest first; for a step that was done twice, the later value is used. `lower` is True if a
-    smaller value is better (a loss).
+    smaller value is better (a loss). `best_step` is the step with the best value, `best`; both are
+    None without a point.
 
     `checkpoint` is the state of the best step's checkpoint: complete, torn (a part of it is
-    missing), gone (it does not exist) or unknown (it could not be checked). `saved_step` is the
-    best step among those with a complete checkpoint, and `saved` its value; both are None if there
-    is no such step or checkpoints could not be checked.
+    missing), gone (it does not exist) or unknown (it could not be checked), and `checkpoint_why`
+    gives the reason or is "". `saved_step` is the best step among those with a complete checkpoint,
+    and `saved` its value; both are None if there is no such step or checkpoints could not be
+    checked.
     """
 
     metric: str

@@ -166,25 +166,33 @@ class Sent:
 
 
 class RemoteAnswer(TypedDict, total=False):
-    """What the pod's part of a code sync answers. Each question has some of this."""
+    """What the part of a code sync that runs on the pod answers to a question. It has `root` and
+    `store`, and those of the other fields that belong to the question.
+    """
 
     root: str
     """The target's path on the pod."""
     store: str
-    """The directory of the sync beside it."""
+    """The directory beside the target in which the sync keeps its own files, such as the trash."""
     files: Mapping[str, list[Any]]
-    """By path: bytes, Unix time of the last change in seconds, and where a link leads or ""."""
+    """{path below the target: [bytes, Unix time of the last change in seconds, target of a link or
+    ""]}.
+    """
     links: Sequence[str]
+    """The paths below the target that are symbolic links."""
     archive: str
+    """The path on the pod to which the next archive of files is to be uploaded."""
     moved: int
-    """Files that were moved to the trash."""
+    """The number of files that were moved to the trash."""
 
 
 @dataclass(kw_only=True)
 class Sync:
     """Sends a directory of code from this machine (`source`) to a directory on a pod (`target`). A
     relative target begins at the pod's home directory. With `delete`, files that only the pod has
-    are moved to a directory for removed files there, the trash.
+    are moved to a directory for removed files there, the trash; `stamp` is the name of the
+    directory in it for this sync. `excludes` are patterns for names that are not sent, with * and ?
+    as in a shell.
     """
 
     pod: Pod
@@ -239,7 +247,7 @@ class Sync:
         """Send the files of the plan to the pod, move files to the trash on the pod (the directory
         for removed files) if the plan says so, compare again, and return how much was sent and
         moved. The function `progress` is called with short phrases for a person. Raises SyncFailed
-        if a file on the pod still differs from the source. Raises the errors of `plan` too.
+        if a file on the pod still differs from the source or the files there cannot be listed.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")

@@ -21,8 +21,9 @@ from bs4_console.setup.dataset_probe import Wanted
 @dataclass(frozen=True, kw_only=True)
 class Split:
     """One split (train, test, ...) of a data set, with its number of rows. `rows` is None if it is
-    not known; the reason is then in `error` or `note`. `use`, `place`, `split` and `limit` are
-    those of the request, see dataset_probe.Wanted.
+    not known; the reason is then in `error` or `note`. `place` is the data set's path or name, and
+    `use` what a config takes it for ("train" or "eval"), or "". `limit` is how many examples the
+    config takes of it, or None for all.
     """
 
     use: str
@@ -84,8 +85,7 @@ class Found:
 def of_config(config: View) -> list[Wanted]:
     """Return the data sets that a config names for training and evaluation: for verl those of
     `data.train_files` and `data.val_files`, for supervised fine-tuning (SFT) that of `data.name`,
-    and for prime-rl of both generations those of its environments. The list is empty if it names
-    none.
+    and for both versions of prime-rl those of its environments. The list is empty if it names none.
     """
     found = []
     for use, key in (("train", "data.train_files"), ("eval", "data.val_files")):

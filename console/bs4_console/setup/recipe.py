@@ -31,12 +31,13 @@ CREDENTIALS = "credentials"
 
 class Stack(TypedDict):
     """The versions of libraries that are known to work together with one trainer, as
-    configs/stacks.toml has them. What nobody reads is not named here.
+    configs/stacks.toml has them. `repository` and `revision` are those of the trainer's source.
+    Only the fields that the console reads are named here.
     """
 
     title: str
     package: str
-    """The trainer's own version."""
+    """The version of the trainer itself."""
     revision: str
     repository: str
     python: str
@@ -45,7 +46,7 @@ class Stack(TypedDict):
     flash_attn: str
     verifiers: str
     uv: str
-    """The version of uv that installs it, a key of configs/uv.toml."""
+    """The version of the program uv that installs all this, which is a key of configs/uv.toml."""
     sync: Sequence[str]
     """The options of `uv sync`."""
 
@@ -55,37 +56,45 @@ Rule = TypedDict("Rule", {"value": str, "why": str, "from": str, "below": str}, 
 
 
 class StepShown(TypedDict):
-    """What a step of a set-up's plan shows."""
+    """What the agent says of one step of a set-up's plan."""
 
     done: bool
     """True if nothing is left to do."""
 
 
 class SetupStep(TypedDict):
-    """A step of a set-up's plan. What only a person reads is not named here."""
+    """One step of the plan of a pod's set-up. Only the field that the console reads is named
+    here.
+    """
 
     shown: StepShown
 
 
 class Archive(TypedDict):
-    """A file that a pod fetches."""
+    """An archive of the program uv that the pod has to fetch: its address, and the SHA-256 that it
+    must have.
+    """
 
     url: str
     sha256: str
 
 
 class RecipeBody(TypedDict, total=False):
-    """A recipe as it is sent to the agent. For credentials alone, only the first three are."""
+    """What a pod is to be set up with (see Recipe), as the JSON object that is sent to the agent.
+    `variables` are environment variables that launches get, and `nofile` is the limit of open
+    files. If only credentials are to be stored, it has only `trainer`, `directory` and `secrets`.
+    """
 
     trainer: str
     directory: str
     secrets: Sequence[str]
-    """Names of credentials."""
+    """The names of the credentials that the set-up brings, such as "wandb"."""
     repository: str
     revision: str
     sync: Sequence[str]
+    """The options of `uv sync`."""
     uv_archives: Mapping[str, Archive]
-    """By machine type."""
+    """{machine type, such as "x86_64": the archive of uv for it}."""
     variables: Mapping[str, str]
     environments: Sequence[str]
     nofile: int

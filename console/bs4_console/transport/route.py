@@ -27,8 +27,10 @@ class Hop:
 
     `host`, `port` and `user` come from the inventory of pods or from a ProxyJump setting.
     `address`, `at` and `login` are the address, the port and the user that the SSH config file
-    makes of these three. `identities` are the paths of private key files. `required` is True if the
-    person named these files for this pod, so that each must be usable.
+    makes of these three. `identities` are the paths of private key files, and `certificates` those
+    of their certificates. `required` is True if the person named these files for this pod, so that
+    each must be usable. `identities_only` is True if the config forbids other keys. `proxy_command`
+    is the command, as words, through which the server is reached, or None.
     """
 
     entry: str
@@ -45,9 +47,14 @@ class Hop:
     certificates: tuple[str, ...]
     identities_only: bool
     agent_path: str | None
+    """The socket of the ssh-agent that the config names, "" if it forbids one, or None if it says
+    nothing.
+    """
     proxy_command: Sequence[str] | None
     sets_ciphers: bool
+    """True if the config says which ciphers to use."""
     config: tuple[Path, ...]
+    """The SSH config files that are read; empty if none is."""
 
 
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:

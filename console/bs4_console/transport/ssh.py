@@ -103,7 +103,8 @@ class SshTransport:
         """Run the command `argv` on the pod to its end, with `stdin` as its input, and return its
         exit status and output. Raises Unreachable after `timeout` seconds; processes that the
         command has started may then still run. Raises LooksOnly or NoAgent if the key of this login
-        may only read on the pod. Raises the errors of `start`.
+        may only read on the pod. Raises another LinkError if there is no connection or it is lost,
+        and UsageError for a wrong setting.
         """
         pipe = await self.start(argv)
         try:
@@ -128,9 +129,10 @@ class SshTransport:
             await _hang_up(connection)
 
     async def start(self, argv: Sequence[str]) -> SshPipe:
-        """Start the command `argv` on the pod and return the pipe to it. Raises SessionRefused if
-        the server still accepts no further session after 3 seconds, and ChannelLost if the
-        connection is lost. Raises the errors of `connect` if there is no connection yet.
+        """Start the command `argv` on the pod and return the pipe to it. Connect first if there is
+        no connection yet. Raises SessionRefused if the server still accepts no further session
+        after 3 seconds, ChannelLost if the connection is lost, another LinkError if it cannot be
+        made, and UsageError for a wrong setting.
         """
         connection = await self.connect()
         deadline = time.monotonic() + _FREED_S
@@ -159,9 +161,9 @@ class SshTransport:
     async def upload(self, path: str, data: bytes) -> None:
         """Write `data` to a new file `path` on the pod over SFTP, with mode 0600. If the server has
         no SFTP (minimal images, dropbear), the program `cat` on the pod writes it. The caller
-        checks the file's hash. Raises NoSpace if the disk is full, DeployFailed for another error
-        of the pod, or ChannelLost if the connection is lost. Raises the errors of `connect` if
-        there is no connection yet.
+        checks the file's hash. Raises NoSpace if the disk is full, and DeployFailed for another
+        error of the pod. Raises another LinkError if there is no connection or it is lost, and
+        UsageError for a wrong setting.
         """
         connection = await self.connect()
         try:

@@ -43,15 +43,17 @@ from bs4_console.printable import one_line, printable
 
 @rule("a list of evidence")
 def evidence(value: Any) -> bool:
-    """Return True if `value` is a list of evidence (bs4_common.failures.evidence has its type)."""
+    """Return True if `value` is a list of evidence for a failure: dictionaries, each with fields
+    such as the file, line and text of a line of a log, in their proper types.
+    """
     return objects(value) and all(map(_EVIDENCE.passes, value))
 
 
 @rule("a list of texts and objects")
 def things(value: Any) -> bool:
-    """Return True if `value` is a list of at most ENTRIES texts and dictionaries. The members of
-    the dictionaries are not checked, except `path` and `command`, `component` and the numbers of a
-    process or a file.
+    """Return True if `value` is a list of at most ENTRIES (10,000) entries, each of which is a text
+    or a dictionary about a process or a file. Of a dictionary, only its path, command, component
+    and numbers are checked.
     """
     return (
         isinstance(value, list)
@@ -62,14 +64,16 @@ def things(value: Any) -> bool:
 
 @rule("an object that says what a step touches")
 def shown(value: Any) -> bool:
-    """Return True if `value` is what a step of a plan touches (pods/gate/plans.py)."""
+    """Return True if `value` is a dictionary that says what a step of an action's plan touches, as
+    `plans.Shown` describes it.
+    """
     return _SHOWN.passes(value)
 
 
 @rule("a list of the steps of a plan")
 def planned(value: Any) -> bool:
-    """Return True if `value` is a list of at most ACTION_STEP_MOST steps of a plan
-    (pods/gate/plans.py).
+    """Return True if `value` is a list of at most ACTION_STEP_MOST (1,000) steps of an action's
+    plan, each a dictionary as `plans.PlanStep` describes it.
     """
     return (
         isinstance(value, list)
@@ -80,8 +84,8 @@ def planned(value: Any) -> bool:
 
 @rule("an object with the steps of a plan")
 def plan(value: Any) -> bool:
-    """Return True if `value` is the body of a plan (pods/gate/plans.py). Fields that only one kind
-    of plan has are not checked.
+    """Return True if `value` is the plan of an action as a dictionary, as `plans.Plan` describes
+    it. Fields that only some kinds of plan have are not checked.
     """
     return mapping(value) and _PLAN_BODY.passes(value)
 
@@ -370,15 +374,20 @@ def training_step(record: Any) -> StepRecord:
 
 
 def journal(record: Any) -> JournalRecord:
-    """Check a record of the journal as `check` does, and return it. Raises RecordRefused if a field
-    has another type than it must have.
+    """Check a record of a pod's journal (the agent's log of actions and incidents), and return it
+    with each text on one line and without characters that a terminal acts on; what a person wrote
+    in a note may have several lines. Raises RecordRefused if an agent would not write such a
+    record.
     """
     checked: JournalRecord = check("journal", record)
     return checked
 
 
 def hello(greeting: Any) -> AgentGreeting:
-    """Check the greeting of an agent, and return it. Raises RecordRefused if no agent sends it."""
+    """Check the greeting of a pod's agent, which says who answers: its version, its home and so on.
+    Return the greeting unchanged. Raises RecordRefused if a field has another type than it must
+    have.
+    """
     _HELLO.check(greeting)
     checked: AgentGreeting = greeting
     return checked

@@ -84,7 +84,9 @@ def _plain(value: Any) -> bool:
 
 @rule("a list of paths, each with a text")
 def files(value: Any) -> bool:
-    """Return True if `value` is a list of pairs, each of the path of a file and a text."""
+    """Return True if `value` is a list of pairs: the path of a file, and a text, which is the
+    file's content or says why the file was not sent.
+    """
     return isinstance(value, list) and all(texts(pair) and len(pair) == 2 for pair in value)
 
 
@@ -106,8 +108,8 @@ def lines(value: Any) -> bool:
 
 @rule("a list of lines, each with its cursor and the place of its match")
 def hits(value: Any) -> bool:
-    """Return True if `value` is a list of dictionaries, each with the cursor, the text and the
-    place of a match.
+    """Return True if `value` is a list of dictionaries, one for each match of a search: the cursor
+    and the text of the line, and the place in the line at which the match begins.
     """
     if not objects(value):
         return False
@@ -126,8 +128,8 @@ def _of(row: Any, *rules: Rule) -> bool:
 
 @rule("an object that says which bytes are lost")
 def gap(value: Any) -> bool:
-    """Return True if `value` describes bytes of a stream that are lost (bs4_common.streams.cursor
-    has its type), as an agent does.
+    """Return True if `value` describes, as an agent does it, a part of a stream that the pod no
+    longer has (see bs4_common.streams.cursor).
     """
     return _GAP.passes(value)
 
@@ -286,10 +288,10 @@ def named(request: Call) -> str:
 
 
 def check(request: Call, answer: Frame) -> Frame:
-    """Check the answer of an agent to `request`, and return it. `answer` does not report an error.
-    In a report of checkpoints, each text becomes one line without characters that a terminal acts
-    on. Raises RecordRefused, which names the field, if the answer is not one that an agent sends,
-    or if this console knows no answer to such a request.
+    """Check an agent's answer to the console's `request`, and return it. `answer` must not be one
+    that reports an error. In a report of checkpoints, each text becomes one line without characters
+    that a terminal acts on. Raises RecordRefused, which names the field, if the answer is not one
+    that an agent sends, or if this console knows no answer to such a request.
     """
     header = answer.header
     _known(CALLS, request.call)(header)

@@ -73,8 +73,8 @@ def whole(value: Any) -> bool:
 
 @rule("a step of training")
 def step(value: Any) -> bool:
-    """Return True if `value` is the number of a training step. It can be negative: -1 means
-    before the first.
+    """Return True if `value` can be the number of a training step: an integer whose absolute value
+    is at most STEP_MOST (1,000,000,000). It can be negative: -1 means before the first step.
     """
     return whole(value) and abs(value) <= STEP_MOST
 
@@ -87,7 +87,9 @@ def attempt(value: Any) -> bool:
 
 @rule("the place of a step in an action")
 def index(value: Any) -> bool:
-    """Return True if `value` is the place of a step in an action, counted from 0."""
+    """Return True if `value` can be the place of a step in the list of an action's steps: an
+    integer from 0.
+    """
     return whole(value) and 0 <= value < ACTION_STEP_MOST
 
 
@@ -142,7 +144,9 @@ def texts(value: Any) -> bool:
 
 @rule("an object of texts")
 def phrases(value: Any) -> bool:
-    """Return True if `value` is a dictionary with at most ENTRIES members, all of them texts."""
+    """Return True if `value` is a dictionary with at most ENTRIES (10,000) members, all of which
+    are texts.
+    """
     return mapping(value) and all(map(text, value.values()))
 
 
@@ -184,7 +188,9 @@ def torn(value: Any) -> bool:
 
 @rule("an object of checks, each with numbers or texts")
 def checks(value: Any) -> bool:
-    """Return True if `value` says how a repair is verified: by kind of check, its parameters."""
+    """Return True if `value` says how it is proved that a repair has worked: a dictionary {kind of
+    proof: its parameters}, where the parameters are a dictionary of numbers and texts.
+    """
     return mapping(value) and all(
         mapping(one) and all(number(entry) or text(entry) for entry in one.values())
         for one in value.values()

@@ -53,7 +53,8 @@ def bytes_held(value: Any) -> int:
 class JournalWeight:
     """Limits the memory that one pod's journal (the agent's log of actions and incidents) takes on
     this machine: not the journal itself, but the state that is computed from its records (the
-    fold). Between two measurements of the fold, each record counts with its whole size.
+    fold). The fold is measured only from time to time; in between, each new record counts with its
+    whole size.
     """
 
     def __init__(self) -> None:

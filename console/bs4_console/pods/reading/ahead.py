@@ -43,8 +43,11 @@ class Reads(Protocol):
     async def read(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Chunk:
-        """Return the next chunk of `stream` from `cursor` on. The parameters and the errors are
-        those of Channel.read.
+        """Return the next chunk of `stream`, a name such as "log/RUN/trainer", from `cursor` on, at
+        most `limit` bytes. If nothing has been written after `cursor`, wait at most `wait` seconds
+        for new bytes. `seen` is the number of bytes that the caller already has of the unfinished
+        last line; that line is sent again only if it has grown. Raises RemoteError if the agent
+        refuses the read, and a LinkError if the link is lost.
         """
 
 
@@ -70,8 +73,11 @@ class ReadAhead:
         self._tasks: set[asyncio.Task[Chunk]] = set()
 
     async def read(self, stream: str, cursor: str, wait: float = 0.0, *, seen: int = 0) -> Chunk:
-        """Return the next chunk of `stream` from `cursor` on; the parameters and the errors are
-        those of Channel.read.
+        """Return the next chunk of `stream`, a name such as "log/RUN/trainer", from `cursor` on. If
+        nothing has been written after `cursor`, wait at most `wait` seconds for new bytes. `seen`
+        is the number of bytes that the caller already has of the unfinished last line; that line is
+        sent again only if it has grown. Raises RemoteError if the agent refuses the read, and a
+        LinkError if the link is lost.
         """
         self.expire()
         sequence = self._sequences.pop((stream, cursor), None)

@@ -19,8 +19,9 @@ CallName = Literal["read", "query", "submit", "ping", "cancel"]
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A request to the agent. `stream` and `op` are those of a read or a query, or "". `fields` are
-    the further fields of the request, as they are sent.
+    """A request to the agent. `call` says of what kind it is, such as a read of a stream or a
+    query. `stream` and `op` are the stream and the question of a read or a query, or "". `fields`
+    are the further fields of the request, as they are sent.
     """
 
     call: CallName
@@ -54,7 +55,8 @@ class Action:
 @dataclass(frozen=True)
 class Greeting:
     """The first bytes that the console sends over a new connection to an agent. `data` has the
-    greeting and the first questions as they are sent, and `questions` has them by their id.
+    greeting and the first questions as they are sent, and `questions` maps the id of each of these
+    questions to it.
     """
 
     data: bytes
@@ -81,21 +83,23 @@ def greeting(who: str, client: str, questions: Sequence[Call] = ()) -> Greeting:
 
 
 def read_call(stream: str, cursor: str, limit: int, wait: float = 0.0, seen: int = 0) -> Call:
-    """Return the request, not yet sent, that reads `stream`. The parameters are those of
-    Channel.read.
+    """Return the request, not yet sent, for at most `limit` bytes of `stream` (a name such as
+    "log/RUN/trainer") from `cursor` on. If there are none yet, the agent waits up to `wait` seconds
+    for new ones. `seen` is the number of bytes that the caller already has of the unfinished last
+    line; that line is sent again only if it has grown.
     """
     place = {"cursor": cursor, "limit": limit, "wait": wait, "seen": seen}
     return Call(call="read", stream=stream, fields=place)
 
 
 def query_call(stream: str, op: str, **parameters: Any) -> Call:
-    """Return the request, not yet sent, that asks the question `op` about `stream`. The parameters
-    are those of Channel.query.
+    """Return the request, not yet sent, that asks the question `op`, such as "stat" or "search",
+    about `stream`, a name such as "log/RUN/trainer". `parameters` are the fields of the question.
     """
     return Call(call="query", stream=stream, op=op, fields=parameters)
 
 
 def submit_call(action: Action) -> Call:
-    """Return the request that submits an action; see Channel.submit."""
+    """Return the request, not yet sent, that submits `action` to the agent."""
     fields = {"key": action.key, "kind": action.kind, **action.body}
     return Call(call="submit", fields={"action": fields})

@@ -13,10 +13,10 @@ class ReadWindow:
     """Decides how many reads of a stream are kept under way at the same time (`size`): at least
     FIRST and at most `most`.
 
-    The shortest time that any read took is that of a link on which no read waits for another. If
-    reads take longer, some of them wait in line; their number is size x (1 - shortest / now). The
-    size is doubled as long as fewer than two reads wait, and then kept so that two to four wait, as
-    TCP Vegas does. It does not grow if the caller is slower than the link.
+    If reads take longer than the shortest time that one ever took, some of them wait in line on the
+    link. Their number is estimated as size x (1 - shortest / now). The size is doubled as long as
+    fewer than two reads wait, and then kept so that two to four wait, as TCP Vegas does. It does
+    not grow if the caller is slower than the link.
     """
 
     def __init__(self, most: int, alone: float = float("inf")) -> None:
@@ -31,8 +31,8 @@ class ReadWindow:
         self._waited = False
 
     def wait(self) -> None:
-        """Note that the caller had to wait for a read to be answered, so that more reads under way
-        may help.
+        """Note that the caller had to wait for the answer to a read. The size is increased only if
+        that has happened since it was computed last.
         """
         self._waited = True
 
