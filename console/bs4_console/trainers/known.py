@@ -48,7 +48,7 @@ class Checked:
     @property
     def counts(self) -> dict[State, int]:
         """Return how many beliefs (statements about the trainer's source) are in each state, as
-        {state: number}.
+        {state: number}. The states are "holds", "moved", "gone" and "unknown"; see `Verdict`.
         """
         counted = Counter(verdict.state for verdict in self.verdicts)
         states: tuple[State, ...] = ("holds", "moved", "gone", "unknown")

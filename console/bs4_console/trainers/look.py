@@ -33,8 +33,8 @@ _SHOWN = 160
 @dataclass(frozen=True)
 class Found:
     """The result of looking for something expected at a place of the source. `exact` is True if it
-    is found as expected, and `lines` says where. If it is not, `note` says what is found instead,
-    and is "" if there is nothing like it.
+    is found as expected. `note` then is ""; otherwise it says what is found instead, and is "" if
+    there is nothing like it. `lines` are the first and last line of each thing that was found.
     """
 
     exact: bool
@@ -77,8 +77,9 @@ class Reader:
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
         """Look for what is expected in these scopes (parts of the source), and return what was
-        found. If an expected message is not there, the result is the constant NOTHING; which other
-        message has taken its place is not found out here.
+        found. If an expected message is not there, the result is the constant NOTHING (not found,
+        without a note): this method does not look for another message that may have taken its
+        place.
         """
         if isinstance(expected, Message):
             said = self.messages(expected, scopes)
