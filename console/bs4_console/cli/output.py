@@ -71,9 +71,9 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 
 def evidence_place(item: EvidenceRow) -> str:
-    """Return where the piece of evidence `item` lies: its `file` with its `line` as "FILE:LINE", or
-    its `file` alone if it has no line number, or the log's source if it has no file. Return "" if
-    `item` has none of these.
+    """Return the place of the piece of evidence `item` (a log line or reading behind a finding):
+    its `file` and `line` as "FILE:LINE"; its `file` alone if it has no line number; or, if it has
+    no file, its `source`, the name of the log. Return "" if `item` has none of these.
     """
     if item["line"]:
         return f"{item['file']}:{item['line']}"
@@ -100,8 +100,9 @@ def gib(size: float | None) -> str:
 
 
 def plan_text(view: PlanView) -> str:
-    """Return the plan `plan` as text that a person reads before confirming it: each step with its
-    exact command and what the step would touch, and `plan_hash`, by which the plan is confirmed.
+    """Return the plan `view` as text that a person reads before confirming it: each step with its
+    exact command and what the step would touch, how success is verified, and the plan's hash, by
+    which the plan is confirmed.
     """
     plan = plan_of(view)
     lines = [
