@@ -33,11 +33,15 @@ QUIET_S = 60.0
 
 
 class CheckpointLine:
-    """Queries `pod` now and then for the checkpoint report of the run `run`, and makes a line of
-    it: from which step the run can be resumed, how many checkpoints there are, when the disk will
-    be full, and which checkpoints stay, if a person has ordered that old ones are deleted. The line
-    is empty until the pod has answered for the first time, and after a query that failed, for
-    example because the agent is too old for it. For a recorded pod it is always empty.
+    """Queries `pod` now and then for the checkpoint report of the run `run`, and makes one line of
+    text of it: from which step the run can be resumed, how many checkpoints there are, when the
+    disk will be full, and which checkpoints stay, if a person has ordered that old ones are
+    deleted.
+
+    The line is empty until the pod has answered for the first time, and after a query that failed,
+    for example because the pod's agent is too old for it. For a recording of a pod it is always
+    empty. `answered` is called after each answer, and `every_s` are the seconds between two
+    queries.
     """
 
     def __init__(

@@ -30,8 +30,8 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 class CurveCommands:
     """The commands of the training curves. A screen that shows curves inherits from this class and
     from ConsoleScreen, and has two properties: `run_state`, the run, and `moment`, the newest step
-    at the time cursor (the past moment that all screens show) or None. `compared` says what the
-    curves are compared with: "2" for attempt 2 of the run itself, "POD/RUN" for another run.
+    at the time cursor (the past moment that all screens show) or None. `curve_view` says how the
+    curves are drawn. `curves_large` is True while they are shown large in place of the log.
     """
 
     curve_view = CurveView()
@@ -40,9 +40,12 @@ class CurveCommands:
     """The title of the only curve that is shown, or "" for all."""
     _span: tuple[object, tuple[int, int]] = (None, (0, 0))
     compared: tuple[str, ...] = ()
-    """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
+    """What the curves are compared with: "2" for attempt 2 of the run itself (a relaunch of a run
+    is its next attempt), "POD/RUN" for another run.
+    """
     differences: Mapping[str, Sequence[Row]] = MappingProxyType({})
-    """The settings in which the run differs from each that it was compared with, by "pod/run"."""
+    """The settings in which this run differs from each run that it was compared with, by "POD/RUN".
+    """
 
     if TYPE_CHECKING:
         pod: PodState

@@ -138,8 +138,8 @@ class LogPane(LogFinding):
     async def time_here(self, begin: float, end: float) -> float | None:
         """Find out when the current line (the one pointed at, or else the last on the screen) was
         written. Return that as a Unix time in seconds by the pod's clock, or None if it cannot be
-        told. A log line has only a time of day, so `begin` and `end` say, in the same seconds,
-        between which times it must have been written.
+        told. As a log line has only a time of day, the caller says with `begin` and `end`, in the
+        same unit, between which times the line must have been written.
         """
         feed, place = self._feed, self.current_place()
         if feed is None or place is None:
