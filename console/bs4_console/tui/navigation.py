@@ -44,8 +44,8 @@ class Navigation(Notifications):
         return FleetScreen()
 
     def subject(self) -> Subject:
-        """Return the pod and the run to which a command applies that a person gives now, as the
-        screen that is shown says. Both are None while a dialog is shown.
+        """Return the pod and the run that a command is about if a person gives it now. The screen
+        that is shown says which they are; both are None while a dialog is shown.
         """
         if isinstance(self.screen, ConsoleScreen):
             return self.screen.subject()
@@ -289,7 +289,7 @@ class Navigation(Notifications):
 
     def shell_command(self, pod: PodState) -> list[str]:
         """Return the command, as a list of words, that opens a shell on the pod. Raises UsageError
-        if the pod's address is none.
+        if no command can be made of the pod's address.
         """
         from bs4_console.pods import shell
 

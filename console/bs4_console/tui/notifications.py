@@ -33,8 +33,9 @@ NEWS_S = 8.0
 
 @dataclass(frozen=True)
 class News:
-    """A message to the person (`text`) that stands above the key bar. It is taken away when this
-    machine's monotonic clock shows `until`, in seconds.
+    """A message to the person (`text`) that stands above the key bar. `severity` is "information"
+    or "warning" and decides its colour. It is taken away when this machine's monotonic clock shows
+    `until`, in seconds.
     """
 
     text: str
@@ -83,12 +84,12 @@ class Notifications(App[int]):
         """
 
     def forget_news(self) -> None:
-        """Take the toasts and the line above the key bar away, because another screen is shown."""
+        """Remove the toasts and the message above the key bar, because another screen is shown."""
         self._news = None
         self.clear_notifications()
 
     def forget_line(self) -> None:
-        """Take the line above the key bar away, because it was about another row. Toasts stay."""
+        """Remove the message above the key bar, because it was about another row. Toasts stay."""
         self._news = None
         self.show_news()
 

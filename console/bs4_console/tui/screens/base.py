@@ -40,8 +40,8 @@ NOTE: PromptKind = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run to which a command applies that a person gives on a screen. Each is None
-    if the screen, or the row under its cursor, has none.
+    """The pod and the run that a command is about which a person gives on a screen. Each is None if
+    the screen, or the row under its cursor, has none.
     """
 
     pod: PodState | None = None
@@ -110,7 +110,7 @@ class ConsoleScreen(Screen[None]):
         return (self.place,)
 
     def subject(self) -> Subject:
-        """Return the pod and the run to which a command applies that a person gives on this screen
+        """Return the pod and the run that a command is about if a person gives it on this screen
         now. Both are None unless a subclass overrides this.
         """
         return Subject()
@@ -397,8 +397,8 @@ class ConsoleScreen(Screen[None]):
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the pod to which a command applies that a person gives on this
-        screen now. Return None if there is no such pod, or no session with it.
+        """Return the session with the pod that this screen is about now (in a table: the pod of the
+        row under the cursor). Return None if there is no such pod, or no session with it.
         """
         pod = self.subject().pod
         if pod:
@@ -488,8 +488,9 @@ class ConsoleScreen(Screen[None]):
                 app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
-        """Write the note `args` about the run into the journal of the run's pod, the agent's log of
-        actions and incidents. If `args` is empty, open a prompt in which the text is typed.
+        """Write the note `args` about the screen's run (in a table: the run under the cursor) into
+        the journal of the run's pod, the agent's log of actions and incidents. If `args` is empty,
+        open a prompt in which the text is typed.
         """
         if args:
             self._write_note(args)

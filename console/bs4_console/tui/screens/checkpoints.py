@@ -61,7 +61,7 @@ class CheckpointsScreen(TableScreen):
         )
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the screen. If the run was removed from the pod, it is
+        """Return the pod and the run of the screen. If the run was removed from the pod, the run is
         returned as it was last.
         """
         self._last = self.pod.runs.get(self.run_name, self._last)

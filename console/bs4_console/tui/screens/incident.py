@@ -75,8 +75,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def playbook_id(self) -> str | None:
-        """Return the id of the playbook that the page shows, or that repairs the page's incident.
-        Return None if no playbook repairs it.
+        """Return the id of the playbook (a known failure and its repair) that the page shows, or
+        that repairs the page's incident. Return None if no playbook repairs the incident.
         """
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 

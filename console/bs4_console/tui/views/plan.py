@@ -86,7 +86,7 @@ def effects(plan: Plan, run: RunState | None) -> str:
 
 def moved_entries(shown: Shown) -> list[tuple[str, int | None]]:
     """Return what a step of a plan moves, as (path, size in bytes or None if the plan does not say
-    it). `shown` says what the step touches.
+    it). `shown` is the part of the step that says what it touches.
     """
     found: list[tuple[str, int | None]] = []
     for entry in [*(shown.get("directories") or ()), *(shown.get("entries") or ())]:
@@ -150,9 +150,9 @@ def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
     """Return the latest plan for the run with the name `run`. If the agent's latest answer was a
-    refusal to make a plan, that is returned. `playbook` is the id of the playbook of the plan, and
-    `attempt` the number of the run's attempt; None allows any. Return None if there is no such
-    plan.
+    refusal to make a plan, return that. `playbook` is the id of the playbook (a known failure and
+    its repair) of the plan, and `attempt` the number of the run's attempt (a relaunch is the next
+    one); None allows any. Return None if there is no such plan.
     """
     found = [
         p

@@ -86,8 +86,8 @@ class LogCanvas(Widget):
 
     @property
     def marks(self) -> log_lines.Marks:
-        """Return the regular expressions whose matches are marked within the lines now: those of
-        find or filter, and those of the highlights.
+        """Return the regular expressions whose matches are marked within the lines now: that of a
+        person's search, or else of the filter, and those that a person wants highlighted.
         """
         return self._marks
 

@@ -101,8 +101,8 @@ class LogFinding(LogWindow):
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count the matches of what the person looks for anew. The log calls this when its lines in
-        memory were replaced by those of another part of the log.
+        """Count the matches of the searched text again. The log calls this when its lines in memory
+        were replaced by those of another part of the log.
         """
         self._count_again()
 

@@ -52,9 +52,9 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression in `pattern`, a filter or find as a person typed it, compiled
-    for text. The logs are searched as bytes; this expression finds the same matches in the text
-    that the screen shows. A pattern that is not a valid expression is taken as plain text.
+    """Return the regular expression `pattern`, which a person typed as a filter or a search,
+    compiled for text. The logs are searched as bytes; this expression finds the same matches in the
+    text that the screen shows. A pattern that is not a valid expression is taken as plain text.
     """
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)

@@ -255,8 +255,8 @@ class LogPane(LogFinding):
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """Return the entry of the current line (the line with its traceback or its JSON) as lines
-        of text. Of a line longer than `limit` characters only these are returned, and how long the
-        line is in all. The result is empty if there is no current line.
+        of text. A line longer than `limit` characters is cut there, and a note at its end says how
+        long it is in all. The result is empty if there is no current line.
         """
         shown = []
         redactor = secret.redactor()
