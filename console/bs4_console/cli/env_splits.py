@@ -128,7 +128,8 @@ class TooLong(ConsoleError):
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
     """Run the command `ran` on this machine with `program`, a Python program, as its standard
     input. Return its exit status and its standard output. Its standard error goes to that of this
-    process. Raises TooLong if it takes more than half an hour (LONGEST_S); it has ended then.
+    process. If the command takes more than half an hour (LONGEST_S), it is ended, and TooLong is
+    raised.
     """
     with subprocess.Popen(
         ran.argv, cwd=ran.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE

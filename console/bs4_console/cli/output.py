@@ -81,7 +81,7 @@ def evidence_place(item: EvidenceRow) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text so that it can stand in one cell of a Markdown table: each bar in it, which
+    """Return `text` in the form for one cell of a Markdown table: each vertical bar in it, which
     would end the cell, is escaped.
     """
     return text.replace("|", "\\|")
@@ -93,7 +93,7 @@ def clock(seconds: float) -> str:
 
 
 def gib(size: float | None) -> str:
-    """Return `size`, a number of bytes, as text in GiB, or "?" if it is None."""
+    """Return `size`, a number of bytes, as text in GiB, such as "9.8G", or "?" if it is None."""
     if size is None:
         return "?"
     return f"{size / (1 << 30):.1f}G"
