@@ -170,8 +170,9 @@ class Known:
     """A commit or release of a trainer with whose source the beliefs (statements about the source)
     were compared.
 
-    `commit` is its hash, and `date` the date of the commit, as YYYY-MM-DD. `read` is True if the
-    beliefs were written from this source, and False if they were only checked with it.
+    `commit` is the commit's hash, or the place from which a release was taken, and `version` its
+    name. `date` is its date, as YYYY-MM-DD. `read` is True if the beliefs were written from this
+    source, and False if they were only checked with it.
     """
 
     commit: str

@@ -23,14 +23,16 @@ OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 
 
 class NoTrainer(ConsoleError):
-    """Raised when a directory has the source of no trainer that this program knows. Exit code 3."""
+    """Raised when a directory has the source of no trainer that this program knows. The command
+    then ends with exit code 3.
+    """
 
     exit_code = UNREACHABLE
 
 
 class OtherSource(ConsoleError):
-    """Raised when a directory does not have the source of the trainer that a person named. Exit
-    code 2.
+    """Raised when a directory does not have the source of the trainer that a person named. The
+    command then ends with exit code 2.
     """
 
     exit_code = CRITICAL
@@ -38,8 +40,8 @@ class OtherSource(ConsoleError):
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of comparing a checkout with the beliefs (statements about the source) of one
-    trainer. `verdicts` has one verdict for each belief.
+    """The result of comparing a trainer's source on disk with the beliefs (statements about the
+    source) of `trainer`. `verdicts` has one verdict for each belief.
     """
 
     trainer: Believed
@@ -56,9 +58,9 @@ class Checked:
 
     @property
     def weaker(self) -> dict[str, int]:
-        """Return the features of this program that work worse with this checkout, as {feature:
-        number of its beliefs (statements about the source) that are not true}, the highest number
-        first.
+        """Return the features of this program that work worse with this source, as {feature:
+        number}, the highest number first. The number is how many beliefs (statements about the
+        source) that the feature needs are not found to be true.
         """
         counted = Counter(verdict.weaker for verdict in self.verdicts if verdict.weaker)
         return dict(counted.most_common())
