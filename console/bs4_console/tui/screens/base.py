@@ -40,8 +40,8 @@ NOTE: PromptKind = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run that a command is about which a person gives on a screen. Each is None if
-    the screen, or the row under its cursor, has none.
+    """What a command that a person gives on a screen is about: a pod and a run. Each is None if the
+    screen, or the row under its cursor, has none.
     """
 
     pod: PodState | None = None
