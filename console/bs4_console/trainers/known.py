@@ -103,11 +103,12 @@ def files(trainers: Iterable[Believed]) -> list[str]:
 
 def checked(path: Path, trainer: str = "") -> Checked:
     """Compare the source in the directory `path` with the beliefs (statements about the source) of
-    the trainer with the id `trainer`, and return the result. If `trainer` is "", the trainer is
-    taken of which most beliefs are true.
+    the trainer with the id `trainer`, and return the result. If `trainer` is "", the trainer with
+    the most true beliefs is taken.
 
     Raises UsageError if `path` is no directory, NoTrainer if no belief of any trainer is true, and
-    OtherSource if a trainer is named and nothing of it is in this source.
+    OtherSource if a trainer is named and the source has nothing of it: none of the Python files
+    that its beliefs name, and nothing else that they expect.
     """
     return held(Checkout(path), str(path), trainer)
 
@@ -115,10 +116,11 @@ def checked(path: Path, trainer: str = "") -> Checked:
 def held(code: Code, name: str, trainer: str = "") -> Checked:
     """Compare the source `code` with the beliefs (statements about the source) of the trainer with
     the id `trainer`, and return the result. `name` is the name of the source in error messages. If
-    `trainer` is "", the trainer is taken of which most beliefs are true.
+    `trainer` is "", the trainer with the most true beliefs is taken.
 
     Raises NoTrainer if no belief of any trainer is true, and OtherSource if a trainer is named and
-    nothing of it is in this source.
+    the source has nothing of it: none of the Python files that its beliefs name, and nothing else
+    that they expect.
     """
     if trainer:
         found = _one(code, BELIEVED[trainer])
