@@ -115,8 +115,8 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def current(self) -> int | None:
         """Return the number of the line that a command is about: the line pointed at, or else the
-        last line on the screen. Return None if there is no line. The line may be unfinished,
-        because in a hang that is the line to expand and to copy.
+        last line on the screen. Return None if there is no line. The line's end may not be written
+        yet: in a hang, that is the line that a person wants to expand and copy.
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
