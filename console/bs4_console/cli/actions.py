@@ -15,10 +15,11 @@ from bs4_console.pods.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Follow the action `key` on the pod until it has ended, and return it. Print each step of the
-    action as it happens, and each incident that opens on the action's run in the meantime. The
-    output is text, or NDJSON with `as_json`. With `quiet` nothing is printed. Raises Unreachable if
-    the pod's journal does not show the action.
+    """Follow the action with the key `key` on the pod until it has ended, and return it. Print each
+    step of the action as it happens, and each incident that opens on the action's run in the
+    meantime. The output is text, or NDJSON with `as_json`. With `quiet` nothing is printed. Raises
+    Unreachable if the pod's journal (the agent's log of actions and incidents) does not show the
+    action.
     """
     shown: dict[int, tuple[str, str]] = {}
     said = ""
@@ -91,8 +92,9 @@ def tell_incident(
 
 
 def exit_code(action: ActionView) -> int:
-    """Return a command's exit code for an action that has ended: 0 if it was done, 4 if the pod
-    refused it, was busy or found the plan changed, and 1 if it was tried and failed.
+    """Return a command's exit code for `action`, which has ended: 0 if it was done; 4 if the pod
+    refused it, was busy with another action of the run, or found that the plan does not fit any
+    more; and 1 if it was tried and failed.
     """
     if action.state == "done":
         return 0

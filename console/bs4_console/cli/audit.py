@@ -42,11 +42,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Check the hash chains of journals (agents' logs of actions and incidents), print the results,
-    and return the exit code: 0 if every journal is whole, 1 if one is broken, and 3 if there is no
-    journal or one could not be checked completely. The options name the journals; without options,
-    all that are on this machine are checked. Raises UsageError if DIRECTORY is no directory, or is
-    given together with --pod.
+    """Check the hash chains of journals, print the results, and return the exit code: 0 if every
+    journal is whole, 1 if one is broken, and 3 if there is no journal or one could not be checked
+    completely. A journal is an agent's log of actions and incidents, in which each record holds the
+    hash of the one before.
+
+    The options name the journals; without options, all that are on this machine are checked. Raises
+    UsageError if DIRECTORY is no directory, or is given together with --pod.
     """
     if options.pod is not None and options.directory is not None:
         raise UsageError("A directory belongs to no pod.", "Leave out --pod, or DIRECTORY.")

@@ -43,10 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Show, print, install or remove the hook that starts the agent after a pod's reboot, as the
-    options say. Return the exit code: 1 if the pod then has no hook, else 0; with --print, --remove
-    or --mode (what the agent does with a run after a reboot: only show it, ask a person, or
-    continue it) always 0. Raises UsageError for --mode without --run, and RefusedError if the pod
+    """Show, print, install or remove the hook that starts the agent after a reboot of the pod, as
+    the options say. With --mode, also order what the agent does then with the run of --run: only
+    show it, ask a person, or continue it.
+
+    Return the exit code: 1 if the pod has no hook in the end, else 0. With --print, --remove or
+    --mode it is always 0. Raises UsageError for --mode without --run, and RefusedError if the pod
     may not be changed or refuses the mode. Raises a LinkError if the pod cannot be reached.
     """
     if options.mode and not options.of_run:

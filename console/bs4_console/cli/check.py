@@ -82,9 +82,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge the given files, or one pod or all pods, print the verdicts, and return the level of
-    the worst one as the exit code: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. With --watch, judge
-    again and again. With --test-notify, send a test message to each channel and judge nothing.
+    """Judge whether runs are healthy, print the verdicts, and return the level of the worst one as
+    the exit code: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. The options name logs or run directories
+    on this machine, or one pod; without them, all pods are judged. With --watch, judge again and
+    again. With --test-notify, send a test message to each notification channel and judge nothing.
     Raises UsageError for options that exclude each other.
     """
     if options.paths and options.pod:

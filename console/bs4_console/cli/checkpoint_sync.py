@@ -114,11 +114,14 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run `checkpoints sync`, `remote` or `prune`, as `options.verb` says, and return the exit
-    code: 0 if the subcommand did its work or only showed something, 1 if an upload failed or was
-    held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not confirmed, and
-    StoreFailed if the object store fails. Raises UsageError if the place or the credentials on
-    standard input cannot be read.
+    """Run the subcommand of `checkpoints` that `options.verb` names. `sync` orders the pod to copy
+    a run's checkpoints to an object store, takes that order back, or shows how it stands. `remote`
+    lists what the store has of a run. `prune` removes old checkpoints from the store.
+
+    Return the exit code: 0 if the subcommand did its work or only showed something, 1 if an upload
+    failed or was held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not
+    confirmed, and StoreFailed if the object store fails. Raises UsageError if the address of the
+    store, or the credentials on standard input, cannot be read.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))

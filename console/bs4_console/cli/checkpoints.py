@@ -118,11 +118,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand of `checkpoints` that `options.verb` names, and return its exit code.
-    `list` returns 0, or 3 if one of several pods could not be reached. The others return 0 if they
-    succeeded, 1 if they failed and 4 if the pod refused. Raises UsageError if `list` is given both
-    a directory of this machine and a pod or run. Raises RefusedError if nobody confirmed, and
-    StoreFailed if the object store fails.
+    """Run the subcommand of `checkpoints` that `options.verb` names (such as list, keep, sync or
+    restore), and return its exit code. `list` returns 0, or 3 if one of several pods could not be
+    reached. The others return 0 if they succeeded, 1 if they failed and 4 if the pod refused.
+    Raises UsageError if `list` is given both a directory of this machine and a pod or run. Raises
+    RefusedError if nobody confirmed, and StoreFailed if the object store fails.
     """
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)

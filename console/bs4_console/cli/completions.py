@@ -46,10 +46,10 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """One argument parser (a command or subcommand), as the completion scripts need it. `path` has
-    the words that lead to it on the command line. `words` are (word, help) of each subcommand and
-    each choice of a positional argument that may follow. `options` are (name, help, choices, True
-    if it takes a value) of each option.
+    """One argument parser (that of the program, a command or a subcommand), as the completion
+    scripts need it. `path` has the words that lead to it on the command line. `words` are pairs
+    (word, help): one for each subcommand, and one for each allowed value of a positional argument.
+    `options` are (name, help, allowed values, True if the option takes a value).
     """
 
     path: tuple[str, ...]

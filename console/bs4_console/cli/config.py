@@ -301,9 +301,10 @@ def _history_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand of `config` that `options.verb` names, and return its exit code: 1 if
-    `lint` finds an error, `diff` a difference, `estimate` too little memory, or `migrate` cannot
-    make a config that means the same; else 0.
+    """Run the subcommand of `config` that `options.verb` names (lint, fix, diff, migrate, new,
+    estimate or history), and return its exit code. The code is 1 if `lint` finds an error, `fix`
+    leaves one, `diff` finds a difference, `estimate` finds too little memory, or `migrate` cannot
+    make a config that means the same; else it is 0.
     """
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "lint": _lint,

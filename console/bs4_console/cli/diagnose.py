@@ -44,8 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read the given logs, run directories and crash reports, print what is wrong in them with the
     evidence, and return the exit code: 1 if there are findings, else 0. Raises UsageError if a path
-    cannot be read, and UnclearSource if a file is not text and nothing is found in another. Raises
-    ConsoleError if the installation is incomplete.
+    cannot be read. Raises UnclearSource if a file is not text and no other path has a finding.
+    Raises ConsoleError if the installation is incomplete.
     """
     report = assuming([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:

@@ -78,14 +78,24 @@ def _nothing(topic: str, found: Found) -> str:
 
 
 class SetByRow(TypedDict):
-    """A shipped config that sets a parameter, in JSON output."""
+    """A config file that comes with a trainer and sets a parameter, in JSON output: the `file`, and
+    the `value` that it sets.
+    """
 
     file: str
     value: Any
 
 
 class SettingRow(TypedDict):
-    """What one trainer says about a parameter, in JSON output; see `Parameter`."""
+    """What the schema of one trainer says about a parameter of its config, in JSON output.
+
+    `component` is what the config is for: "rl" (a whole training), "sft" or "eval". `type` says in
+    words which values are accepted. `default` is the value if the config has none, and has no
+    meaning if `has_default` is False. If `required`, a config without the parameter is refused.
+    `when` are the values of a key `type` in the same table for which the parameter exists, or empty
+    if it always does. `table` is the table that switches the parameter's feature on, and
+    `other_name` its name in the other version of prime-rl; each is None if there is none.
+    """
 
     trainer: str
     component: str
@@ -100,14 +110,18 @@ class SettingRow(TypedDict):
 
 
 class HitRow(TypedDict):
-    """A hit in JSON output."""
+    """One thing that the command `docs` has found, in JSON output. `kind` says what it is, such as
+    "command" or "failure". `name` is the name by which a person asks for it, `title` one line about
+    it, and `passage` the part of its text that fits the question best. `settings` are the types and
+    defaults if it is a parameter, by trainer. `command` is the shell command that shows more.
+    """
 
     kind: str
     name: str
     title: str
     passage: str
     text: str | None
-    """All that is said, or None if it was not asked for."""
+    """The whole text, or None without --full."""
     settings: Sequence[SettingRow]
     command: str
 

@@ -73,9 +73,9 @@ def wanted(options: argparse.Namespace) -> list[Wanted]:
 
 def command(options: argparse.Namespace) -> tools.Command:
     """Return the command that starts the Python interpreter of the trainer's checkout, on the pod
-    or this machine, as the options say. The program that it runs (see `dataset_splits.program`)
-    comes on its standard input. Raises NotApplicableError if that Python is needed on this machine
-    and is not there.
+    or this machine, as the options say. The interpreter reads the program to run (see
+    `dataset_splits.program`) from its standard input. Raises NotApplicableError if the command is
+    for this machine and that Python is not there.
     """
     words = ["python3", "-"]
     if options.pod is not None:
@@ -118,7 +118,9 @@ def _row(one: splits.Split) -> list[str]:
 
 
 class TooLong(ConsoleError):
-    """Raised when data sets were not read within LONGEST_S. Exit code 3: nothing is known."""
+    """Raised when the data sets were not read within half an hour (LONGEST_S). The command then
+    ends with exit code 3, because nothing is known of them.
+    """
 
     exit_code = UNREACHABLE
 
@@ -126,7 +128,8 @@ class TooLong(ConsoleError):
 def here(ran: tools.Command, program: bytes) -> tuple[int | None, bytes]:
     """Run the command `ran` on this machine with `program`, a Python program, as its standard
     input. Return its exit status and its standard output. Its standard error goes to that of this
-    process. Raises TooLong if it takes more than half an hour (LONGEST_S); it has ended then.
+    process. If the command takes more than half an hour (LONGEST_S), it is ended, and TooLong is
+    raised.
     """
     with subprocess.Popen(
         ran.argv, cwd=ran.directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE

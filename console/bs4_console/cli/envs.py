@@ -192,10 +192,13 @@ def _package(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a tool, or print its command with --dry-run. Return 0 if the tool ended with 0, else 1.
-    Raises UsageError for --json without --dry-run, NotApplicableError if the tool is not installed,
-    and RefusedError if the budget is too small, nobody confirmed, or the console or the pod is
-    read-only.
+    """Run the tool that the subcommand of `envs` stands for, such as `prime env install` or
+    `vf-eval`, on this machine or a pod; with --dry-run only print its command. `splits` runs no
+    tool but shows the splits of data sets (see `env_splits.show`).
+
+    Return 0 if the tool ended with 0, else 1. Raises UsageError for --json without --dry-run,
+    NotApplicableError if the tool is not installed, and RefusedError if the budget is too small,
+    nobody confirmed, or the console or the pod is read-only.
     """
     if options.verb == "splits":
         return _splits(options)

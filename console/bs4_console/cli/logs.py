@@ -233,8 +233,8 @@ class _Text(_Redacted):
 
 def printer() -> _Redacted:
     """Return an object whose method `write` prints bytes of a log on standard output, with every
-    secret replaced. If standard output is a terminal, what a terminal would act on is left out too.
-    If it is a file or a pipe, all other bytes are printed unchanged.
+    secret replaced. If standard output is a terminal, escape sequences and control characters are
+    left out too. If it is a file or a pipe, all other bytes are printed unchanged.
     """
     if sys.stdout.isatty():
         return _Text()

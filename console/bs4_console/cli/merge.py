@@ -71,11 +71,13 @@ def configure_backup(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Merge a checkpoint of a verl run, or an adapter and its base model, into a Hugging Face
-    directory on the run's pod. With the subcommand `backup`, copy a checkpoint there instead.
-    Return the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if it
-    failed, 4 if the pod refused it. If the same is under way for the run already, follow that and
-    start nothing. Raises UsageError for options that exclude each other.
+    """Make a new directory on the run's pod from a checkpoint: `checkpoints merge` merges a
+    checkpoint of a verl run, or an adapter and its base model, into a Hugging Face directory, and
+    `checkpoints backup` copies a checkpoint. If the pod is already doing the same for the run,
+    follow that and start nothing.
+
+    Return the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if the
+    work failed, 4 if the pod refused it. Raises UsageError for options that exclude each other.
     """
     if options.verb == "backup":
         return await _run(

@@ -60,8 +60,9 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `models` that `options.verb` names (list, show or verify), and return
-    its exit code. `verify` returns 1 if something is known against the model, and 3 if nothing is
-    known of it. Raises UsageError if `show` is given a model that is not in the registry.
+    its exit code. `verify` says whether a model can be trained: it returns 1 if something speaks
+    against that, and 3 if nothing is known of the model. Raises UsageError if `show` is given a
+    model that is not in the registry.
     """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 

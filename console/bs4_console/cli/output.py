@@ -71,9 +71,9 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 
 def evidence_place(item: EvidenceRow) -> str:
-    """Return where the piece of evidence `item` lies: its `file` with its `line` as "FILE:LINE", or
-    its `file` alone if it has no line number, or the log's source if it has no file. Return "" if
-    `item` has none of these.
+    """Return the place of the piece of evidence `item` (a log line or reading behind a finding):
+    its `file` and `line` as "FILE:LINE"; its `file` alone if it has no line number; or, if it has
+    no file, its `source`, the name of the log. Return "" if `item` has none of these.
     """
     if item["line"]:
         return f"{item['file']}:{item['line']}"
@@ -81,7 +81,7 @@ def evidence_place(item: EvidenceRow) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text so that it can stand in one cell of a Markdown table: each bar in it, which
+    """Return `text` in the form for one cell of a Markdown table: each vertical bar in it, which
     would end the cell, is escaped.
     """
     return text.replace("|", "\\|")
@@ -93,15 +93,16 @@ def clock(seconds: float) -> str:
 
 
 def gib(size: float | None) -> str:
-    """Return `size`, a number of bytes, as text in GiB, or "?" if it is None."""
+    """Return `size`, a number of bytes, as text in GiB, such as "9.8G", or "?" if it is None."""
     if size is None:
         return "?"
     return f"{size / (1 << 30):.1f}G"
 
 
 def plan_text(view: PlanView) -> str:
-    """Return the plan `plan` as text that a person reads before confirming it: each step with its
-    exact command and what the step would touch, and `plan_hash`, by which the plan is confirmed.
+    """Return the plan `view` as text that a person reads before confirming it: each step with its
+    exact command and what the step would touch, how success is verified, and the plan's hash, by
+    which the plan is confirmed.
     """
     plan = plan_of(view)
     lines = [

@@ -49,10 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run `phases status` or `phases advance` for the phase file that the options name, and return
-    the exit code. `status` shows where the training stands and returns 0. `advance` stops the run
-    and starts it in its next phase. It returns 0 if the run trains in that phase, 1 if the present
-    phase is not over or the stop or the start failed, and 4 if the pod refused. Raises UsageError
-    if the phase file is not valid, and OSError if it cannot be read.
+    the exit code. A phase file names a run and the configs with which it is trained one after the
+    other, its phases.
+
+    `status` shows in which phase the run is and returns 0. `advance` stops the run and starts it in
+    its next phase. It returns 0 if the run trains in that phase, 1 if the present phase is not over
+    or the stop or the start failed, and 4 if the pod refused. Raises UsageError if the phase file
+    is not valid, and OSError if it cannot be read.
     """
     verbs = {"status": _status, "advance": _advance}
     return asyncio.run(verbs[options.verb](options, phases.read(options.file)))

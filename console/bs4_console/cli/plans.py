@@ -58,9 +58,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Print on standard error that the action `going` is under way already, and that this command
-    follows it instead of starting a second one. Return the key of `going`. `what` is a word for the
-    kind of action, such as "merge".
+    """Tell a person that the action `going` is under way already, and that this command follows it
+    instead of starting a second one. The sentence is printed on standard error. `what` is a word
+    for the kind of action, such as "merge". Return the key of `going`.
     """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
@@ -88,19 +88,23 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
 
 
 class PlanRow(TypedDict):
-    """The fields of the JSON output of --plan --json that all commands share."""
+    """The fields that the JSON output of --plan --json has in every command that has a plan: the
+    names of `pod` and `run`, and the hash by which the plan is confirmed.
+    """
 
     pod: str
     run: str
     plan_hash: str
     expires: float
-    """Wall seconds since 1970."""
+    """When the plan expires, as a Unix time in seconds by the pod's clock."""
     step: int | None
-    """The training step from which the run would resume."""
+    """The training step from which the run would resume, or None if it would not."""
 
 
 def told(options: argparse.Namespace, view: PlanView) -> PlanRow:
-    """Return the fields of the JSON output of --plan --json that all commands share."""
+    """Return what the JSON output of --plan --json has in every command that has a plan. `options`
+    name the pod, and `view` is the plan.
+    """
     return {
         "pod": options.pod,
         "run": view.run,

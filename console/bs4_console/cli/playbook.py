@@ -82,10 +82,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand of `playbook` that `options.verb` names, and return its exit code. It is 1
-    if `lint` finds problems, if the run in which `try` caused the failure does not train again, or
-    if the playbook that `run` carried out failed. It is 4 if `run` was refused or not confirmed.
-    Else it is 0.
+    """Run the subcommand of `playbook` that `options.verb` names, and return its exit code. A
+    playbook is the file of one known failure: how it is recognised and what repairs it.
+
+    The code is 1 if `lint` finds problems in a playbook, if the practice run in which `try` caused
+    a failure does not train again, or if the repair that `run` carried out failed. It is 4 if `run`
+    was refused or not confirmed. Else it is 0.
     """
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
@@ -261,10 +263,10 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
-    """Have the pod make a new plan of the playbook with the id `playbook` for the run `run`, and
-    return the plan. If the run has an open incident that this playbook repairs, the plan is for
-    that incident. Raises NotApplicableError, with the agent's reason, if the agent can make no
-    plan. Raises Unreachable if there is no link.
+    """Have the pod make a new plan for the run `run` from the playbook with the id `playbook` (a
+    known failure and its repair), and return the plan. If the run has an open incident that this
+    playbook repairs, the plan is for that incident. Raises NotApplicableError, with the agent's
+    reason, if the agent can make no plan. Raises Unreachable if there is no link.
     """
     incident = ""
     for i in live.state.ledger.open_incidents(run):

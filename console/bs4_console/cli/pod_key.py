@@ -33,9 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print one line for ~/.ssh/authorized_keys on the pod, and return 0. The pod is not contacted.
-    Raises UsageError if there is no such public key, or if the same key opens the pod already.
-    Raises NotApplicableError if the pod is this machine.
+    """Print the line that a person puts into ~/.ssh/authorized_keys on the pod, so that the SSH key
+    of --identity can be used to look at the pod and not to act on it. Return 0. The pod is not
+    contacted. Raises UsageError if there is no such public key, or if the same key opens the pod
+    already for this console. Raises NotApplicableError if the pod is this machine.
     """
     from bs4_console.transport import looking
     from bs4_console.transport.hostkeys import fingerprint

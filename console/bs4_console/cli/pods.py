@@ -106,9 +106,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand of `pods` that `options.verb` names (add, list, show, remove, test,
-    import, sync, setup, boot-hook or key), and return its exit code. The code is 0 if the
-    subcommand succeeded.
+    """Run the subcommand of `pods` that `options.verb` names, and return its exit code. `add`,
+    `list`, `show`, `remove` and `import` manage the inventory, this console's list of pods; `test`
+    connects to a pod. `sync`, `setup`, `boot-hook` and `key` have modules of their own. The code is
+    0 if the subcommand succeeded.
     """
     waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
     if options.verb in waiting:

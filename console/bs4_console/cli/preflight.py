@@ -83,10 +83,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the checks before a start, or only those of the pod if --config is not given, and print
-    the results. Return the level of the worst result as the exit code: 0 OK, 1 WARNING, 2 CRITICAL
-    (a check blocks the start), 3 UNKNOWN. Raises UsageError if only one of --config and --trainer
-    is given.
+    """Run the checks before the start of a run, or only those of the pod if --config is not given,
+    and print the results. Return the level of the worst result as the exit code: 0 OK, 1 WARNING, 2
+    CRITICAL (a check blocks the start), 3 UNKNOWN. Raises UsageError if only one of --config and
+    --trainer is given; for a trainer that comes in a container image, such as verl, --trainer may
+    be given alone.
     """
     # A machine for verl is checked before a config is chosen, because what it lacks decides which
     # config is possible.

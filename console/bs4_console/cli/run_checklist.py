@@ -40,11 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the checklist of a run: what is known of its reward, GPU memory, disk and so on. With
-    --every, store instead how many steps apart it is to be gone through; with --done, also note
-    that a person has gone through it now. Return 1 if a person should look at an entry of the list,
-    else 0. Raises RefusedError if the pod's agent is too old to store this. Raises UsageError if
-    --every is negative or is given with --done.
+    """Print the checklist of a run, which a person goes through every so many training steps: what
+    is known of the run's reward, GPU memory, disk and so on. With --every, do not print the list,
+    but store after how many steps a person is to go through it again. With --done, also note that a
+    person has gone through the list now.
+
+    Return 1 if a person should look at an entry of the list, else 0. Raises RefusedError if the
+    pod's agent is too old to store this. Raises UsageError if --every is negative or is given with
+    --done.
     """
     if options.every is not None and (options.every < 0 or options.done is not None):
         raise UsageError("--every takes a number of steps, and stands alone.", "Correct it.")

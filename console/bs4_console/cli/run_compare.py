@@ -77,12 +77,13 @@ def _shown(row: comparison.Row, number: int) -> str:
 
 
 def rollback(record: RunRecord, options: argparse.Namespace) -> int:
-    """Write the config of an earlier attempt of the run of `record` to a file of this machine,
-    after printing what differs. The options name the attempt and the file. Return 0.
+    """Write the config with which an earlier attempt (one life of the run's processes) of the run
+    of `record` was started to a file of this machine, after printing what differs. The options name
+    the attempt and the file. Return 0.
 
-    Raises UsageError if the run has no such version, NotApplicableError if this machine has not
-    kept its text, and RefusedError if the file exists and --force is not given. Raises OSError if
-    the file cannot be written.
+    Raises UsageError if the options name no recorded config of the run, NotApplicableError if this
+    machine has not kept its text, and RefusedError if the file exists and --force is not given.
+    Raises OSError if the file cannot be written.
     """
     versions = _versions(record)
     chosen = _chosen(record, versions, options.to)

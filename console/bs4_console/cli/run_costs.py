@@ -25,9 +25,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def spent(run: str, price: float | None) -> float | None:
-    """Return what a run has cost so far on all its pods, in US dollars, from what is kept on this
-    machine. `price`, in US dollars an hour, replaces what is recorded unless it is None. Return
-    None if no pod has recorded the run, or if the price of one of its pods is not known.
+    """Return what a run has cost so far on all its pods, in US dollars, from the records on this
+    machine. If `price` is not None, it is taken as the price of every pod, in US dollars an hour,
+    instead of the recorded ones. Return None if no pod has recorded the run, or if the price of one
+    of its pods is not known.
     """
     found = stays_of(run)
     if price is not None:
@@ -38,7 +39,9 @@ def spent(run: str, price: float | None) -> float | None:
 
 
 def stays_of(run: str) -> list[Stay]:
-    """Return the time of one run on each of its pods, oldest first, as this machine has kept it."""
+    """Return the stays of the run `run`, oldest first, from the records on this machine. A stay is
+    the time that the run was on one pod, with the pod's price.
+    """
     return [stay for stay in _stays(time.time()) if stay.run == run]
 
 

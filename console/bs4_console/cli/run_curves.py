@@ -17,9 +17,9 @@ _ASK_S = 20.0
 
 
 def add_checkpoints(record: RunRecord) -> None:
-    """Ask the run's pod whether it still has the checkpoints of the run's best validation steps.
-    Store the answers in `record.validation`, or the reason why the pod could not be asked. Do
-    nothing if the run has no validations.
+    """Ask the run's pod whether it still has the checkpoints of those training steps at which the
+    run did best in a validation. Store the answers in `record.validation`, or the reason why the
+    pod could not be asked. Do nothing if the run has no validations.
     """
     if record.validation:
         asyncio.run(_look(record))
@@ -41,8 +41,9 @@ async def _look(record: RunRecord) -> None:
 
 
 def show(record: RunRecord) -> None:
-    """Print two lines for each validation in `record`: first its best step and what is known of
-    that step's checkpoint, then its newest points. Prints nothing for a validation without points.
+    """Print two lines for each validation in `record`: first the training step with the best result
+    and what is known of that step's checkpoint, then the newest results. Print nothing for a
+    validation without results.
     """
     for curve in record.validation:
         for head, line in zip(("validation", "curve"), validation.describe(curve), strict=False):

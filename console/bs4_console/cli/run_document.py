@@ -19,7 +19,11 @@ from bs4_console.secret import redacted
 
 
 def take_in(options: argparse.Namespace) -> int:
-    """Import a TRAINING_RUNS document into the run log, and return 0."""
+    """Read the Markdown document about runs that a person keeps by hand (TRAINING_RUNS.md) into the
+    run log, this machine's record of runs, and print which runs were added, changed or the same.
+    Return 0. Raises RefusedError if the console is read-only, and UsageError if the file cannot be
+    read.
+    """
     run_records.may_write(options)
     done = RunLog().import_text(run_records.text_of(options.file))
     listed = dataclasses.asdict(done)
@@ -38,8 +42,9 @@ def take_in(options: argparse.Namespace) -> int:
 
 
 def write_out(options: argparse.Namespace) -> int:
-    """Write the run log as a TRAINING_RUNS document, and return 0. Raises RefusedError if the file
-    exists and --force is not given.
+    """Write the run log, this machine's record of runs, as a Markdown document to the file that the
+    options name ("-": standard output), and return 0. The pods are queried first, so that it has
+    their newest state. Raises RefusedError if the file exists and --force is not given.
     """
     asyncio.run(run_records.look_again(pods(None)))
     own = run_records.own_records()

@@ -12,8 +12,9 @@ from bs4_console.run_log.record import RunRecord
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print the time and cost to several steps, and return 0. Raises UsageError if the step time is
-    not known.
+    """Print in what time, and at what cost, a run will reach the training steps 100, 500 and 1000
+    and its last one, and return 0. Raises UsageError if the duration of a step is neither recorded
+    nor given with --pace.
     """
     record = run_records.record_of(options.record)
     pace = options.pace or record.pace_s

@@ -66,9 +66,10 @@ def _at(text: str) -> tuple[int, int | None]:
 
 def run(options: argparse.Namespace) -> int:
     """Print at which training steps (milestones) a run is to be evaluated and which of these
-    evaluations are done. With --config and --server, start the one that is due. Return 0 if none is
-    due or it was started, 1 if one is due and was not started or it failed, and 4 if a preflight
-    check forbids it. Raises UsageError if only one of the two options is given.
+    evaluations are done. With --config and --server, start the evaluation that is due. Return 0 if
+    none is due or the due one was started, 1 if the due one was not to be started or failed to
+    start, and 4 if a preflight check forbids it. Raises UsageError if only one of --config and
+    --server is given, or --watch without them.
     """
     if bool(options.config) != bool(options.server):
         raise UsageError(

@@ -15,7 +15,10 @@ _TAG = re.compile(r"[\w.-]{1,40}")
 
 
 def note(options: argparse.Namespace) -> int:
-    """Write a note, a lesson or a price to the run log, and return 0."""
+    """Add a note, a lesson, a status or a price to what the run log, this machine's record of runs,
+    has of a run, and return 0. Raises RefusedError if the console is read-only, and UsageError if
+    there is nothing to write or no such run.
+    """
     run_records.may_write(options)
     if not options.text.strip() and options.price is None and options.status is None:
         raise UsageError("There is nothing to write down.", "Give a TEXT, --status or --price.")
@@ -47,7 +50,10 @@ def note(options: argparse.Namespace) -> int:
 
 
 def tag(options: argparse.Namespace) -> int:
-    """Give a run tags or take them from it, and return 0."""
+    """Add tags (words by which a person finds runs again) to a run in the run log, this machine's
+    record of runs, or with --remove take them from it. Return 0. Raises RefusedError if the console
+    is read-only, and UsageError if a tag is not valid or there is no such run.
+    """
     run_records.may_write(options)
     for tag in options.tags:
         if _TAG.fullmatch(tag) is None:

@@ -23,8 +23,9 @@ _DOCUMENT_BYTES = 32 * 1024 * 1024
 
 
 def own_records() -> dict[str, RunRecord]:
-    """Return what the runs recorded themselves, by name. If several pods have a run of the same
-    name, they are one history: that of a run that was moved.
+    """Return what the pods have recorded of their runs and this machine has read of it, as {run's
+    name: record}. If several pods have a run of the same name, it was moved from one to the other,
+    and its records are put together to one.
     """
     found: dict[str, list[RunRecord]] = {}
     for pod in record_fold.mirrored():
@@ -34,8 +35,9 @@ def own_records() -> dict[str, RunRecord]:
 
 
 def records() -> dict[str, RunRecord]:
-    """Return the run log by name. What the runs recorded themselves overrides what was written by
-    hand, except for the price.
+    """Return what is known of each run, as {run's name: record}: what the pods have recorded, and
+    what people wrote into the run log on this machine. If the two differ, the pods' records count,
+    but a person's price goes before theirs.
     """
     found = RunLog().records()
     for name, own in own_records().items():
@@ -56,10 +58,9 @@ def records() -> dict[str, RunRecord]:
 
 
 def record_of(name: str) -> RunRecord:
-    """Return the record of a run as its pod knows it now, or as it was last seen if the pod cannot
-    be reached.
-
-    All pods are searched for a run without a record. Raises UsageError if none knows it.
+    """Return the record of the run `name`. The run's pod is queried first if the run has not ended;
+    if the pod cannot be reached, the run is as it was last seen. If nothing is recorded of the run,
+    all pods are queried for it. Raises UsageError if none knows it.
     """
     known = records().get(name)
     asked = list(pods(None))
@@ -74,8 +75,9 @@ def record_of(name: str) -> RunRecord:
 
 
 async def look_again(asked: Sequence[Pod]) -> None:
-    """Update what is kept of some pods. A pod that cannot be reached is named, and what was last
-    seen of it counts.
+    """Read the newest data about their runs from the pods `asked`, and save it on this machine. For
+    a pod that cannot be reached, a sentence on standard error says so, and its saved data stays as
+    it was.
     """
 
     async def look(pod: Pod) -> None:
@@ -91,7 +93,9 @@ async def look_again(asked: Sequence[Pod]) -> None:
 
 
 def may_write(options: argparse.Namespace) -> None:
-    """Raise RefusedError if the console is read-only."""
+    """Raise RefusedError if the console was started with --read-only, and so may write nothing
+    down. Otherwise do nothing.
+    """
     if getattr(options, "read_only", False):
         raise RefusedError(
             "Nothing was written down: this console was started with --read-only.",
@@ -100,8 +104,8 @@ def may_write(options: argparse.Namespace) -> None:
 
 
 def text_of(file: str) -> str:
-    """Return the text of a file, or of standard input for "-". Raises UsageError if it cannot be
-    read, is too large, or is not UTF-8.
+    """Return the text of the file with the path `file`, or of standard input for "-". Raises
+    UsageError if it is not there, is larger than 32 MiB, or is not UTF-8.
     """
     path = Path(file)
     if file != "-" and path.is_file() and path.stat().st_size > _DOCUMENT_BYTES:

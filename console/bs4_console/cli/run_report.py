@@ -28,8 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def report(record: RunRecord, options: argparse.Namespace) -> int:
-    """Write the report of a run, and return 0. Raises RefusedError if the file exists and --force
-    is not given. Raises OSError if the file cannot be written.
+    """Write the report of the run of `record`, a page to send to a colleague, and return 0. It is
+    written to the file of --output, as HTML if its name ends with .html, else as Markdown; without
+    --output it is printed. Raises RefusedError if the file exists and --force is not given. Raises
+    OSError if the file cannot be written.
     """
     path: Path | None = options.output
     if path is not None and path.exists() and not options.force:

@@ -13,8 +13,10 @@ from bs4_console.run_log import evals
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Compare evaluation results with the baseline. Return 1 if a result is behind, worse or at a
-    standstill, else 0.
+    """Print how the results of evaluations at several training steps (STEP=FILE) compare with the
+    result before the training, `options.baseline`. Return 1 if one of them is behind what is
+    expected at its step, is worse than the baseline, or shows no progress any more; else 0. Raises
+    UsageError if the options do not name results.
     """
     baseline = evals.read(Path(options.baseline))
     results: dict[int, evals.Result] = {}
@@ -39,7 +41,9 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def truncation(options: argparse.Namespace) -> int:
-    """Print why tool calls did not parse. Return 1 if there are malformed calls, else 0."""
+    """Print how many tool calls in the log of an evaluation (`options.file`) could not be parsed,
+    and why, for example because they were cut off. Return 1 if there are such calls, else 0.
+    """
     found = evals.truncation(run_records.text_of(options.file))
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))

@@ -53,8 +53,10 @@ def _count(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print some rollouts of a run, and return 0. Raises NotApplicableError if the trainer keeps
-    none as text or the step has none, and UsageError if the file holds something else.
+    """Print the last rollouts (what the model was asked, what it wrote, and the reward) of one
+    training step of a run, or of a file with rollouts on the pod that --file names. Return 0.
+    Raises NotApplicableError if the trainer writes no rollouts to a file or there are none of that
+    step, and UsageError if the file holds something else.
     """
     return asyncio.run(_run(options))
 

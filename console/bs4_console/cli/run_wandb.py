@@ -16,8 +16,10 @@ from bs4_console.run_log import wandb_import
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the W&B runs that were recorded offline and upload them with --sync. Return 1 if some
-    are not uploaded, else 0.
+    """Print the W&B runs that were recorded offline, in a directory of this machine or on a pod,
+    and are not uploaded yet, each as the command that uploads it. With --sync, first upload those
+    in the directory. Return 1 if some are still not uploaded, else 0. Raises UsageError if the
+    options do not name either a directory or a pod.
     """
     if (options.directory is None) == (options.pod is None) or (options.pod and options.sync):
         raise UsageError(

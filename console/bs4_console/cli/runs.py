@@ -185,7 +185,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `runs` that `options.verb` names (such as list, show, compare or
-    adopt), and return its exit code. The code is 0 if the subcommand succeeded.
+    adopt), and return its exit code. The code is 0 if the subcommand succeeded; what else it means
+    depends on the subcommand.
     """
     waiting = {"list": _list, "adopt": _adopt}
     if options.verb in waiting:
@@ -295,17 +296,24 @@ def _or_dash(value: object) -> str:
 
 
 class RunRow(TypedDict):
-    """A pod's run in JSON output."""
+    """A run of a pod, in JSON output. `step` is its newest training step and `max_steps` the last
+    one that it is to do; each is None if it is not known. `tags` are words that people gave the
+    run. `attempts` are the lives of its processes: a relaunch is the next attempt.
+    """
 
     pod: str
     name: str
     trainer: str
     state: str
-    """In one word; see RunState.word."""
+    """What the run does, in one word: "registered", "starting", "running", "finished", "failed" or
+    "stopped".
+    """
     step: int | None
     max_steps: int | None
     adopted: bool
-    """True if it was started by hand."""
+    """True if a person started the run by hand and the agent watches it since then (it was
+    adopted).
+    """
     output_dir: str
     tags: Sequence[str]
     attempts: Sequence[AttemptView]

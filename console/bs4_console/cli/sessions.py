@@ -156,8 +156,8 @@ def run_of(live: PodSession, name: str) -> RunState:
 
 
 def pods(name: str | None) -> Sequence[Pod]:
-    """Return the pod of the inventory that is named `name`, alone, or all pods of the inventory if
-    `name` is None. Raises UsageError if no pod has that name.
+    """Return the pod that is named `name` in the inventory (this console's list of pods), alone, or
+    all pods of the inventory if `name` is None. Raises UsageError if no pod has that name.
     """
     inventory = Inventory()
     if name:
@@ -166,8 +166,8 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
-    """Return a Fleet, which has a session with every pod in the inventory, for the screen. With
-    `read_only`, no action can be sent to any of the pods.
+    """Return a Fleet, which has a session with every pod in the inventory (this console's list of
+    pods), for the screen. With `read_only`, no action can be sent to any of the pods.
     """
     return Fleet(
         outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only))

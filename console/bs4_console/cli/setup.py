@@ -193,9 +193,9 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 def plan_text(plan: PlanView, trainer: str | None) -> str:
     """Return the plan of a set-up as text for a person: for each step, what is on the pod now and,
-    if the step is still to be done, the exact command. Then follow the environment variables that
-    are not set, because the version of vLLM that is installed for `trainer` does not use them.
-    `trainer` is None if nothing is installed.
+    if the step is still to be done, the exact command. If `trainer` is not None, further lines name
+    environment variables that the set-up leaves unset, because the version of vLLM that it installs
+    for this trainer does not know them. The last line is the plan's hash.
     """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]

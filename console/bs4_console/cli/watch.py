@@ -40,7 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Print the state of every pod, and then each change, until Ctrl-C ends it, and return 0.
-    Raises UsageError if the inventory has no pod or --steps is negative.
+    Raises UsageError if the inventory (this console's list of pods) is empty or --steps is
+    negative.
     """
     known = pods(options.pod)
     if not known:

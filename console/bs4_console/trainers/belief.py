@@ -69,9 +69,12 @@ class Printed:
 
 @dataclass(frozen=True)
 class Raised:
-    """The expectation that the source raises the exception `error` with the message `text`. `rules`
-    are the templates of those rules for log lines that read this message, if they are written in
-    another way than `text`.
+    """The expectation that the trainer's source code raises the exception `error` with the message
+    `text`.
+
+    The agent reads log lines by rules, each with a template that is written like the line. `rules`
+    are the templates of the rules that read this message. It is empty if there is one rule, whose
+    template is `text`.
     """
 
     error: str
@@ -81,7 +84,13 @@ class Raised:
 
 @dataclass(frozen=True)
 class Texts:
-    """The expectation that the source has each of these texts (`texts`) as a string by itself."""
+    """The expectation that the trainer's source code has strings of these wordings (`texts`), each
+    as a string of its own. In a wording, `<name>` stands for a value that the program puts in, and
+    what is in braces may be missing.
+
+    The agent reads log lines by rules, each with a template that is written like the line. `rules`
+    are the templates of the rules that read these texts. It is empty if no rule reads them.
+    """
 
     texts: tuple[str, ...]
     rules: tuple[str, ...] = ()
@@ -89,8 +98,9 @@ class Texts:
 
 @dataclass(frozen=True)
 class Constants:
-    """The expectation that the source has each of these strings (`texts`) exactly as it is written
-    here, signs like `<` and `{` included.
+    """The expectation that the trainer's source code has each of these strings (`texts`) exactly as
+    it is written here. Signs like `<` and `{` have no meaning of their own here, as they have in
+    `Texts`.
     """
 
     texts: tuple[str, ...]
@@ -98,8 +108,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class Words:
-    """The expectation that the source has a list of strings in which the texts `words` occur in
-    this order. Other strings may be between them.
+    """The expectation that the trainer's source code has a list of strings in which the texts
+    `words` occur in this order. Other strings may be between them.
     """
 
     words: tuple[str, ...]
@@ -107,7 +117,8 @@ class Words:
 
 @dataclass(frozen=True)
 class Calls:
-    """The expectation that the source has exactly these calls of the functions `of`, in this order.
+    """The expectation which calls of the functions `of`, a function's last name each, the source
+    code has at its place: exactly the calls `are`, in this order.
 
     Each entry of `are` is the last name of the function, followed by names or constants that occur
     in its arguments, such as "exit 1" for `sys.exit(1)`. If `are` is empty, none of the functions
@@ -120,8 +131,8 @@ class Calls:
 
 @dataclass(frozen=True)
 class Fields:
-    """The expectation that a class declares the fields `fields`. The second text of each pair is
-    the default as Python prints it, or "" if the default does not matter.
+    """The expectation that a class of the trainer declares the fields `fields`. Each is a pair of
+    the field's name and its default as Python prints it, or "" if the default does not matter.
     """
 
     fields: tuple[tuple[str, str], ...]
@@ -143,8 +154,8 @@ Expected = Message | Texts | Constants | Words | Calls | Fields | Entry
 class Belief:
     """One statement about the source of a trainer on which this program relies: that `expected` is
     found at `place`. `id` identifies it among the statements about this trainer, and `topic` says
-    what it is about, such as a log line. `feature` says which part of this program works worse if
-    the statement is not true.
+    what it is about, such as "line" for a log line. `feature` says which part of this program works
+    worse if the statement is not true.
     """
 
     id: str
@@ -159,8 +170,9 @@ class Known:
     """A commit or release of a trainer with whose source the beliefs (statements about the source)
     were compared.
 
-    `commit` is its hash, and `date` the date of the commit, as YYYY-MM-DD. `read` is True if the
-    beliefs were written from this source, and False if they were only checked with it.
+    `commit` is the commit's hash, or the place from which a release was taken, and `version` its
+    name. `date` is its date, as YYYY-MM-DD. `read` is True if the beliefs were written from this
+    source, and False if they were only checked with it.
     """
 
     commit: str
@@ -172,8 +184,9 @@ class Known:
 @dataclass(frozen=True, kw_only=True)
 class Believed:
     """All beliefs (statements about its source) that this program has of one trainer. `id` is the
-    id of the trainer, and `code` has the folders of the checkout with its Python code. `known` are
-    the commits and releases with which the beliefs were compared.
+    id of the trainer, such as "verl", and `title` its name for a person. `code` has the folders of
+    the checkout with its Python code. `known` are the commits and releases with which the beliefs
+    were compared.
     """
 
     id: str

@@ -37,27 +37,35 @@ _BEGINNING = 3
 
 
 class VerdictRow(TypedDict):
-    """A verdict in JSON output."""
+    """The result of checking one belief (a statement about a trainer's source), as it is printed in
+    JSON. `id` and `topic` are those of the belief. `state` is "holds", "moved", "gone" or
+    "unknown". `name` is the qualified name of the function or class in `file` in which the belief
+    was expected, or "" for the whole file. `note` says what differs, and `weaker` names the feature
+    of this program that works worse because of that; each is "" if there is nothing to say.
+    """
 
     id: str
     topic: str
     state: State
     file: str
-    """The file in which the belief was expected."""
+    """The file in which the belief was expected, as a path in the checkout."""
     name: str
     where: str
-    """Where it was found."""
+    """Where it was found, as "FILE:LINE" or "FILE", or "" if it was found nowhere."""
     note: str
     weaker: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The result of checking one belief (a statement about a trainer's source). `state` is "holds",
-    "moved", "gone" or "unknown". `file` says where in the checkout the `belief` was found ("" if
-    nowhere), and `lines` has the numbers of the first and last line of each place in it. `note`
-    says what differs, and `weaker` names the feature of this program that works worse because of
-    that ("" if none).
+    """The result of checking one belief (a statement about a trainer's source).
+
+    `state` is "holds"; "moved", if its place says something else or another place says it now;
+    "gone", if nothing like it is at its place; or "unknown", if that could not be found out. `file`
+    is the path in the checkout of the file in which the `belief` was found ("" if nowhere), and
+    `lines` has the first and last line of each place in that file. `note` says what differs, and
+    `weaker` names the feature of this program that works worse because of that; each is "" if there
+    is nothing to say.
     """
 
     belief: Belief

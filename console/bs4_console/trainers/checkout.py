@@ -44,7 +44,8 @@ class Unreadable(Exception):
 @dataclass(frozen=True)
 class Source:
     """One Python file of a trainer: `file` is its path in the checkout, `tree` its syntax tree, and
-    `named` has its functions and classes by their qualified names.
+    `named` has the syntax trees of its functions and classes by their qualified names, such as
+    "Class.method". A name that is defined twice has two.
     """
 
     file: str
@@ -61,7 +62,10 @@ class Source:
 
 
 class Code:
-    """The source code of a trainer. Each file is read when it is first needed, and only once."""
+    """The source code of a trainer. Each file is read when it is first needed, and only once.
+    `whole` is False if only some of the trainer's files are at hand, so that what is found in none
+    of them may be in another one.
+    """
 
     #: False if only some files can be read, so that what is in none of them may be in another.
     whole = True
@@ -119,9 +123,9 @@ class Code:
 
 
 class Sent(Code):
-    """Files of a trainer's source that another machine has sent. `files` maps the path of each to
-    its contents, or to the end of a sentence that says why it was not sent, such as "is too large
-    to be sent".
+    """The files of a trainer's source that another machine has sent, which are only some of all.
+    `files` maps the path of each to its contents, or to the end of a sentence that says why it was
+    not sent, such as "is too large to be sent".
     """
 
     whole = False

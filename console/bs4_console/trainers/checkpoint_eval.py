@@ -16,10 +16,11 @@ _OTHERWISE = {
 def options(
     trainer: str, *, weights: str, step: int, server: str, examples: int | None
 ) -> tuple[str, ...]:
-    """Return the command-line options with which the trainer's program `eval` evaluates one
-    checkpoint. `weights` is the directory of checkpoints and `step` the training step; the program
-    loads `step_STEP` below that directory into the inference server at the URL `server`. `examples`
-    is how many examples of each environment are used, or None for as many as the config says.
+    """Return the command-line options with which the trainer's own program `eval` evaluates one
+    checkpoint. `trainer` is the trainer's id. `weights` is the directory of checkpoints and `step`
+    the training step; the program loads `step_STEP` below that directory into the inference server
+    at the URL `server`. `examples` is how many examples of each environment are used, or None for
+    as many as the config says.
 
     Raises NotApplicableError for a trainer whose program cannot do that.
     """

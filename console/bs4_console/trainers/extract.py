@@ -42,7 +42,7 @@ class Said:
 class Called:
     """A call in the source of a trainer: `name` is the last name of the function, and `mentions`
     has the names and constants that occur in its arguments. It lies in the lines `line` to
-    `last_line`, counted from 1.
+    `last_line`, counted from 1, and begins in the column `column`, counted from 0.
     """
 
     name: str
@@ -105,14 +105,16 @@ def raised(scope: ast.AST) -> list[Said]:
 
 
 def texts(scope: ast.AST) -> list[Said]:
-    """Return all strings in `scope`, which is the syntax tree of a file, a function or a class."""
+    """Return all strings in `scope`, which is the syntax tree of a file, a function or a class. A
+    value that an f-string puts in becomes the character `HOLE` if it is not known.
+    """
     found = [_said("", node, {}, node) for node in strings(scope)]
     return _ordered(found)
 
 
 def constants(scope: ast.AST) -> list[Said]:
-    """Return the strings that are written in `scope`, exactly as they are written. The values that
-    an f-string contains are left out.
+    """Return the strings that are written in `scope`, the syntax tree of a file, a function or a
+    class, exactly as they are written. Of an f-string, these are the pieces between its values.
     """
     found = []
     for node in ast.walk(scope):
@@ -123,7 +125,10 @@ def constants(scope: ast.AST) -> list[Said]:
 
 
 def lists(scope: ast.AST) -> list[list[Said]]:
-    """Return the lists and tuples of strings in `scope`, each as a list of its elements."""
+    """Return the lists and tuples in `scope`, the syntax tree of a file, a function or a class,
+    each as a list of its elements as texts. Empty ones are left out. An element that is no string
+    has a text of which nothing is known (see `is_text`).
+    """
     found = []
     for inner, given in _functions(scope):
         for node in own(inner):
@@ -152,7 +157,9 @@ def calls(scope: ast.AST) -> list[Called]:
 
 
 def fields(scope: ast.AST) -> list[Declared]:
-    """Return the fields that the class in `scope` declares with a type."""
+    """Return the fields that the class whose syntax tree is `scope` declares with a type. The list
+    is empty if `scope` is no class.
+    """
     found: list[Declared] = []
     if not isinstance(scope, ast.ClassDef):
         return found

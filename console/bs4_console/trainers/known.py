@@ -23,14 +23,16 @@ OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 
 
 class NoTrainer(ConsoleError):
-    """Raised when a directory has the source of no trainer that this program knows. Exit code 3."""
+    """Raised when a directory has the source of no trainer that this program knows. The command
+    then ends with exit code 3.
+    """
 
     exit_code = UNREACHABLE
 
 
 class OtherSource(ConsoleError):
-    """Raised when a directory does not have the source of the trainer that a person named. Exit
-    code 2.
+    """Raised when a directory does not have the source of the trainer that a person named. The
+    command then ends with exit code 2.
     """
 
     exit_code = CRITICAL
@@ -38,8 +40,8 @@ class OtherSource(ConsoleError):
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of comparing a checkout with the beliefs (statements about the source) of one
-    trainer. `verdicts` has one verdict for each belief.
+    """The result of comparing a trainer's source on disk with the beliefs (statements about the
+    source) of `trainer`. `verdicts` has one verdict for each belief.
     """
 
     trainer: Believed
@@ -48,7 +50,7 @@ class Checked:
     @property
     def counts(self) -> dict[State, int]:
         """Return how many beliefs (statements about the trainer's source) are in each state, as
-        {state: number}.
+        {state: number}. The states are "holds", "moved", "gone" and "unknown"; see `Verdict`.
         """
         counted = Counter(verdict.state for verdict in self.verdicts)
         states: tuple[State, ...] = ("holds", "moved", "gone", "unknown")
@@ -56,9 +58,9 @@ class Checked:
 
     @property
     def weaker(self) -> dict[str, int]:
-        """Return the features of this program that work worse with this checkout, as {feature:
-        number of its beliefs (statements about the source) that are not true}, the highest number
-        first.
+        """Return the features of this program that work worse with this source, as {feature:
+        number}, the highest number first. The number is how many beliefs (statements about the
+        source) that the feature needs are not found to be true.
         """
         counted = Counter(verdict.weaker for verdict in self.verdicts if verdict.weaker)
         return dict(counted.most_common())
@@ -101,11 +103,12 @@ def files(trainers: Iterable[Believed]) -> list[str]:
 
 def checked(path: Path, trainer: str = "") -> Checked:
     """Compare the source in the directory `path` with the beliefs (statements about the source) of
-    the trainer with the id `trainer`, and return the result. If `trainer` is "", the trainer is
-    taken of which most beliefs are true.
+    the trainer with the id `trainer`, and return the result. If `trainer` is "", the trainer with
+    the most true beliefs is taken.
 
     Raises UsageError if `path` is no directory, NoTrainer if no belief of any trainer is true, and
-    OtherSource if a trainer is named and nothing of it is in this source.
+    OtherSource if a trainer is named and the source has nothing of it: none of the Python files
+    that its beliefs name, and nothing else that they expect.
     """
     return held(Checkout(path), str(path), trainer)
 
@@ -113,10 +116,11 @@ def checked(path: Path, trainer: str = "") -> Checked:
 def held(code: Code, name: str, trainer: str = "") -> Checked:
     """Compare the source `code` with the beliefs (statements about the source) of the trainer with
     the id `trainer`, and return the result. `name` is the name of the source in error messages. If
-    `trainer` is "", the trainer is taken of which most beliefs are true.
+    `trainer` is "", the trainer with the most true beliefs is taken.
 
     Raises NoTrainer if no belief of any trainer is true, and OtherSource if a trainer is named and
-    nothing of it is in this source.
+    the source has nothing of it: none of the Python files that its beliefs name, and nothing else
+    that they expect.
     """
     if trainer:
         found = _one(code, BELIEVED[trainer])

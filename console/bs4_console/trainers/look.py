@@ -33,8 +33,8 @@ _SHOWN = 160
 @dataclass(frozen=True)
 class Found:
     """The result of looking for something expected at a place of the source. `exact` is True if it
-    is found as expected, and `lines` says where. If it is not, `note` says what is found instead,
-    and is "" if there is nothing like it.
+    is found as expected. `note` then is ""; otherwise it says what is found instead, and is "" if
+    there is nothing like it. `lines` are the first and last line of each thing that was found.
     """
 
     exact: bool
@@ -66,8 +66,9 @@ class Reader:
         return found
 
     def messages(self, expected: Message, scopes: Sequence[ast.AST]) -> list[Said]:
-        """Return the messages in these scopes that are of the same sort as the expected one: those
-        that are logged, printed, or given to exceptions.
+        """Return the messages in these scopes that are of the same sort as `expected`, the message
+        that the trainer's source should have: those that are logged, printed, or given to
+        exceptions.
         """
         if isinstance(expected, Logged):
             return self.all(extract.logged, scopes)
@@ -77,8 +78,9 @@ class Reader:
 
     def look(self, expected: Expected, scopes: Sequence[ast.AST]) -> Found:
         """Look for what is expected in these scopes (parts of the source), and return what was
-        found. If an expected message is not there, the result is the constant NOTHING; which other
-        message has taken its place is not found out here.
+        found. If an expected message is not there, the result is the constant NOTHING (not found,
+        without a note): this method does not look for another message that may have taken its
+        place.
         """
         if isinstance(expected, Message):
             said = self.messages(expected, scopes)
@@ -112,8 +114,8 @@ def is_message(expected: Message, said: Said) -> bool:
 
 
 def kind_of(expected: Message) -> str:
-    """Return the kind of the expected message: the level of the logger, the name of the exception,
-    or `PRINTED`.
+    """Return the kind of `expected`, a message that the trainer's source should have: the level of
+    the logger, the name of the exception, or `PRINTED`.
     """
     if isinstance(expected, Logged):
         return expected.level
@@ -123,14 +125,17 @@ def kind_of(expected: Message) -> str:
 
 
 def is_whole(expected: Message) -> bool:
-    """Return True if nothing may follow the expected message, and False if more text
-    may follow it.
+    """Return True if `expected`, a message that the trainer's source should have, must be the whole
+    text there. Return False if more text may follow it.
     """
     return not isinstance(expected, Logged | Printed) or expected.whole
 
 
 def has_words(expected: Message, said: Said) -> bool:
-    """Return True if the message `said` in the source has the words of the expected message."""
+    """Return True if the message `said`, which was found in the trainer's source, has the words of
+    `expected`, the message that should be there. Its kind (such as a logger's level) is not
+    compared.
+    """
     return _fits(pattern(expected.text, whole=is_whole(expected)), said)
 
 

@@ -16,43 +16,51 @@ class Trainer:
 
     id: str
     home: str
-    """Its directory on a pod, from the home directory, unless a person names another."""
+    """The directory in which the trainer is installed on a pod, relative to the home directory
+    there, unless a person names another.
+    """
     installed: bool
-    """True if a set-up makes its environment and its versions are compared with those that are
-    known to work. False if it comes in an image, of which the machine is judged before a config is
-    chosen.
+    """True if `pods setup` can install the trainer, and its version is compared with those that are
+    known to work. False if the trainer comes in a container image; then a machine can be checked
+    before a config is chosen.
     """
     has_classes: bool
-    """True if it has config classes of its own that can judge a config."""
+    """True if the trainer has Python classes for its config that can check one."""
     loads_environments: bool
-    """True if it imports environments of the library verifiers."""
+    """True if the trainer imports environments of the library verifiers."""
     needs_ports: bool
-    """True if its inference server has ports that the config fixes."""
+    """True if the trainer's inference server has ports that the config fixes."""
     includes: bool
-    """True if a config may include other files (`toml_files`)."""
+    """True if a config of the trainer may include other files by its key `toml_files`."""
     launcher_log: Literal["launcher", "trainer"]
-    """The source that holds what its launcher prints."""
+    """The log in which what the trainer's launcher prints is found."""
     named_log: bool
-    """True if the names of its logs tell what they are. False if their lines have to."""
+    """True if the name of a log file tells which program of the trainer wrote it. False if that is
+    found out from the lines in it.
+    """
     bytes_each: float
-    """Bytes of a checkpoint for each parameter, where an agent is too old to tell them (as in
-    configs.sizing: 8B took 31 GB, and 47 GB with the weights of January 2026).
+    """Bytes of a checkpoint for each parameter of the model, for use where an agent is too old to
+    tell them (as in configs.sizing: 8B took 31 GB, and 47 GB with the weights of January 2026).
     """
     keep_fewer: str
-    """Words after "Launch with" that limit the number of checkpoints."""
+    """Words that follow "Launch with" in a message, and say how the number of checkpoints is
+    limited.
+    """
     use_more_gpus: str
     """A sentence that says how a run is given more GPUs."""
     ahead: str = ""
-    """The failure of a start that resumes from a step below newer ones; "" if there is none of its
-    own.
+    """The id of the known failure that follows if a run resumes from a step while checkpoints of
+    newer steps are still there; "" if this trainer has no failure of its own for that.
     """
     rebuild_flash_attn: str = "`uv sync --all-extras` takes the one of the lock file"
-    """How flash-attn is made to fit the installed torch."""
+    """Words that say how flash-attn is made to fit the installed torch."""
     module: str = ""
-    """The module that has to be importable. Only for a trainer that is not installed from here."""
+    """The Python module that has to be importable on the pod, for a trainer that `pods setup` does
+    not install; else "".
+    """
     keys: frozenset[str] = frozenset()
-    """Keys that occur in its configs and in none of another trainer. One that ends in a dot is the
-    beginning of a key. Empty if no key tells.
+    """Dotted keys that occur in configs of this trainer and in none of another. One that ends in a
+    dot stands for all keys that begin with it. Empty if no key tells the trainer.
     """
 
 

@@ -19,9 +19,10 @@ _OTHERWISE = {
 
 
 def path(trainer: str, *, output_dir: str, run: str, step: int) -> str:
-    """Return the path on the pod of the file with the rollouts that came back for a training step
-    of a run. `output_dir` is the run's output directory. Raises NotApplicableError for a trainer
-    that has no such file at a known place.
+    """Return the path on the pod of the file with the rollouts (the model's answers and their
+    rewards) of the training step `step` of a run. `trainer` is the trainer's id, and `output_dir`
+    the run's output directory. Raises NotApplicableError for a trainer that has no such file at a
+    known place.
     """
     if trainer in _OTHERWISE:
         raise NotApplicableError(*_OTHERWISE[trainer])

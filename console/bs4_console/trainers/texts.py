@@ -37,10 +37,12 @@ Given = Mapping[str, Variable]
 
 
 def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
-    """Return a regular expression for `template`, the text that a belief (a statement about a
-    trainer's source) expects. It is meant for the strings that `made` returns. A placeholder in the
-    template matches one value and no words, so that a search takes time in proportion to the length
-    of the string. If `whole` is False, more text may follow.
+    """Return a regular expression that matches the strings of the wording `template`, as the
+    function `made` returns them.
+
+    In a template, `<name>` stands for one value, which `made` writes as the character `HOLE`, and
+    text in braces may be missing. If `whole` is False, more text may follow. As a value is matched
+    by that one character, a search takes time in proportion to the length of the string.
     """
     text = _PLACEHOLDER.sub(HOLE, template)
     pieces = []
@@ -52,8 +54,9 @@ def pattern(template: str, *, whole: bool = True) -> re.Pattern[str]:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text or template, each once, in lower case and in the order in which
-    they occur.
+    """Return the words of a text or of a template (a text with `<name>` in the place of values),
+    each once, in lower case and in the order in which they occur. The names in `<...>` are no
+    words.
     """
     found = re.findall(r"[a-z][a-z.]+", _PLACEHOLDER.sub(" ", text).lower())
     return list(dict.fromkeys(found))
@@ -61,9 +64,9 @@ def words(text: str) -> list[str]:
 
 def made(node: ast.AST, given: Given, depth: int = 0) -> list[str]:
     """Return the strings that the expression `node` can have as its value, at most 32 of them
-    (WAYS_MOST). `given` has the strings of variables. A part whose value is not known becomes the
-    character `HOLE`. `depth` is for the function itself, which calls itself for parts of the
-    expression.
+    (WAYS_MOST). `given` has the strings of variables by the variables' names. A part whose value is
+    not known becomes the character `HOLE`. Callers leave `depth` out; with it the function counts
+    how deep it has called itself for parts of the expression.
     """
     if depth > _DEPTH_MOST:
         return [HOLE]
@@ -129,8 +132,8 @@ def _unique(texts: list[str]) -> list[str]:
 
 def given_in(scope: ast.AST) -> dict[str, Variable]:
     """Return the strings that the function in `scope` assigns to its variables, as {name:
-    Variable}. A variable that is assigned several times has all of these strings. Text that is
-    added to a variable later may be missing.
+    Variable}. A variable that is assigned several times has all of these strings. A string to which
+    the function later appends text, as by `+=`, is there with and without that text.
     """
     given: dict[str, Variable] = {}
     for node in statements(scope):

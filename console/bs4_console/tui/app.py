@@ -156,9 +156,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- life
 
     def on_mount(self) -> None:
-        """Start what the app needs while it is shown: the person's keys, the messages for the
-        start, the reports of the fleet, the repaint timer and, after the first paint, the sessions
-        with the pods.
+        """Start what the app needs while it is shown: use the person's keys, show the messages for
+        the start, listen to changes and problems of the pods, and start the repaint timer. After
+        the first paint, start the sessions with the pods.
         """
         self._remap()
         for sentence in self._told:
@@ -246,8 +246,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.drew(time.perf_counter() - began)
 
     def drew(self, seconds: float) -> None:
-        """Note that drawing the screen took `seconds`. The next change of a pod is drawn later by a
-        multiple of that, but by at most half a second.
+        """Note that drawing the screen took `seconds`. When data of a pod changes next, the screen
+        is drawn later by a multiple of that time, but by at most half a second, so that drawing
+        does not hold up the keys.
         """
         rest = self._rest_until + DRAW_REST * seconds
         self._rest_until = min(rest, time.perf_counter() + MOST_REST_S)
@@ -437,8 +438,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return ""
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
-        """Return the method that carries out the command: that of `screen`, or of the app if the
-        screen has none. The method takes the text that follows the command's name.
+        """Return the method that carries out `command`: that of `screen`, or of the app if the
+        screen has none. The method takes one argument, the text that was typed after the command's
+        name.
         """
         owner = screen if hasattr(screen, command.handler) else self
         found: Callable[[str], None] = getattr(owner, command.handler)

@@ -33,11 +33,15 @@ QUIET_S = 60.0
 
 
 class CheckpointLine:
-    """Queries `pod` now and then for the checkpoint report of the run `run`, and makes a line of
-    it: from which step the run can be resumed, how many checkpoints there are, when the disk will
-    be full, and which checkpoints stay, if a person has ordered that old ones are deleted. The line
-    is empty until the pod has answered for the first time, and after a query that failed, for
-    example because the agent is too old for it. For a recorded pod it is always empty.
+    """Queries `pod` now and then for the checkpoint report of the run `run`, and makes one line of
+    text of it: from which step the run can be resumed, how many checkpoints there are, when the
+    disk will be full, and which checkpoints stay, if a person has ordered that old ones are
+    deleted.
+
+    The line is empty until the pod has answered for the first time, and after a query that failed,
+    for example because the pod's agent is too old for it. For a recording of a pod it is always
+    empty. `answered` is called after each answer, and `every_s` are the seconds between two
+    queries.
     """
 
     def __init__(
@@ -82,11 +86,12 @@ class CheckpointLine:
 
     def report(self) -> CheckpointReport | None:
         """Return the checkpoint report of the pod's last answer, with the ages of checkpoints as
-        they are now, or None if there is no answer. Also query the pod in the background if the
-        answer is older than LOOK_S (60) seconds, or FIRST_S (10) while no checkpoint can be resumed
-        or one is being written. It is also queried if the next checkpoint should be there by now,
-        or if the run has started or ended since the last query. A later call returns the new
-        answer.
+        they are now, or None if there is no answer.
+
+        Also query the pod in the background if the answer is older than LOOK_S (60) seconds, or
+        FIRST_S (10) while no checkpoint can be resumed or one is being written. The pod is also
+        queried if the next checkpoint should be there by now, or if the run has started or ended
+        since the last query. A later call returns the new answer.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood
@@ -101,7 +106,9 @@ class CheckpointLine:
 
     @property
     def age(self) -> float:
-        """Return how many seconds ago the pod answered with the report that `report` returns."""
+        """Return how many seconds ago the pod answered with the report that `report` returns. The
+        number means nothing while `report` returns None.
+        """
         return max(0.0, self._app.clock.mono() - self._found_at)
 
     def look_again(self) -> None:

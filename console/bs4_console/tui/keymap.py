@@ -76,9 +76,10 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Check the person's own keys. `wanted` is {command id: a key, or several with commas between
-    them}. Return those that can be used as {command id: Textual's names of the keys}, and a
-    sentence for each one that cannot be used: an unknown command, no such key, a key that moves the
-    cursor or always leaves, or a key of another command on the same screen.
+    them}. Return those that can be used as {command id: Textual's names of the keys}, and a list
+    with a sentence for each one that cannot be used. That is so if there is no such command or key,
+    if another command on the same screen has the key, or if the key is reserved, to move the cursor
+    or to leave the program.
     """
     accepted: dict[str, str] = {}
     complaints: list[str] = []

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class Navigation(Notifications):
     """The part of the app that opens the screens, by command or by name. A screen that a person may
     never open is imported only when it is opened, so that the first paint does not wait for it.
+    `fleet` has the state of every pod and the session with it.
     """
 
     fleet: Fleet
@@ -43,8 +44,8 @@ class Navigation(Notifications):
         return FleetScreen()
 
     def subject(self) -> Subject:
-        """Return the pod and the run to which a command applies that a person gives now, as the
-        screen that is shown says. Both are None while a dialog is shown.
+        """Return the pod and the run that a command is about if a person gives it now. The screen
+        that is shown says which they are; both are None while a dialog is shown.
         """
         if isinstance(self.screen, ConsoleScreen):
             return self.screen.subject()
@@ -241,9 +242,10 @@ class Navigation(Notifications):
         self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
-        """Open the page of the first open incident of the subject's run, or of its pod if there is
-        no run. Root causes come first, then the oldest. `failure` is the id of the failure that the
-        incident must be about, or "" for any. A message says so if there is no such incident.
+        """Open the page of the first open incident of the run of `subject`, or of its pod if there
+        is no run. Root causes come first, then the oldest. `failure` is the id of the known failure
+        that the incident must be about, or "" for any. A message says so if there is no such
+        incident.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -255,9 +257,10 @@ class Navigation(Notifications):
         self.say(wanted, severity="warning")
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
-        """Open the page of a playbook for the subject's run, and have the agent make a plan there.
-        `playbook` is the playbook's id. With "" the playbook of the run's first open incident is
-        taken; if no incident is open, a message asks for the id. Do nothing without a run.
+        """Open the page of a playbook (a known failure and its repair) for the run of `subject`,
+        and have the agent make a plan there. `playbook` is the playbook's id. With "" the playbook
+        of the run's first open incident is taken; if no incident is open, a message asks for the
+        id. Do nothing without a run.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -286,7 +289,7 @@ class Navigation(Notifications):
 
     def shell_command(self, pod: PodState) -> list[str]:
         """Return the command, as a list of words, that opens a shell on the pod. Raises UsageError
-        if the pod's address is none.
+        if no command can be made of the pod's address.
         """
         from bs4_console.pods import shell
 

@@ -33,8 +33,9 @@ NEWS_S = 8.0
 
 @dataclass(frozen=True)
 class News:
-    """A message to the person (`text`) that stands above the key bar. It is taken away when this
-    machine's monotonic clock shows `until`, in seconds.
+    """A message to the person (`text`) that stands above the key bar. `severity` is "information"
+    or "warning" and decides its colour. It is taken away when this machine's monotonic clock shows
+    `until`, in seconds.
     """
 
     text: str
@@ -83,12 +84,12 @@ class Notifications(App[int]):
         """
 
     def forget_news(self) -> None:
-        """Take the toasts and the line above the key bar away, because another screen is shown."""
+        """Remove the toasts and the message above the key bar, because another screen is shown."""
         self._news = None
         self.clear_notifications()
 
     def forget_line(self) -> None:
-        """Take the line above the key bar away, because it was about another row. Toasts stay."""
+        """Remove the message above the key bar, because it was about another row. Toasts stay."""
         self._news = None
         self.show_news()
 
@@ -102,8 +103,9 @@ class Notifications(App[int]):
     def confirm(
         self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Show the dialog `question`. If the person answers yes (True), run the coroutine that
-        `work` makes in the background. `what` names the work in the message about an error of it.
+        """Show the dialog `question`. If the person answers yes (True), call `work` and run the
+        coroutine that it returns in the background. `what` names the work in the message that is
+        shown if it fails.
         """
 
         def answered(yes: bool | None) -> None:
@@ -113,8 +115,8 @@ class Notifications(App[int]):
         self.push_screen(question, answered)
 
     def copy(self, text: str, said: str) -> None:
-        """Copy `text` to the clipboard, and show the message `said` together with the way in which
-        it was copied.
+        """Copy `text` to the clipboard, and show a message: the sentence `said`, followed by the
+        way in which the text was copied, such as tmux's buffer.
         """
         self._clipboard = text
         self.say(said, copy(text, self._to_terminal))
@@ -164,8 +166,9 @@ class Notifications(App[int]):
         )
 
     def not_drawn(self, what: str, error: Exception) -> None:
-        """Show a message that the part `what` of the screen cannot be drawn because of `error`. The
-        same message is shown only once, because the error comes again with every repaint.
+        """Show a message that the part of the screen that `what` names cannot be drawn because of
+        `error`. A message that was shown already is not shown again, because the same error comes
+        with every repaint.
         """
         text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
         if not any(said.text == text for said in self.messages):

@@ -28,8 +28,9 @@ R = TypeVar("R")
 
 
 class PodRows(Generic[R]):
-    """A cache of the rows that a table shows of each pod. Rows are made again when the caller's
-    token for the pod, any value that changes with what the rows show, differs from the last one.
+    """A cache of table rows for each pod, for a table that shows several pods. The caller gives a
+    token with each request, any value that changes when the pod's rows would. The rows are made
+    again only if the token differs from the last one.
     """
 
     def __init__(self) -> None:
@@ -67,10 +68,10 @@ class Overview:
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Return (pod, token) for each of `pods`. A token is a value by which a cache sees whether
-        the pod's rows have to be made again: that is so if it differs from the last one. It changes
-        with each change of the pod and once a second. It changes only once a second if there are
-        more than MANY (32) pods, and also if the pod has more than MANY_RUNS (16) runs.
+        """Return (pod, token) for each of `pods`. A token is a value by which a cache sees that a
+        pod's rows have to be made again, because it differs from the last one. It changes with each
+        change of the pod, and once a second. If there are more than MANY (32) pods, or the pod has
+        more than MANY_RUNS (16) runs, it changes only once a second, which saves work.
         """
         now, many = clock.mono(), len(pods) > MANY
         found = []

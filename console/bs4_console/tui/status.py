@@ -75,8 +75,9 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 def lost(pod: PodState) -> Status | None:
     """Return the status that says what became of a pod that does not answer or has rebooted:
-    reclaimed by the provider, gone, hung, rebooted, only its link lost, or no network on this
-    machine. Return None if the pod answers, or if it is not known what became of it.
+    reclaimed by the provider, gone, hung, rebooted, alive with only the link to it lost, or out of
+    reach because this machine has no network. Return None if the pod answers, or if it is not known
+    what became of it.
     """
     if pod.lost is None:
         return None
@@ -108,9 +109,9 @@ def recorded(pod: PodState) -> bool:
 
 def fixing(pod: PodState, run: str) -> bool:
     """Return True if an action is under way on the pod that may repair the run with the name `run`.
-    That is a playbook, or any other action (except the making of a plan) that was accepted after
-    the opening of an incident that is still open. A launch that was accepted before anything went
-    wrong repairs nothing.
+    That is the repair of a playbook (a known failure), or any other action, except the making of a
+    plan, that was accepted after an incident of the run was opened that is still open. A launch
+    that was accepted before anything went wrong repairs nothing.
     """
     opened = [incident.opened_t for incident in pod.ledger.open_incidents(run)]
     under_way = [
@@ -327,8 +328,9 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
 
 
 def stopped(pod: PodState, run: RunState | None) -> list[tuple[str, str]]:
-    """Return [(phrase, style role)] with the sentence who stopped the run and when, if its newest
-    attempt was ended by a stop that a person confirmed. Return [] if it was not.
+    """If the run's newest attempt (a relaunch of a run is its next attempt) was ended by a stop
+    that a person confirmed, return [(sentence, style role)], in which the sentence says who stopped
+    the run and when. Otherwise return [].
     """
     if run is None or run.word != "stopped" or run.view.attempt is None:
         return []

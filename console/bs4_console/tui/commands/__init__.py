@@ -77,16 +77,16 @@ BY_NAME: Mapping[str, Command] = {name: command for command in COMMANDS for name
 
 def at(place: str) -> list[Command]:
     """Return the commands that work on the screen with the name `place`, for example "fleet". They
-    are in the order of the key bar; commands that are not in the key bar come last.
+    are in the order in which the key bar at the bottom shows their keys; commands that are not in
+    the key bar come last.
     """
     return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
 
 
 def parse(text: str) -> tuple[Command | None, str]:
-    """Return (command, arguments) for `text`, which was typed after `:`. The command may be written
-    as the beginning of one of its names, if no other command has a name with this beginning. The
-    command is None if no command fits or several do. The arguments are the text after the first
-    word, or "".
+    """Return (command, arguments) for `text`, which a person typed after `:`. The command's name
+    may be cut short as long as no other command has a name that begins so. The command is None if
+    none fits or several do. The arguments are the text after the first word, or "".
     """
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)

@@ -40,8 +40,8 @@ NOTE: PromptKind = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run to which a command applies that a person gives on a screen. Each is None
-    if the screen, or the row under its cursor, has none.
+    """What a command that a person gives on a screen is about: a pod and a run. Each is None if the
+    screen, or the row under its cursor, has none.
     """
 
     pod: PodState | None = None
@@ -86,8 +86,9 @@ class ConsoleScreen(Screen[None]):
         return cast("ConsoleApp", self.app)
 
     def compose(self) -> ComposeResult:
-        """Yield the top bar, the screen's own widgets, and the foot with the prompt, the line of
-        news and the key bar. The foot keeps its rows: the screen's own widgets get what is left.
+        """Yield the top bar, the screen's own widgets, and the foot with the prompt, the line for
+        messages and the key bar. The foot keeps its rows: the screen's own widgets get what is
+        left.
         """
         yield TopBar()
         yield from self.body()
@@ -103,13 +104,13 @@ class ConsoleScreen(Screen[None]):
         return ()
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows, for example
-        ("fleet", "h100-a", "math-7b").
+        """Return the breadcrumb of this screen for the top bar: the names of the places that lead
+        to it, for example ("fleet", "h100-a", "math-7b").
         """
         return (self.place,)
 
     def subject(self) -> Subject:
-        """Return the pod and the run to which a command applies that a person gives on this screen
+        """Return the pod and the run that a command is about if a person gives it on this screen
         now. Both are None unless a subclass overrides this.
         """
         return Subject()
@@ -137,8 +138,9 @@ class ConsoleScreen(Screen[None]):
         return False
 
     def acted(self) -> None:
-        """Note that a command is carried out with the subject of the screen. A screen whose subject
-        can change by itself overrides this, so that it stays.
+        """Note that a command is carried out for the pod and run that the screen is about now. A
+        screen on which these can change by themselves, such as a table that sorts its rows again,
+        overrides this to keep them. Here nothing is done.
         """
 
     def without(self, need: str) -> str:
@@ -253,7 +255,9 @@ class ConsoleScreen(Screen[None]):
                 yield key, c.title.lower(), c
 
     def draw_news(self) -> None:
-        """Redraw the line above the key bar. Do nothing before the widgets exist."""
+        """Redraw the line above the key bar, which shows the newest message. Do nothing before the
+        widgets exist.
+        """
         for line in self.query(NewsLine):
             line.tell(self.console_app.news, self.size.width)
 
@@ -309,8 +313,9 @@ class ConsoleScreen(Screen[None]):
         return command.id != self.place
 
     def on_key(self, event: Key) -> None:
-        """Show a message about a letter or sign that does nothing on this screen: what it does on
-        other screens, or how to find that out.
+        """Handle a key that does nothing on this screen: show a message that says what the key does
+        on other screens, or how to find that out. Only letters and signs get a message, and none
+        while a prompt is open.
         """
         if event.is_printable and event.character and not self.prompt.is_open:
             self.console_app.say(self._useless(event.character, event.key), severity="warning")
@@ -392,8 +397,8 @@ class ConsoleScreen(Screen[None]):
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the pod to which a command applies that a person gives on this
-        screen now. Return None if there is no such pod, or no session with it.
+        """Return the session with the pod that this screen is about now (in a table: the pod of the
+        row under the cursor). Return None if there is no such pod, or no session with it.
         """
         pod = self.subject().pod
         if pod:
@@ -483,8 +488,9 @@ class ConsoleScreen(Screen[None]):
                 app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
-        """Write the note `args` about the run into the journal of the run's pod, the agent's log of
-        actions and incidents. If `args` is empty, open a prompt in which the text is typed.
+        """Write the note `args` about the screen's run (in a table: the run under the cursor) into
+        the journal of the run's pod, the agent's log of actions and incidents. If `args` is empty,
+        open a prompt in which the text is typed.
         """
         if args:
             self._write_note(args)

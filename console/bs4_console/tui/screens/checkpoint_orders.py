@@ -149,9 +149,9 @@ def restore(
 ) -> None:
     """Have the pod plan the restore of a checkpoint from the object store, and ask the person to
     confirm the plan. `args` may have a step and a place (an address like b2://BUCKET/PREFIX), in
-    this order. Without a step, the newest complete checkpoint is taken; without a place, the one to
-    which the run is or was copied. A message says so if no place is known, or if `args` is
-    something else. `done` is called when the restore has ended.
+    this order. Without a step, the newest complete checkpoint is restored. Without a place, it
+    comes from the place to which the run's checkpoints are or were copied. A message says so if no
+    place is known, or if `args` is something else. `done` is called when the restore has ended.
     """
     known = session.state.ledger.syncs.get(run.name)
     words = args.split()

@@ -61,16 +61,14 @@ class CheckpointsScreen(TableScreen):
         )
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the screen. If the run was removed from the pod, it is
+        """Return the pod and the run of the screen. If the run was removed from the pod, the run is
         returned as it was last.
         """
         self._last = self.pod.runs.get(self.run_name, self._last)
         return Subject(self.pod, self._last)
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
-        "checkpoints".
-        """
+        """Return the breadcrumb for the top bar: fleet, pod, run and "checkpoints"."""
         return ("fleet", self.pod.name, self.run_name, "checkpoints")
 
     def draw(self) -> None:
@@ -190,16 +188,17 @@ class CheckpointsScreen(TableScreen):
     def do_restore(self, args: str) -> None:
         """Have the pod plan the restore of a checkpoint from the object store, and ask for
         confirmation. `args` is a step, a place in a store (b2://BUCKET/PREFIX), or both. Without a
-        step the newest complete checkpoint is taken. Without a place it is taken from the place to
-        which this run's checkpoints are copied.
+        step the newest complete checkpoint is restored. Without a place the checkpoint comes from
+        where this run's checkpoints are copied to.
         """
         session, run = self.session(), self.subject().run
         if session is not None and run is not None:
             checkpoint_orders.restore(self.console_app, session, run, args, self._again)
 
     def do_merge(self, args: str) -> None:
-        """Have the pod plan the merge of a checkpoint, and ask for confirmation. `args` is its
-        step, or "" for the checkpoint under the cursor.
+        """Have the pod plan the merge of a verl checkpoint, which is saved in parts, into one
+        Hugging Face directory, and ask for confirmation. `args` is the checkpoint's step, or "" for
+        the checkpoint under the cursor.
         """
         one = self._one()
         step = args

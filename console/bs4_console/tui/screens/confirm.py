@@ -151,10 +151,11 @@ class Confirmation(Question[bool]):
 
 class ConfirmScreen(Confirmation):
     """The dialog that asks before `plan` is carried out on `pod`. A plan that changes nothing, or
-    only restarts the run, is confirmed with `y`, unless the plan itself demands the run's name.
-    Every other plan is confirmed by typing that name. `beside` is None if a page behind the dialog
-    shows the plan. If no page does, it has the lines that the dialog shows in addition to the
-    plan's steps; there may be none.
+    only restarts the run, is confirmed with the key `y`, unless the plan itself demands the run's
+    name. Every other plan is confirmed by typing that name.
+
+    `beside` is None if a page behind the dialog shows the plan. Otherwise it has the lines, maybe
+    none, that the dialog shows in addition to the plan's steps.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:

@@ -94,7 +94,7 @@ class GpusScreen(MomentCommands, TableScreen):
     def moment_end(self) -> float:
         """Return the newest moment to which the time cursor (the past moment that all screens show)
         can be set, as a Unix time in seconds by this machine's clock. That is now, or, if all pods
-        are recordings, the end of the one that ends last. The row under the cursor does not matter.
+        are recordings, the end of the recording that ends last.
         """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
 

@@ -90,8 +90,8 @@ class HelpScreen(PageScreen):
         """The filter, "" for none."""
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: "help" and the
-        screen that it is about.
+        """Return the breadcrumb of this screen for the top bar: "help" and the name of the screen
+        that the help is about.
         """
         return ("help", self.about)
 

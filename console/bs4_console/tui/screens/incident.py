@@ -75,18 +75,20 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def playbook_id(self) -> str | None:
-        """Return the id of the playbook that the page shows, or that repairs the page's incident.
-        Return None if no playbook repairs it.
+        """Return the id of the playbook (a known failure and its repair) that the page shows, or
+        that repairs the page's incident. Return None if no playbook repairs the incident.
         """
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """Return the newest plan that the agent has made of this page's playbook (which repairs its
-        incident) for its run. If the agent refused to make one, its refusal is returned, a PlanView
-        with the reason in the field `refused`. Return None if there is neither, or if it was made
-        for an incident before this one. Once a plan was requested on this page, only the answer to
-        that request is returned, and None until it has come.
+        """Return the agent's newest plan for the page's run and playbook (a known failure and its
+        repair). If the agent's newest answer was a refusal to make one, return that, a PlanView
+        with the reason in the field `refused`. Return None if there is no answer, or if it was made
+        for another incident that was opened before this one.
+
+        Once a person has requested a plan on this page, only the answer to that request counts, and
+        None is returned until it has come.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
@@ -101,10 +103,13 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def action(self) -> ActionView | None:
-        """Return the newest action that carries out this page's playbook, or another repair of its
-        incident, for its run. It may be under way or have ended. Return None if there is no such
-        action, if it has ended and a new plan was made after that, or if it had ended before the
-        incident was opened, because it then repaired something else.
+        """Return the newest action that repairs the page's run by the page's playbook (a known
+        failure and its repair), or that repairs the page's incident by another one. The action may
+        be under way or have ended.
+
+        Return None if there is no such action. Return None too if it has ended and a new plan was
+        made after that, or if it had ended before the incident was opened, because it then repaired
+        something else.
         """
         action, plan = self._newest_action(), self.plan
         if action is None or self._is_earlier(action):
@@ -152,10 +157,9 @@ class IncidentScreen(MomentCommands, PageScreen):
         return plan is not None and not plan.refused and self.action is None
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command lacks something that it needs. `need` says what,
-        for example "plan". For "plan", while the playbook, which repairs the incident, is being
-        carried out already, the sentence says by whom and since when. While the plan is being
-        made, it says that.
+        """Return the sentence to show if a command lacks what `need` names, for example "plan". If
+        a plan is lacking because the incident is being repaired already, the sentence says by whom
+        and since when; if the plan is being made, it says that.
         """
         if need == "plan" and (going := self._runs()):
             return going
@@ -175,8 +179,8 @@ class IncidentScreen(MomentCommands, PageScreen):
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this page, which the top bar shows: fleet, pod, run, and
-        the failure or playbook.
+        """Return the breadcrumb of this page for the top bar: fleet, pod, run, and the failure or
+        playbook.
         """
         name = self.incident.failure if self.incident else self.playbook_id or ""
         if not self.run_name:

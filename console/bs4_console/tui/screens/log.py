@@ -55,9 +55,7 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
-        "logs".
-        """
+        """Return the breadcrumb of this screen for the top bar: fleet, pod, run and "logs"."""
         return ("fleet", self.pod.name, self.run_name, "logs")
 
     def subject(self) -> Subject:
@@ -161,8 +159,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
 class FilePane(LogPane):
     """A log widget that shows the file with the path `path` on `pod` instead of the log of a run.
-    It has the methods of the log widget; where those take a source of a run, this one takes the
-    path.
+    It has the methods of the log widget; where those take the name of a run's log, this one takes
+    the path. Its title line begins with `NOUN`.
     """
 
     NOUN = "file"
@@ -195,9 +193,7 @@ class FileScreen(LogScreen):
         yield FilePane(self.pod, self.path)
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: fleet, pod and the
-        file's path.
-        """
+        """Return the breadcrumb of this screen for the top bar: fleet, pod and the file's path."""
         return ("fleet", self.pod.name, self.path)
 
     def subject(self) -> Subject:

@@ -27,9 +27,7 @@ class NotesScreen(PageScreen):
         self.pod, self._run = pod, run
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
-        "notes".
-        """
+        """Return the breadcrumb of this screen for the top bar: fleet, pod, run and "notes"."""
         return ("fleet", self.pod.name, self._run.name, "notes")
 
     def subject(self) -> Subject:

@@ -44,7 +44,7 @@ class PodScreen(MomentCommands, PageScreen):
         self.pod = pod
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this page, which the top bar shows: fleet and the pod."""
+        """Return the breadcrumb of this page for the top bar: fleet and the pod."""
         return ("fleet", self.pod.name)
 
     def subject(self) -> Subject:

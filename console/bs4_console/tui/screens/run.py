@@ -93,9 +93,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
-        """Return the names on the way to this screen, which the top bar shows: "fleet", then pod
-        and run.
-        """
+        """Return the breadcrumb of this screen for the top bar: fleet, pod and run."""
         return ("fleet", self.pod.name, self.run_name)
 
     def subject(self) -> Subject:
@@ -238,9 +236,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """Return the newest step that had ended at the moment of the time cursor (the past moment
-        that all screens show), or None if the screens show the present. For a moment before the end
-        of the first step, return the number of that step minus 1.
+        """Return the newest training step that had ended at the moment of the time cursor (the past
+        moment that all screens show). Return None if the screens show the present. If no step had
+        ended at that moment, return the number of the first step minus 1.
         """
         t = self.cursor.of(self.pod)
         if t is None:

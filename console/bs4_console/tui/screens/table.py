@@ -17,7 +17,7 @@ from bs4_console.tui.widgets.table import RowTable
 class TableScreen(ConsoleScreen):
     """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`.
     The key of each row is (pod's name, what the row shows of that pod), for example with the name
-    of a run as the second part.
+    of a run as the second part. `filter_text` is the filter that a person has set, or "".
     """
 
     filter_text = ""
@@ -57,7 +57,7 @@ class TableScreen(ConsoleScreen):
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 
     def moved(self) -> None:
-        """Redraw the top bar and the key bar, because another row is under the cursor, on which
+        """Redraw the top bar and the key bar, because another row is under the cursor, for which
         other commands may be possible. The rows, which may be thousands, are not drawn again.
         """
         self.draw_bars()
@@ -76,7 +76,9 @@ class TableScreen(ConsoleScreen):
         self.do_open("")
 
     def acted(self) -> None:
-        """Leave the cursor on the row with which a person does something."""
+        """Keep the cursor on its row from now on, because a person does something with that row. (A
+        cursor that nobody has moved stays on the first row, whichever row that is.)
+        """
         self.table.hold()
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:

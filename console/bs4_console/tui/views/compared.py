@@ -14,18 +14,20 @@ from bs4_console.tui.widgets.braille import OWN, hue_of
 def changes(
     pod: PodState, run: RunState, other_pod: PodState, other: RunState
 ) -> list[comparison.Row]:
-    """Return the settings and the choices of data in which the run `run` of `pod` and the run
-    `other` of `other_pod` differ, or of which it is unknown whether they do. The list is empty if
-    none differs. Raises OSError if a config that is saved on this machine cannot be read.
+    """Return the settings of the config, and the choices of data, in which the run `run` of `pod`
+    and the run `other` of `other_pod` differ, or of which it is unknown whether they do. The list
+    is empty if none differs. Raises OSError if a config that is saved on this machine cannot be
+    read.
     """
     found = comparison.rows(fold(pod, run), fold(other_pod, other))
     return [row for row in found if row.part in ("settings", "data") and row.differs is not False]
 
 
 def line(letter: str, rows: Sequence[comparison.Row], width: int) -> Line:
-    """Return the line, of at most `width` cells, that says in which settings the shown run differs
-    from the one that the legend calls `letter`, for example "B: trainer.optim.lr A 5e-06 B 3e-06".
-    `rows` are the settings, from `changes`.
+    """Return the line, of at most `width` cells, that says in which settings two runs differ, for
+    example "B: trainer.optim.lr A 5e-06 B 3e-06". A is the run that the screen shows, and B, or
+    another `letter`, the one with that letter in the legend. `rows` are the settings, from
+    `changes`.
     """
     made: Line = [(" settings  ", "head")]
     for row in rows:

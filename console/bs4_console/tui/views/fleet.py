@@ -60,13 +60,9 @@ COLUMNS = (
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A row of a table. `key` identifies it; in the fleet's table it is (pod's name, run's name),
-    with "" as the run for the pod itself. `cells` has the styled text of each column, and `values`
-    what sorting compares, both by the column's id. `rank` is the severity of its worst problem: 4
-    critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
-
-    `trouble` is the worst problem in words, or "". `old` is True for a run that ended more than a
-    day ago, `running` for a run that is training. `banner` is the text of a row that is the heading
-    of a group, and None for other rows.
+    with "" as the run for the pod itself. `cells` has the styled text of each column by the
+    column's id. `rank` is the severity of its worst problem: 4 critical, 3 unknown, 2 warning, 1
+    notice, 0 nothing. `old` is True for a run that ended more than a day ago.
     """
 
     key: tuple[str, str]
@@ -74,15 +70,17 @@ class Row:
     cells: dict[str, Line]
     old: bool = False
     trouble: str = ""
-    """The worst problem, without ages. While it is the same nothing new has happened."""
+    """The worst problem in words, without ages, or "". While it is the same, nothing new has
+    happened.
+    """
     values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
-    """The values that `:sort` compares, by column id."""
+    """What the command `:sort` compares, by the column's id."""
     running: bool = False
     """True if a run is training as far as is known, even if something is wrong with it."""
     banner: Line | None = None
-    """The heading of a group, drawn across all columns. None for other rows."""
+    """The heading of a group, drawn across all columns, if the row is one. None for other rows."""
     over: bool = False
-    """True if the run has ended. Among rows of equal need these come after the others."""
+    """True if the run has ended. Among rows of the same severity, such rows come last."""
 
     @cached_property
     def text(self) -> str:
@@ -124,7 +122,8 @@ def arrange(
     """Return `rows` sorted and grouped. `sort` is the id of a column, with `-` in front for the
     reverse order, or "" for the most severe rows first. `group` is "pod", "state" or "trainer", or
     "" or "none" for no groups. Each group begins with a row that is its heading, and the group with
-    the most severe row comes first. If a group's name is in `folded`, only its heading is returned.
+    the most severe row comes first. Of a group whose name is in `folded`, only the heading is
+    returned.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):

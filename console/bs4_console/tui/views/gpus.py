@@ -77,9 +77,9 @@ def _lines(
 
 
 def recent_xids(gpus: Gpus, now: float) -> list[Xid]:
-    """Return the records of the Xid errors that the NVIDIA driver reported later than one hour
-    before `now`, which is a Unix time in seconds. `gpus` is the part of a telemetry record that is
-    about the GPUs.
+    """Return the records of the Xid errors (errors of a GPU that the NVIDIA driver numbers) that
+    the driver reported later than one hour before `now`, which is a Unix time in seconds. `gpus` is
+    the part of a telemetry record that is about the GPUs.
     """
     found = []
     for x in gpus.get("xids") or []:
@@ -174,10 +174,10 @@ def _small(device: Device, xids: Sequence[Xid], stale: bool) -> Line:
 
 
 def marks(device: Device, xids: Sequence[Xid]) -> Line:
-    """Return what is wrong with one GPU as a styled line: Xid errors, other complaints of the
-    driver, bad links, and throttling that is not normal under load. `device` is the GPU's record in
-    telemetry; `xids` are the records of the Xid errors of all GPUs of the pod. The result is empty
-    if nothing is wrong.
+    """Return what is wrong with one GPU as a styled line: Xid errors (errors that the NVIDIA driver
+    numbers), other complaints of the driver, bad links, and throttling that is not normal under
+    load. `device` is the GPU's record in telemetry; `xids` are the records of the Xid errors of all
+    GPUs of the pod. The result is empty if nothing is wrong.
     """
     line: Line = []
     for xid in xids:

@@ -39,9 +39,10 @@ def heading(
     action: ActionView | None = None,
 ) -> list[Line]:
     """Return the incident's title in lines of at most `width` cells, and below it one line with its
-    severity, role, failure, run, start and state. `action` is the action that repairs it, or None.
-    If the incident has cleared and that action has recovered the run, the state is shown as
-    "resolved" and not as cleared by itself.
+    severity, its role (whether it is the cause or was caused by another incident), its failure, its
+    run, when it began and its state. `action` is the action that repairs it, or None. If the
+    incident has cleared and that action has recovered the run, its state is shown as "resolved" and
+    not as cleared by itself.
     """
     state: str = incident.state
     if state == "cleared" and action is not None and action.result.get("recovered"):
@@ -73,10 +74,11 @@ def heading(
 
 
 def evidence(incident: IncidentView, width: int, action: ActionView | None = None) -> list[Line]:
-    """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
-    line number and text of each entry; and what could not be observed on the pod. `action` is the
-    repair that the page shows above, or None. If the incident is open and was last seen before that
-    repair began, the heading says that the evidence is from before it.
+    """Return the incident's evidence (the log lines and readings behind it) in lines of at most
+    `width` cells: its summary; source, file, line number and text of each entry; and what could not
+    be observed on the pod. `action` is the repair that the page shows above, or None. If the
+    incident is open and was last seen before that repair began, the heading says that the evidence
+    is older than the repair.
     """
     lines: list[Line] = [[("EVIDENCE", "head")]]
     if incident.state == "open" and action is not None and incident.updated_t < action.accepted_t:

@@ -49,7 +49,7 @@ _SHOWN_ELSEWHERE = frozenset(
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Return a table row for every action in the pod's journal (the agent's log of actions and
-    incidents), also for plans and for actions that no person requested. A row's key is (pod, the
+    incidents), also for plans and for actions that no person requested. A row's key is (pod's name,
     action's key).
     """
     found = []
@@ -64,9 +64,9 @@ def newest_first(rows: Iterable[Row]) -> list[Row]:
 
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
-    """Return a value that becomes another one when the pod's rows have to be made again: when the
-    pod's journal (the agent's log of actions and incidents) has grown, or when another day has
-    begun, because the times of older actions then show their day too.
+    """Return a value that differs from the last one if the pod's rows have to be made again: if the
+    pod's journal (the agent's log of actions and incidents) has grown, or if another day has begun,
+    because the times of older actions then show their day too.
     """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 

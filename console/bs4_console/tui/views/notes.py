@@ -10,10 +10,10 @@ from bs4_console.tui.styled_text import Line, cut, fold
 
 
 class Note(TypedDict, total=False):
-    """A note that a person wrote about a run: `who` wrote it, `t` is when, and `text` is what."""
+    """A note that a person wrote about a run: `who` is that person's name and `text` the note."""
 
     t: float
-    """Wall seconds since 1970 of the pod."""
+    """When the note was written, as a Unix time in seconds by the pod's clock."""
     who: str
     text: str
 

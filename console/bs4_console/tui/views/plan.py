@@ -46,17 +46,18 @@ MOST = 40
 
 
 def danger(plan: Plan) -> tuple[str, str]:
-    """Return (what the plan does to the run in words, the role of the style for these words), for
-    example ("restarts the run", "warn").
+    """Return (words, style role) about what `plan` does to the run, for example ("restarts the
+    run", "warn"). They come from the plan's own entry `danger`.
     """
     word = plan.get("danger") or "unknown"
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def effects(plan: Plan, run: RunState | None) -> str:
-    """Return one sentence with everything that the plan does to `run`: how many processes it ends,
+    """Return one sentence about everything that `plan` does to `run`: how many processes it ends,
     what it moves, from which step it starts the run again, and how many steps are then done again.
-    Without a run that number is missing. A plan of other steps is told by its danger.
+    With None as `run` the last number is left out. If the plan does none of this, the sentence says
+    how dangerous it is (see `danger`).
     """
     ended = moved = size = 0
     start = ""
@@ -85,7 +86,7 @@ def effects(plan: Plan, run: RunState | None) -> str:
 
 def moved_entries(shown: Shown) -> list[tuple[str, int | None]]:
     """Return what a step of a plan moves, as (path, size in bytes or None if the plan does not say
-    it). `shown` says what the step touches.
+    it). `shown` is the part of the step that says what it touches.
     """
     found: list[tuple[str, int | None]] = []
     for entry in [*(shown.get("directories") or ()), *(shown.get("entries") or ())]:
@@ -132,8 +133,9 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
     telemetry of the pod has arrived.
 
     A plan expires by the pod's monotonic clock. What that clock shows now is estimated as the time
-    of the newest telemetry record plus the time since the record arrived here. The estimate is
-    slightly too early, because a record takes a moment to arrive, but never too late.
+    of the newest telemetry record plus the time since the record arrived here. As a record takes a
+    moment to arrive, the clock is really a moment further, and the plan expires so much earlier
+    than is returned.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -148,9 +150,9 @@ def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
     """Return the latest plan for the run with the name `run`. If the agent's latest answer was a
-    refusal to make a plan, that is returned. `playbook` is the id of the playbook of the plan, and
-    `attempt` the number of the run's attempt; None allows any. Return None if there is no such
-    plan.
+    refusal to make a plan, return that. `playbook` is the id of the playbook (a known failure and
+    its repair) of the plan, and `attempt` the number of the run's attempt (a relaunch is the next
+    one); None allows any. Return None if there is no such plan.
     """
     found = [
         p
@@ -267,8 +269,8 @@ def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iter
 
 def verify_words(verify: Mapping[str, Parameters]) -> str:
     """Return in words how it is verified that the run was repaired. `verify` is the entry "verify"
-    of a plan or playbook, as {what is verified: how}. If it is empty, the words say that no
-    verification is named.
+    of a plan or playbook, for example {"steps_advance": {"count": 2, "within": 1800}}: two new
+    steps in 1800 seconds. If it is empty, the words say that no verification is named.
     """
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}

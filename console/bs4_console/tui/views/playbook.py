@@ -33,7 +33,7 @@ class PlaybookText:
     verify: str
     danger: str
     advice: tuple[str, ...] = ()
-    """What a person can do if no machine can do it safely, or before one does."""
+    """What a person can do by hand, if no repair by the program is safe or until one is made."""
     leads_to: str | None = None
 
 

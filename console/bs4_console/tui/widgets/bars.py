@@ -24,8 +24,8 @@ NEWS_ROWS = 2
 
 
 class TopBar(Panel):
-    """The bar at the top of every screen. On the left it shows the names on the way to the screen,
-    and on the right how many rows of the fleet have a problem.
+    """The bar at the top of every screen. On the left it shows the breadcrumb of the screen, such
+    as fleet, pod and run, and on the right how many rows of the fleet's table have a problem.
     """
 
     DEFAULT_CSS = "TopBar { height: 1; }"
@@ -42,10 +42,10 @@ class TopBar(Panel):
         quiet: bool = False,
         pod: PodState | None = None,
     ) -> None:
-        """Show `trail`, the names on the way to the screen, on the left, and on the right how many
-        of `rows`, the rows of the fleet, have a problem. With `pod` the bar also shows the quality
-        of the link to this pod and the age of its data. With `read_only` it says that nothing can
-        be changed, and with `quiet` that alerts are off.
+        """Show `trail`, the breadcrumb of the screen, on the left, and on the right how many of
+        `rows`, the rows of the fleet's table, have a problem. With `pod` the bar also shows the
+        quality of the link to this pod and the age of its data. With `read_only` it says that
+        nothing can be changed, and with `quiet` that alerts are off.
         """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):

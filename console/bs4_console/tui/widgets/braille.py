@@ -28,9 +28,9 @@ Column = tuple[float | None, float | None, bool] | None
 
 @dataclass(frozen=True)
 class Overlay:
-    """A curve that is drawn over another one to compare the two. `dash` is the index of its pattern
-    of dashes in DASHES. `letter` stands at its end. `points` are (step, value), in the order of the
-    steps.
+    """A curve that is drawn over another one to compare the two. `points` are (step, value), in the
+    order of the steps. `letter` is the letter at the curve's end, and `dash` the index of its
+    pattern of dashes in DASHES.
     """
 
     letter: str
@@ -98,9 +98,8 @@ def plot(
 
 
 def hue_of(letter: str) -> str:
-    """Return the role (the name of a style) in which a compared curve is drawn. `letter` is the
-    letter that stands at its end; the letter and the curve's sample in the legend have the same
-    role.
+    """Return the role (the name of a style) in which the compared curve with this letter is drawn.
+    The letter at the curve's end, and the sample of the curve in the legend, have the same role.
     """
     return hue(ord(letter) - ord(OWN))
 

@@ -30,8 +30,8 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 class CurveCommands:
     """The commands of the training curves. A screen that shows curves inherits from this class and
     from ConsoleScreen, and has two properties: `run_state`, the run, and `moment`, the newest step
-    at the time cursor (the past moment that all screens show) or None. `compared` says what the
-    curves are compared with: "2" for attempt 2 of the run itself, "POD/RUN" for another run.
+    at the time cursor (the past moment that all screens show) or None. `curve_view` says how the
+    curves are drawn. `curves_large` is True while they are shown large in place of the log.
     """
 
     curve_view = CurveView()
@@ -40,9 +40,12 @@ class CurveCommands:
     """The title of the only curve that is shown, or "" for all."""
     _span: tuple[object, tuple[int, int]] = (None, (0, 0))
     compared: tuple[str, ...] = ()
-    """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
+    """What the curves are compared with: "2" for attempt 2 of the run itself (a relaunch of a run
+    is its next attempt), "POD/RUN" for another run.
+    """
     differences: Mapping[str, Sequence[Row]] = MappingProxyType({})
-    """The settings in which the run differs from each that it was compared with, by "pod/run"."""
+    """The settings in which this run differs from each run that it was compared with, by "POD/RUN".
+    """
 
     if TYPE_CHECKING:
         pod: PodState
@@ -102,8 +105,9 @@ class CurveCommands:
     # -- comparing
 
     def others(self) -> list[Other]:
-        """Return the runs and attempts whose curves are drawn beside those of this run, in the
-        order of their letters. A run that no pod has any more is left out.
+        """Return the runs and attempts (lives of this run's processes) whose curves are drawn over
+        those of this run, in the order of the letters that mark them. A run that no pod has any
+        more is left out.
         """
         made: list[Other] = []
         for number, (letter, key) in enumerate(zip("BCDE", self.compared, strict=False)):
@@ -118,15 +122,15 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Compare the run's curves with what `args` names: another run ("RUN" or "POD/RUN"), or an
-        earlier attempt of this run (its number). If they are compared with it already, end that
-        comparison. "none" and "off" end all comparisons. If there is no such run or attempt, a
-        message says so.
+        """Compare the run's curves with what `args` names: another run ("RUN" or "POD/RUN"), or the
+        number of an earlier attempt of this run (a relaunch is the next attempt). If they are
+        compared with it already, end that comparison. "none" and "off" end all comparisons. If
+        there is no such run or attempt, a message says so.
 
-        An empty `args` always opens the `:` prompt for a choice. The prompt is filled with "none"
-        if something is compared, otherwise with the newest attempt whose steps were done again, and
-        if there is none with the first other run, so that Enter alone takes the usual choice. If
-        there is nothing to compare with, a message says so.
+        An empty `args` always opens the `:` prompt for a choice, filled with the usual one, so that
+        Enter alone takes it: "none" if something is compared; otherwise the newest attempt of which
+        a later one did steps again; otherwise the first other run. If there is nothing to compare
+        with, a message says so.
         """
         if args in ("none", "off"):
             self.compared = ()

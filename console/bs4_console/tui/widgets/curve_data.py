@@ -65,11 +65,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """A run, or an earlier attempt of the same run, whose curves are drawn over those of the run
-    that is shown. If `attempt` is the number of an attempt, `run` is the shown run itself; of that
-    attempt only the steps are drawn that a later attempt did again. `name` is what the legend calls
-    it. `letter` stands at the ends of its curves, and `dash` is the index of their pattern of
-    dashes in DASHES.
+    """A run, or an earlier attempt of the same run (a relaunch is the next attempt), whose curves
+    are drawn over those of the run that is shown. If `attempt` is the number of an attempt, `run`
+    is the shown run itself; of that attempt only the steps are drawn that a later attempt did
+    again. `name` is its name in the legend. `letter` stands at the ends of its curves, and `dash`
+    is the index of their pattern of dashes in DASHES.
     """
 
     letter: str
@@ -115,8 +115,8 @@ def curves(
 
 
 def rows_of(run: RunState, *, orchestrator: bool) -> Collection[StepRecord]:
-    """Return the records of the run's steps: those of its orchestrator with `orchestrator`,
-    otherwise those of its trainer.
+    """Return the records of the run's training steps: those that its orchestrator wrote if
+    `orchestrator` is True, otherwise those that its trainer wrote.
     """
     if orchestrator:
         return run.orchestrator_steps
@@ -146,9 +146,9 @@ def points(rows: Collection[StepRecord], key: str) -> Sequence[Point]:
 
 def lineage(rows: Collection[StepRecord]) -> Sequence[StepRecord]:
     """Return those of the step records `rows` that belong to the run's present history, in the
-    order of their steps. If a later attempt began again at a step, the records of earlier attempts
-    from that step on are left out. If there are several records of one step, the last is taken. The
-    result is cached until a record is added to `rows`.
+    order of their steps. If a later attempt (a relaunch of the run) began again at a step, the
+    records of earlier attempts from that step on are left out. If there are several records of one
+    step, the last is taken. The result is cached until a record is added to `rows`.
     """
     newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
@@ -180,10 +180,11 @@ def _lineage(rows: Iterable[StepRecord]) -> list[StepRecord]:
 
 
 def overtaken(rows: Iterable[StepRecord], key: str, attempt: int) -> list[Point]:
-    """Return the part of an attempt's curve that a later attempt did again, as (step, value).
-    `attempt` is the number of the attempt, `key` the name of the metric, and `rows` are the step
-    records of all attempts. The step before that part is included too, because there the curves of
-    both attempts part. The result is empty if no later attempt did any of its steps again.
+    """Return the part of an attempt's curve that a later attempt (a relaunch of the run) did again,
+    as (step, value). `attempt` is the number of the attempt, `key` the name of the metric, and
+    `rows` are the step records of all attempts. The step before that part is included too, because
+    there the curves of both attempts part. The result is empty if no later attempt did any of its
+    steps again.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
@@ -200,8 +201,9 @@ def overtaken(rows: Iterable[StepRecord], key: str, attempt: int) -> list[Point]
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
-    """Return the numbers of those attempts of the run of which a later attempt did at least one
-    step again, the newest first.
+    """Return the numbers of those attempts of the run, the newest first, of which a later attempt
+    did at least one step again. A relaunch of a run is its next attempt; it does steps again if it
+    resumes from an older checkpoint.
     """
     cut: int | None = None
     firsts: dict[int, tuple[int, int]] = {}
@@ -275,8 +277,8 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
     """Return (time, step) for each step of the run, in the order of time. The time is when the step
-    ended, as a Unix time in seconds by the pod's clock. If a later attempt began again at a step,
-    what earlier attempts did from that step on is left out.
+    ended, as a Unix time in seconds by the pod's clock. If a later attempt (a relaunch of the run)
+    began again at a step, what earlier attempts did from that step on is left out.
     """
     counted = lineage(run.trainer_steps)
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)

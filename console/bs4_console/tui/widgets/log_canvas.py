@@ -79,13 +79,15 @@ class LogCanvas(Widget):
 
     @property
     def position(self) -> int:
-        """Return how many of the lines that pass the filter are above the screen."""
+        """Return the position of the line in the top row of the screen, counted from 0 among the
+        lines that pass the filter. It is also how many such lines are above the screen.
+        """
         return self._top
 
     @property
     def marks(self) -> log_lines.Marks:
-        """Return the regular expressions whose matches are marked within the lines now: those of
-        find or filter, and those of the highlights.
+        """Return the regular expressions whose matches are marked within the lines now: that of a
+        person's search, or else of the filter, and those that a person wants highlighted.
         """
         return self._marks
 
@@ -116,9 +118,9 @@ class LogCanvas(Widget):
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Forget how lines look, so that all of them are drawn again now. Call this for changes
-        that concern lines that are drawn already, such as another filter. New lines of the log need
-        only `tick`.
+        """Drop the cached drawings of all lines, and draw them again now. Call this for changes
+        that concern lines that are drawn already, such as another filter. For new lines of the log,
+        `tick` is enough.
         """
         self._cache.clear()
         self._shown = []

@@ -25,7 +25,9 @@ class LogCommands:
     pane: LogPane
     ask: Callable[..., None]
     _before: str | None = None
-    """The filter when the prompt of `hide` was opened."""
+    """The filter that was set when the command `hide` was given, to which its expression is added.
+    None before the first time.
+    """
 
     @property
     def _app(self) -> ConsoleApp:

@@ -25,8 +25,9 @@ STEP_S = 0.005
 
 
 class MatchList:
-    """The visible lines in memory that match what is looked for, as ascending numbers of lines in
-    the LogStore. They are collected in steps, so that a long log does not stop the screen.
+    """Finds out which match of the searched text the line pointed at is. It keeps the numbers of
+    all visible lines in memory that match, ascending, as the LogStore counts lines. They are
+    collected in steps, so that a long log does not stop the screen.
     """
 
     def __init__(self) -> None:
@@ -37,8 +38,9 @@ class MatchList:
         """The number of the first line that was not examined yet."""
 
     def place(self, view: LogView) -> tuple[int, int] | None:
-        """Return (which match the line pointed at is, how many there are), counted from 1. Return
-        None if no match is pointed at, or while lines are left to examine.
+        """Return (number of the match at the line pointed at, number of all matches) in the log
+        widget `view`, counted from 1. Return None if no match is pointed at, or if not all lines
+        are examined yet; a later call goes on with them.
         """
         pattern, lens, store = view.pattern, view.lens, view.store
         if pattern is None or lens.pending or not len(lens):
@@ -66,8 +68,9 @@ class MatchList:
 
 
 class LogFinding(LogWindow):
-    """A log in which a regular expression can be found. `search` counts all lines that match.
-    `search` is None while nothing is searched for, and after Enter until the first match was found.
+    """A log in which a person can search for a regular expression. `search` counts all lines of the
+    log that match. It is None while nothing is searched for, and after Enter until the first match
+    was found.
     """
 
     search: LogSearch | None = None
@@ -79,9 +82,10 @@ class LogFinding(LogWindow):
     _counter: Worker[None] | None = None
 
     def place_of_match(self) -> tuple[int, int] | None:
-        """Return (which of the matching lines is pointed at, how many there are), counted from 1,
-        for example (3, 86). Return None if no match is pointed at, or if the log is not in memory
-        from its start on. Older lines of a short log are then fetched.
+        """Return (number of the match at the line pointed at, number of all matches), counted from
+        1, for example (3, 86). Return None if no match is pointed at, or if the log is not in
+        memory from its start on. If the log is short, its older lines are then fetched, so that a
+        later call can tell.
         """
         feed = self._feed
         if feed is None or not feed.loaded or self.search is None or not self.search.finished:
@@ -97,8 +101,8 @@ class LogFinding(LogWindow):
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count the matches of what the person looks for anew. The log calls this when its lines in
-        memory were replaced by those of another part of the log.
+        """Count the matches of the searched text again. The log calls this when its lines in memory
+        were replaced by those of another part of the log.
         """
         self._count_again()
 

@@ -52,9 +52,9 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression in `pattern`, a filter or find as a person typed it, compiled
-    for text. The logs are searched as bytes; this expression finds the same matches in the text
-    that the screen shows. A pattern that is not a valid expression is taken as plain text.
+    """Return the regular expression `pattern`, which a person typed as a filter or a search,
+    compiled for text. The logs are searched as bytes; this expression finds the same matches in the
+    text that the screen shows. A pattern that is not a valid expression is taken as plain text.
     """
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
@@ -140,12 +140,12 @@ def clip(line: Line, begin: int, end: int) -> Line:
 def body(
     source: int, raw: bytes, marks: Marks, folded: int, reach: int, *, columns: bool = False
 ) -> Line:
-    """Return a log line as it is drawn, without its bookmark sign and the name of its source.
-    `source` is the index of its source, or MARK for a line that the console itself put in, such as
-    about a gap in the log. `raw` is the line as bytes, and `marks` says what is marked in it.
-    `folded` is how many further similar lines it stands for. At most `reach` characters are
-    returned; with 0 as many as are ever shown of a line. With `columns` clock and level stand in
-    columns, without the prefixes that each source has of its own.
+    """Return a log line as it is drawn, without its bookmark sign and the name of its source. `raw`
+    is the line as bytes. `source` is the index of its source, or MARK for a line that the console
+    itself put in, such as about a gap in the log. `marks` says what is marked in it. `folded` is
+    how many further similar lines it stands for. At most `reach` characters are returned; with 0 as
+    many as are ever shown of a line. With `columns` the time of day and the level are put in
+    columns of fixed width, and what else the source writes in front of its lines is left out.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]

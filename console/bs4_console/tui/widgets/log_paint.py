@@ -37,8 +37,8 @@ class PaintBudget:
 
     @property
     def allows(self) -> bool:
-        """Return True if new lines of the log may be painted now. Ask this only for them: what a
-        person's own keys change is always painted.
+        """Return True if new lines of the log may be painted now. This is asked only for new lines:
+        what a person's own keys change is always painted.
         """
         if self._bytes_s is None:
             return True

@@ -138,8 +138,8 @@ class LogPane(LogFinding):
     async def time_here(self, begin: float, end: float) -> float | None:
         """Find out when the current line (the one pointed at, or else the last on the screen) was
         written. Return that as a Unix time in seconds by the pod's clock, or None if it cannot be
-        told. A log line has only a time of day, so `begin` and `end` say, in the same seconds,
-        between which times it must have been written.
+        told. As a log line has only a time of day, the caller says with `begin` and `end`, in the
+        same unit, between which times the line must have been written.
         """
         feed, place = self._feed, self.current_place()
         if feed is None or place is None:
@@ -255,8 +255,8 @@ class LogPane(LogFinding):
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """Return the entry of the current line (the line with its traceback or its JSON) as lines
-        of text. Of a line longer than `limit` characters only these are returned, and how long the
-        line is in all. The result is empty if there is no current line.
+        of text. A line longer than `limit` characters is cut there, and a note at its end says how
+        long it is in all. The result is empty if there is no current line.
         """
         shown = []
         redactor = secret.redactor()

@@ -115,8 +115,8 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def current(self) -> int | None:
         """Return the number of the line that a command is about: the line pointed at, or else the
-        last line on the screen. Return None if there is no line. The line may be unfinished,
-        because in a hang that is the line to expand and to copy.
+        last line on the screen. Return None if there is no line. The line's end may not be written
+        yet: in a hang, that is the line that a person wants to expand and copy.
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
@@ -125,9 +125,9 @@ class LogView(LogCanvas, can_focus=True):
     @property
     def wanted(self) -> LogFilter:
         """Return the filter that is set: its regular expressions, the lowest level that is shown,
-        and which neighbouring lines are folded (shown as one). The lines of requests in access logs
-        are not folded while an expression or a level filters the log, because they may be what the
-        person wants to see, and those that match what is searched for never are.
+        and which neighbouring lines are folded (shown as one). While an expression or a level
+        filters the log, lines of requests in access logs are not folded, because they may be what
+        the person wants to see. Lines that match the searched text are never folded.
         """
         found = self.find_text if self._folds == "requests" else ""
         return LogFilter.parse(self.filter_text, self.floor, fold=self._folds, found=found)
@@ -145,10 +145,10 @@ class LogView(LogCanvas, can_focus=True):
         return self.fold
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint the rows that have changed since the last call. If similar requests are to be shown
-        as one line (folded), that begins here, once the log has a line of an access log. Over SSH
-        only so many bytes a second may be painted (see PaintBudget); while these are used up
-        nothing is painted, unless `now` is True.
+        """Paint the rows that have changed since the last call. When the first line of an access
+        log has come and similar requests are to be folded (shown as one line), this call begins to
+        fold them. Over SSH only so many bytes a second may be painted (see PaintBudget); while
+        these are used up nothing is painted, unless `now` is True.
         """
         if self._folds == self.lens.filter.fold:
             super().tick(now=now)
@@ -231,7 +231,9 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def pattern(self) -> re.Pattern[bytes] | None:
-        """Return the regular expression that is looked for, or None."""
+        """Return the regular expression that a person searches for, compiled for bytes, or None if
+        nothing is searched for.
+        """
         return self._find
 
     def next_match(self, direction: int) -> bool:
@@ -485,9 +487,10 @@ class LogView(LogCanvas, can_focus=True):
         return min(max(self.lens.position(self.lens.stands_for(self.spot)), self._top), bottom)
 
     def from_here(self, direction: int) -> int:
-        """Return the position, counted among the lines that the filter shows, from which the next
-        match is looked for: that of the line pointed at. If no line is pointed at, it is just above
-        the screen if `direction` is 1 (down), and just below the screen if it is -1 (up).
+        """Return the position from which the next match is searched for, counted among the lines
+        that pass the filter. It is the position of the line pointed at. If no line is pointed at,
+        it is just above the screen if `direction` is 1 (down), and just below the screen if it is
+        -1 (up).
         """
         if self.spot is not None:
             return self.lens.position(self.spot)

@@ -32,10 +32,11 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 
 
 class LogWindow(Vertical):
-    """A log of the run with the name `run` on `pod`, with its title line. Only a part of the log's
-    lines is in memory. `source` is the source that is shown; None merges all sources of the run.
-    `at` is the place in the source's log at which it is opened, as the cursor "GENERATION:OFFSET"
-    (the number of the log file, and a byte in it); None opens its end.
+    """A log of the run with the name `run` on `pod`, with its title line, which begins with `NOUN`.
+    Only a part of the log's lines is in memory. `source` is the source that is shown, such as
+    "trainer"; None merges all sources of the run. `at` is the place in the source's log at which it
+    is opened, as the cursor "GENERATION:OFFSET" (the number of the log file, and a byte in it);
+    None opens its end.
 
     If lines are to be shown that are not next to those in memory, the lines in memory are replaced,
     and the method `moved` is called.

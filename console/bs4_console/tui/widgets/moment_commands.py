@@ -32,9 +32,9 @@ EXACT_S = 0.002
 
 class MomentCommands(Beside):
     """The commands of the time cursor, which is the past moment that all screens show instead of
-    the present. A screen that shows that moment inherits from this class. Such a screen may
-    override `moment_start` (where the cursor is put first), `move_by` (what one move is) and
-    `moment_moved` (what is redrawn).
+    the present. A screen that shows that moment inherits from this class, which the top bar sees by
+    `shows_moment`. Such a screen may override `moment_start` (where the cursor is put first),
+    `move_by` (what one move is) and `moment_moved` (what is redrawn).
     """
 
     shows_moment = True
@@ -49,7 +49,7 @@ class MomentCommands(Beside):
     def moment_start(self) -> float | None:
         """Return where the time cursor (the past moment that all screens show) is put if the person
         names no time, as a Unix time in seconds by this machine's clock. Here that is the newest
-        moment. An override returns None if there is no such place at once; it then shows a message,
+        moment. A subclass returns None if it knows no such time at once; it then shows a message,
         or sets the cursor later.
         """
         return self.moment_end()
@@ -117,10 +117,10 @@ class MomentCommands(Beside):
             )
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Set the time cursor (the past moment that all screens show) to `text`, the time or step
-        that was typed in the prompt for it, once Enter was pressed (`final`). `kind` is what the
-        prompt was opened for. A call about any other prompt is passed on to the screen's next base
-        class.
+        """Handle what was typed in a prompt. In the prompt for a time or step, `text` sets the time
+        cursor (the past moment that all screens show) once Enter was pressed (`final`). `kind` is
+        what the prompt was opened for; a call about any other prompt is passed on to the screen's
+        next base class.
         """
         if kind != AT:
             super().prompted(kind, text, final=final)
@@ -178,10 +178,10 @@ def _number(args: str) -> int:
 
 
 def step_times(run: RunState) -> dict[int, float]:
-    """Return when each step of the run ended, as {step: Unix time in seconds by the pod's clock},
-    in the order of time. For a step that a later attempt did again, only the last time counts. Logs
-    give whole seconds; the times of steps that ended in the same second are spread evenly over that
-    second.
+    """Return when each training step of the run ended, as {step: Unix time in seconds by the pod's
+    clock}, in the order of time. For a step that was done again after a relaunch, only the last
+    time counts. Logs give whole seconds; the times of steps that ended in the same second are
+    spread evenly over that second.
     """
     found = step_ends(run)
     times: dict[int, float] = {}

@@ -58,7 +58,7 @@ class RowTable(ScrollView, can_focus=True):
     cursor: reactive[tuple[str, str] | None] = reactive(None, init=False)
 
     class Moved(Message):
-        """Posted when another row is under the cursor."""
+        """Posted when the cursor was put on another row, by a person or by the program."""
 
     class Steered(Message):
         """Posted when a person has put the cursor on another row."""
@@ -121,9 +121,9 @@ class RowTable(ScrollView, can_focus=True):
         return key in self._at
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows instead of the present ones. Only rows that differ are painted. If the
-        row under the cursor is gone, the cursor stays at its position. As long as nobody has put it
-        anywhere, it stays on the first row that is no heading.
+        """Show `rows` instead of the present ones. Only rows that differ are painted. If the row
+        under the cursor is gone, the cursor stays at its position. As long as nobody has put the
+        cursor on a row, it stays on the first row that is not a group's heading.
         """
         before, widths, fitted = self.rows, self._widths, (*self.size, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
@@ -155,11 +155,15 @@ class RowTable(ScrollView, can_focus=True):
             self._reveal()
 
     def hold(self) -> None:
-        """Leave the cursor on its row from now on, wherever the row goes."""
+        """Keep the cursor on its row from now on, wherever the row goes. Before, a cursor that
+        nobody has moved stays on the first row, whichever row that is.
+        """
         self._placed = True
 
     def steer(self, key: tuple[str, str]) -> None:
-        """Put the cursor on the row `key`, because a person wants it there. Post Steered too."""
+        """Put the cursor on the row with the key `key`, because a person wants it there, and post
+        Steered.
+        """
         self.hold()
         self.cursor = key
         self.post_message(self.Steered())
