@@ -17,7 +17,9 @@ CONFIGS = ".bs4/config"
 
 
 class LaunchedFields(TypedDict):
-    """A `Launched` as a manifest has it."""
+    """The record of how a run was launched (a `Launched`) as the dictionary of JSON values that a
+    manifest, the list of a checkpoint's files in the object store, has.
+    """
 
     overrides: list[str]
     env: dict[str, str]
@@ -32,11 +34,12 @@ class Launched:
     """The record of how a run was launched. It is part of the manifest, the list of a checkpoint's
     files in the object store.
 
-    `overrides` (further words of the command line), `env` (environment variables), `component` (for
-    example "rl") and `processes` are those of a LaunchSpec without W&B's ids, which a manifest has
-    in a field of its own. `files` maps each word that follows an `@` in `overrides` to the name
-    that the config file has in the manifest. `left_out` has one phrase for each part of the launch
-    that is not recorded, which also says why; secret keys are never recorded.
+    `overrides` (further words of the command line), `env` (environment variables), `component` (the
+    program that was started, for example "rl") and `processes` (the number of its ranks) are those
+    of a LaunchSpec without W&B's ids, which a manifest has in a field of its own. `files` maps each
+    word that follows an `@` in `overrides` to the name that the config file has in the manifest.
+    `left_out` has one phrase for each part of the launch that is not recorded, which also says why;
+    secret keys are never recorded.
     """
 
     overrides: Sequence[str] = ()

@@ -45,8 +45,9 @@ class SeedStep:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """A run that an older upload script saved in a bucket. `pointer` is None if there is no
-    latest.json. `config` is the entry of config.toml, or None.
+    """A run that an older upload script saved in a bucket. `pointer` is the content of latest.json,
+    the file that names the newest step, or None if there is no such file. `config` is the entry of
+    config.toml, or None.
     """
 
     steps: Sequence[SeedStep]

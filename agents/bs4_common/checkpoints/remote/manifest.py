@@ -24,7 +24,9 @@ _SHA1_LENGTH = 40
 
 
 class FileRow(TypedDict, total=False):
-    """What a manifest says of one file, before it is checked."""
+    """One file in the JSON of a manifest (the list of a checkpoint's files in the object store),
+    before it is checked, so that the values may be anything. `File` says what they should be.
+    """
 
     path: object
     size: object

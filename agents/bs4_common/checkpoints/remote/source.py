@@ -44,13 +44,16 @@ class _NewerFields(TypedDict, total=False):
 
 
 class RemoteSetFields(_NewerFields):
-    """A `RemoteSet` as the agent's notes have it. Those of older agents have no `launch`."""
+    """One checkpoint step that can be restored (a `RemoteSet`) as a dictionary of JSON values, in
+    which form the agent saves it in its home. Dictionaries that older agents saved have no
+    `launch`.
+    """
 
     step: int
     run: str
     trainer: str
     files: list[list[Any]]
-    """The fields of each RemoteFile."""
+    """For each RemoteFile, the list of its fields."""
     parts: Mapping[str, str]
     identity: str
     config: str
@@ -60,12 +63,15 @@ class RemoteSetFields(_NewerFields):
 
 
 class RemoteCopyFields(TypedDict):
-    """A `RemoteCopy` as the process that searches the object store answers with it."""
+    """The result of a search for a step to restore (a `RemoteCopy`) as a dictionary of JSON values,
+    which the process that searches the object store returns to the agent.
+    """
 
     chosen: RemoteSetFields | None
     skipped: list[list[Any]]
-    """Each step that was not taken, and the reason."""
+    """[step, reason] for each step that was not taken."""
     pointed: int | None
+    """The step that latest.json names, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)

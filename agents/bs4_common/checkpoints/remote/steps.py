@@ -110,9 +110,9 @@ def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
-    """Read latest.json and return (the pointer, ""). Return (None, "") if the file does not exist,
-    and (None, a phrase that says why) if the file exists but cannot be used. Raises another
-    StoreError if the object store fails or refuses the call.
+    """Read latest.json, which names the run's newest verified step, and return (its content, "").
+    Return (None, "") if the file does not exist, and (None, a phrase that says why) if the file
+    exists but cannot be used. Raises a StoreError if the object store fails or refuses the call.
     """
     try:
         return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
