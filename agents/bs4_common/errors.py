@@ -6,7 +6,9 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base class of every error that the agent reports to a console."""
+    """Base class of every error that the agent reports to a console. `type` is the word by which a
+    console tells the errors apart.
+    """
 
     type = "error"
 
@@ -20,8 +22,8 @@ class AgentError(Exception):
 
 
 class ProtocolError(AgentError):
-    """Raised if the other side of a channel sent something that is no valid frame or request. The
-    channel is then closed.
+    """Raised if the other side of a channel (the connection of a console to an agent) sent
+    something that is no valid frame or request. The channel is then closed.
     """
 
     type = "protocol"
@@ -40,7 +42,9 @@ class BadRequest(AgentError):
 
 
 class UnknownStream(AgentError):
-    """Raised when a request names a stream that the agent does not have."""
+    """Raised when a request names a stream (a log, the journal or other data that is read by
+    position) that the agent does not have.
+    """
 
     type = "unknown-stream"
 
@@ -64,7 +68,9 @@ class UnknownPlaybook(AgentError):
 
 
 class KeyReused(AgentError):
-    """Raised if an action key that was used before is submitted again with a different request."""
+    """Raised if an action is submitted with a key, its unique id, under which another request was
+    submitted before.
+    """
 
     type = "key-reused"
 
@@ -78,7 +84,9 @@ class Busy(AgentError):
 
 
 class Interrupted(AgentError):
-    """Raised inside an action that ends without anybody knowing whether its goal can be reached."""
+    """Raised inside an action that has to end although it is not known whether its goal could still
+    be reached.
+    """
 
     type = "interrupted"
 

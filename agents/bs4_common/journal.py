@@ -132,9 +132,9 @@ class Journal:
             self._withheld.forget(name)
 
     def verify(self) -> list[str]:
-        """Check by the `prev` and `seq` of the records that none was changed or removed, and return
-        one sentence with a cursor for each problem, or an empty list. If the oldest records have
-        been deleted, the `prev` of the first one left cannot be checked.
+        """Check by the `prev` and `seq` of the records that none was changed or removed. Return one
+        sentence for each problem, which names the place in the journal, or an empty list. If the
+        oldest records have been deleted, the `prev` of the first one left cannot be checked.
         """
         problems = []
         prev: str | None = None
