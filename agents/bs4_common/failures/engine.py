@@ -159,10 +159,9 @@ class Engine:
         place: Place,
     ) -> bool:
         """Match one line of the log `source` of an attempt against the log signatures (the patterns
-        of known failures). `trainer` is the id of the run's trainer. `place` is where the
-        line stands. Returns True if a
-        signature has fired by this line, so that it is worthwhile to call `evaluate` now. No
-        incident changes before that call.
+        of known failures). `trainer` is the id of the run's trainer. `place` is where the line
+        stands. Return True if a signature has fired by this line, so that it is worthwhile to call
+        `evaluate` now. No incident changes before that call.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -194,10 +193,11 @@ class Engine:
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
         """Return the incidents that `facts` and the lines fed so far have opened, updated or
-        cleared since the last call, sorted so that the likeliest cause comes first. With
-        `complete`, the logs are finished and nothing more will come, so no finding waits for its
-        hold time. Nor does one that explains the end of a process, if its attempt has ended by
-        itself.
+        cleared since the last call, sorted so that the likeliest cause comes first.
+
+        A finding becomes an incident only once it has lasted for its hold time. With `complete`,
+        which says that the logs are finished, no finding waits for that. A finding that explains
+        why a process ended does not wait either once its attempt has ended by itself.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}

@@ -141,49 +141,60 @@ class RunFacts:
     layout: RunLayout
     attempt: int
     state: SeenState
-    """starting, running, ended or lost, as Attempt.state. It is "files" offline, where no process
-    can be seen.
+    """"starting", "running", "ended" or "lost", as in `Attempt.state`; or "files" if only the files
+    of the run are read, so that no process can be seen.
     """
     started_m: float
     started_t: float
     trainer_side: Side = Side()
     orchestrator_side: Side = Side()
     median_step_s: float | None = None
+    """The usual duration of a step in seconds, or None if not known."""
     last_activity_m: float | None = None
     """The monotonic second at which any log of the run last grew."""
     members: Sequence[Member] = ()
+    """The processes that are or were part of the attempt."""
     exits: Sequence[Exit] = ()
+    """How processes of the attempt have ended."""
     events: Sequence[LogEvent] = ()
+    """What the log lines report, oldest first."""
     checkpoints: Sequence[Checkpoint] = ()
+    """The checkpoints on the disk, complete or not, oldest first."""
     files: StepFiles = StepFiles()
     server: ServerProbe = ServerProbe()
     good_end: bool = False
+    """True if the attempt has ended because its training is complete."""
     stop_requested: bool = False
-    """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
-    failure.
+    """True if somebody has ordered the agent to stop the run, so nothing that follows from the stop
+    is a failure.
     """
     stopped_before: frozenset[int] = frozenset()
-    """The earlier attempts of the run that a stop of ours has ended, by number."""
+    """The numbers of those earlier attempts that the agent was ordered to stop."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
-    """By attempt: the stop that the logs of a finished run show."""
+    """For a run whose files only are read: by attempt, the end by a signal that its logs show."""
     history: Sequence[StepRecord] = ()
-    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
-    (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
+    """The numbers (loss, reward and so on) of the last steps of this attempt, with `side` (such as
+    trainer), `step` and `m`, the monotonic second at which the step finished. The steps of one side
+    stand together, in order.
     """
     resume: int | None = None
-    """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
+    """The step that this attempt was to resume from, -1 for the latest one, or None for a fresh
+    start.
+    """
     config: FlatSettings | None = None
-    """The run's settings as flat dotted keys, with the command line laid over the file, or None if
-    they are unknown.
+    """The run's settings by dotted key, those of the config file overridden by those of the command
+    line, or None if they are unknown.
     """
     environment: RunEnvironment | None = None
-    """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
+    """What is scanned only at long intervals, such as sizes and local W&B runs. None before the
+    first of these scans.
+    """
     with_pod: bool = False
-    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
-    and started again.
+    """True if the attempt ended because the whole pod did: it was rebooted, or its container was
+    stopped and started again.
     """
     leaving: Intent | None = None
-    """What the agent recorded of this attempt when it was told to leave."""
+    """How far the run had come when the agent was ordered to end, as the agent recorded it."""
 
     @property
     def trainer(self) -> Trainer:
@@ -264,9 +275,10 @@ class RunFacts:
 
     @property
     def winding_down(self) -> LogEvent | None:
-        """Return the trainer's final line if it has written one and neither it nor the orchestrator
-        lives any more, else None. The launcher that still lives then ends what it had started, the
-        inference server first, which takes up to a minute: what ends after that line is no failure.
+        """Return the trainer's final line if it has written one and no process of the trainer or
+        the orchestrator lives any more, else None. What ends after that line is no failure: the
+        launcher then ends the processes that it has started, the inference server first, and that
+        takes up to a minute.
         """
         if self.alive("trainer", "rank", "orchestrator"):
             return None
@@ -341,6 +353,7 @@ class GpuFacts:
     actions: Mapping[int, str] = field(default_factory=dict)
     """By device index: the recovery that the driver asks for: reset, reboot or drain."""
     names: Mapping[int, str] = field(default_factory=dict)
+    """By device index: the GPU's name."""
     util: Mapping[int, float] = field(default_factory=dict)
     """Percent, 0 to 100, of the last sample."""
     power: Mapping[int, float] = field(default_factory=dict)
@@ -413,7 +426,8 @@ class Finding:
     """None here and in `severity` means that the failure's playbook decides."""
     coverage: Sequence[str] = ()
     playbook: str | None = None
-    """Another playbook than the failure's own, if the default fix cannot apply (start-afresh)."""
+    """The id of another playbook than the failure's own, if the own one cannot repair this case."""
     title: str = ""
+    """A title for people, or "" for that of the playbook."""
     count: int = 1
     """How many times the failure was seen. The evidence has the first and the latest."""

@@ -377,8 +377,9 @@ class Matcher:
         return self._clock.time()
 
     def clock_at(self, t: float | None) -> LineClock:
-        """Return a new clock that begins at the time `t` in seconds (None: at this log's anchor),
-        for a reader that goes through some lines a second time.
+        """Return a new clock for the log's times, for a reader that goes through some lines a
+        second time. `t` is the time in seconds from which the clock starts; None means the time
+        that the Matcher got as an anchor, which is near the log's first line.
         """
         return LineClock(self._anchor if t is None else t, self._clock.tz)
 

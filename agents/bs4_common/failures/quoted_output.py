@@ -196,8 +196,7 @@ def samples(source: str) -> bool:
 
 
 def asks(source: str) -> bool:
-    """Return True if it takes the header above a line to tell whether a line in the log `source` is
-    the program's own or output of a model. That is so for logs of programs that print models'
-    output.
+    """Return True if the program that writes the log `source` also prints the output of models.
+    Then only the header above a line shows whether the line is the program's own.
     """
     return source.startswith(_WRITERS)
