@@ -94,8 +94,8 @@ def wrote(directory: Path) -> bool:
 
 
 def saved(directory: Path) -> bool:
-    """Return True if `directory` has checkpoints of prime-rl. They may be those of an earlier
-    version, which has to be asked first.
+    """Return True if `directory` has checkpoints of prime-rl in any of its versions. To learn the
+    version, ask the `saved` of prime-rl's version of January 2026 first.
     """
     return any((directory / "checkpoints").glob("step_*"))
 
