@@ -145,7 +145,7 @@ class GpuPart(TypedDict, total=False):
     driver: str | None
     """The driver's version."""
     pids: str
-    """"local", "foreign" or "unknown": whether the driver's pids are those of the pod."""
+    """Whether the driver's pids are those of the pod: "local", "foreign" or "unknown"."""
     devices: Sequence[GpuUse]
     holders: Sequence[GpuHolder]
 

@@ -141,8 +141,8 @@ class RunFacts:
     layout: RunLayout
     attempt: int
     state: SeenState
-    """"starting", "running", "ended" or "lost", as in `Attempt.state`; or "files" if only the files
-    of the run are read, so that no process can be seen.
+    """The state of the attempt: starting, running, ended or lost, as in `Attempt.state`; or "files"
+    if only the files of the run are read, so that no process can be seen.
     """
     started_m: float
     started_t: float

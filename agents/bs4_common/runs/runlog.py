@@ -183,8 +183,8 @@ class RunLog:
     def record(self, record: StepRecord) -> None:
         """Add a step record, which has the form of the records in the stream steps/<run>. It
         replaces an earlier record of the same step and side (the program that wrote it, such as
-        "trainer" or "orchestrator"). A record of a validation is ignored,
-        because a validation is no step.
+        "trainer" or "orchestrator"). A record of a validation is ignored, because a validation is
+        no step.
         """
         if record["side"].startswith(EVAL):
             return

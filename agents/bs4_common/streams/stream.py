@@ -38,18 +38,26 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
 
 
 class GenerationRow(TypedDict):
-    """One file of a log as the state of the log's stream lists it."""
+    """One file of a log, as the state of the log's stream lists it. A log has a new file (a new
+    generation) after each rotation, truncation or restart.
+    """
 
     generation: int
+    """The number of the file, from 1."""
     path: str
     attempt: int | None
+    """The attempt (the start of the run) to which the file belongs."""
     device: int
     inode: int
     fingerprint: str
+    """A hash of the first bytes of the file."""
     first_seen: float
-    """Wall seconds since 1970."""
+    """The time at which the file was found, as wall seconds since 1970."""
     bytes: int
     state: str
+    """Whether the file may still grow ("live"), does not grow any more ("finished") or cannot be
+    read any more ("lost").
+    """
     reason: str
     """Why the file cannot be read, or ""."""
     linked: bool

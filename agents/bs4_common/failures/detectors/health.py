@@ -38,9 +38,9 @@ def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Seq
     that the policy hardly explores any more. Else, or with fewer recorded steps, return an empty
     list. Both keys must be given.
 
-    For small models on easy tasks, an entropy below this limit from the beginning does no harm. So
-    nothing is found if no recorded step was above the limit and the record begins with the first
-    steps of the run, or only the files of the run are read.
+    For small models on easy tasks, an entropy that is below this limit from the beginning does no
+    harm. So nothing is found if it was below in every recorded step, provided that the record
+    begins with the run's first steps or that only the run's files are read.
     """
     low = float(parameters["low"])
     known = series(run, "trainer", "entropy")
