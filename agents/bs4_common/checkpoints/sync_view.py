@@ -31,15 +31,13 @@ FOLDED = frozenset(
 
 
 class ListedStep(TypedDict, total=False):
-    """One step that was found to be incomplete when the object store was listed, with what is
-    missing.
-    """
+    """One step that was found to be incomplete when the files in the object store were listed."""
 
     step: int
     files: int
-    """Files in the store."""
+    """How many files of the step are in the store."""
     of: int
-    """Files of the step on the pod."""
+    """How many files the step should have."""
     missing: str
     """What is missing, as a phrase."""
 
@@ -76,13 +74,13 @@ class SyncRecord(TypedDict, total=False):
     step: int
     bytes: int
     done: int
-    """Bytes that are sent."""
+    """Bytes sent so far."""
     total: int
     """Bytes to send."""
     rate: float
     """Bytes per second."""
     set_t: float
-    """Wall seconds since 1970 of the set that was verified."""
+    """The time of the checkpoint that was verified, in wall seconds since 1970."""
     held: str
     """Why latest.json was not changed to name the uploaded step, or ""."""
     pointed: bool
@@ -186,9 +184,9 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: SyncRecord) -> None:
-        """Update the state by `record`, one record of the journal about the uploads of this run. A
-        record whose event is unknown changes nothing but the attribute `last`, which is then this
-        record.
+        """Update the state by `record`, one record of the journal (the agent's log) about the
+        uploads of this run. A record whose event is unknown changes nothing but the attribute
+        `last`, which is then this record.
         """
         self.last = record
         event = record.get("event")
@@ -216,10 +214,10 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[RemoteRow]:
-        """Return one row for each step in the last listing of the object store: `run`, `prefix`,
-        `step`, `files` (their number in the store), `local_files` (their number on the pod),
-        `missing` (a phrase, "" if the step is complete) and `uploading` (True while it is
-        uploaded). The result is empty before the first listing.
+        """Return one row for each step in the last listing of the object store: `run`, `prefix`
+        (the place in the store), `step`, `files` (their number in the store), `local_files` (their
+        number on the pod), `missing` (a phrase, "" if the step is complete) and `uploading` (True
+        while it is uploaded). The result is empty before the first listing.
         """
         found: list[RemoteRow] = []
         for step, row in (self.listed or {}).items():

@@ -51,8 +51,8 @@ class Launched:
 
     def words(self, place: Callable[[str], object]) -> tuple[str, ...]:
         """Return the options for a launch on this pod: `overrides`, with each config file after an
-        `@` replaced by its path on this pod. `place` receives a file's name in the manifest and
-        returns that path.
+        `@` replaced by its path on this pod. `place` is called with the name that a config file has
+        in `files`, and returns that path.
         """
         found: list[str] = []
         for word in self.overrides:
@@ -61,8 +61,8 @@ class Launched:
         return tuple(found)
 
     def as_dict(self) -> LaunchedFields:
-        """Return the record as a dictionary of JSON values, in the form in which a
-        manifest has it.
+        """Return the record as a dictionary of JSON values, in the form in which a manifest (the
+        list of a checkpoint's files in the object store) has it.
         """
         return {
             "overrides": list(self.overrides),
@@ -76,7 +76,8 @@ class Launched:
     @classmethod
     def from_dict(cls, data: LaunchedFields) -> Launched:
         """Return the record in `data`, a dictionary that `as_dict` has made and that was read from
-        a manifest. Raises ValueError, TypeError, KeyError or AttributeError if it is malformed.
+        a manifest, the list of a checkpoint's files in the object store. Raises ValueError,
+        TypeError, KeyError or AttributeError if it is malformed.
         """
         processes = data["processes"]
         if (

@@ -95,8 +95,8 @@ class Layout:
 
     @property
     def recovery(self) -> str:
-        """Return the name of the file in which the recovery controllers (consoles that bring the
-        run on to another machine) record how far they are.
+        """Return the name of the file in which a recovery controller (a console that brings the run
+        on to another machine) records how far the recovery is.
         """
         return f"{self.root}recovery.json"
 

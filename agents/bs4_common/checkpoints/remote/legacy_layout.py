@@ -25,11 +25,11 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
 @dataclass(frozen=True)
 class SeedStep:
-    """One step that an older upload script saved in a bucket.
+    """One checkpoint step that an older upload script saved in a bucket.
 
-    `root` is the prefix of its names, with the slash. `files` maps the rest of each file's name,
-    after `root`, to its entry. `missing` says what a resume needs and does not find, "" if the
-    trainer's part is complete (these scripts never saved the orchestrator's part).
+    `root` is the prefix of the names of its files, with the slash. `files` maps the rest of each
+    file's name, after `root`, to its entry. `missing` says what a resume needs and does not find,
+    "" if the trainer's part is complete (these scripts never saved the orchestrator's part).
     """
 
     step: int

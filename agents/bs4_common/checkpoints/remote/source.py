@@ -28,8 +28,8 @@ class RemoteFile:
 
     `path` is relative to the output directory that it came from, and `name` is its full name in the
     store. `size` is in bytes. `sha1` is None if the store has no digest of it (a large file that
-    another program uploaded), and `sha256` is None if the manifest has none. If both are None, only
-    its size can be checked.
+    another program uploaded), and `sha256` is None if the step's manifest (its list of files) has
+    none. If both are None, only its size can be checked.
     """
 
     path: str
@@ -197,12 +197,13 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Remot
     """Find the newest step of `run` that is complete in the object store, or exactly `step`, and
     return it with the steps that were passed over and the reasons.
 
-    A step is complete if its manifest can be read (if the pointer names this step, the manifest
-    must have the hash in the pointer), and the store lists every file of it with the size and SHA-1
-    in the manifest. A step above the step that the pointer (latest.json) names is skipped unless it
-    is requested: it was never verified there, or the run was set back since. Raises StoreAuth if
-    the store refuses the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too
-    busy, and NotThere if there is no such bucket.
+    A step is complete if its manifest (the list of its files) can be read, and the store lists
+    every file of it with the size and SHA-1 in the manifest. If latest.json, the file that points
+    to the newest verified step, names this step, the manifest must also have the hash that is
+    written there. A step above the one that latest.json names is skipped unless it is requested: it
+    was never verified there, or the run was set back since. Raises StoreAuth if the store refuses
+    the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too busy, and
+    NotThere if there is no such bucket.
     """
     layout = Layout(place.prefix, run)
     left = scan(store, layout)
