@@ -147,8 +147,8 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: PlaybookFields) -> Playbook:
-        """Return the playbook that `data` describes, an entry of the file playbooks.json, which has
-        all compiled playbooks. Raises KeyError if a field is missing.
+        """Return the playbook that `data` describes, one entry of the file playbooks.json, which
+        has all playbooks in compiled form. Raises KeyError if a field is missing.
         """
         return cls(
             id=data["id"],

@@ -99,8 +99,8 @@ class WandbDirectory:
 @dataclass(frozen=True)
 class Tracked:
     """The place on W&B where one side of a run is tracked. `side` is "trainer" or "orchestrator",
-    and `id` the id of the W&B run. `entity` is W&B's name for the owner (a user or a team); "" is
-    that of the API key. If `server` is "", it is W&B's own server.
+    and `id` the id of the W&B run. `entity` is W&B's name for the owner (a user or a team), or ""
+    for the owner of the API key. If `server` is "", it is W&B's own server.
     """
 
     side: str
@@ -157,7 +157,7 @@ class RunEnvironment:
     heaps: Mapping[str, Heap] | None = None
     """By name: weights, broadcasts (weights for the inference server) and rollouts."""
     earlier_heaps: Mapping[str, Heap] | None = None
-    """The same directories in a scan at which at least two checkpoints fewer existed."""
+    """The same directories as they were at least two checkpoints earlier, or None before that."""
     processes: Sequence[ProcessFacts] | None = None
     wandb: Sequence[WandbDirectory] | None = None
     caches: Sequence[DatasetCache] | None = None
@@ -176,13 +176,13 @@ class RunEnvironment:
     logs_found: bool | None = None
     """True if any log of the run is where its layout says, or None if its layout names no log."""
     lineage: Mapping[str, str] | None = None
-    """Names that a continued run must keep (adapter, W&B name, model), of this attempt.
-    `lineage_before` has those of the attempt before.
+    """The names in this attempt's settings that a continued run must keep: those of the adapter,
+    the W&B run and the model. `lineage_before` has those of the attempt before.
     """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names, -1 if the file exists and names
-    none, or None if there is no such file.
+    """For verl: the step that latest_checkpointed_iteration.txt names, -1 if the file exists and
+    names none, or None if there is no such file.
     """
 
 

@@ -23,8 +23,9 @@ from bs4_common.trainers.settings import FlatSettings
 class LogEvent:
     """Something that a log line reports (`event`), with the line's `text`, the log that holds the
     line (`source`, for example "trainer") and the line's place there: `file`, `offset` in bytes,
-    `line`, and for a live log `stream` and `cursor`. `m` is when the line was read, in seconds of
-    the monotonic clock; in a finished log it is the line's own time in seconds.
+    `line`, and for a live log the agent's `stream` and the place in it (`cursor`). `m` is when the
+    line was read, in seconds of the monotonic clock; in a finished log it is the line's own time in
+    seconds.
     """
 
     event: Event
@@ -65,20 +66,22 @@ class Side:
 
 
 class Intent(TypedDict, total=False):
-    """How far a run had come when the agent was ordered to end."""
+    """How far a run had come when the agent was ordered to end by a signal. `t` and `signal` are
+    added when the saved record is read again.
+    """
 
     run: str
     attempt: int
     local_step: int | None
-    """The newest step on the pod whose files verify."""
+    """The newest step on the pod whose files were checked and are complete."""
     local_known: bool
     """False if the disk did not answer in time."""
     remote_step: int | None
-    """The newest step that was verified in the store."""
+    """The newest step that was verified in the object store."""
     t: float | None
-    """Wall seconds since 1970 of the order, once it is read back."""
+    """When the agent was ordered to end, in wall seconds since 1970."""
     signal: str | None
-    """The name of the signal, once it is read back."""
+    """The name of the signal, such as "SIGTERM"."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +108,17 @@ class ServerProbe:
     url: str = ""
     ever_ok_m: float | None = None
     health: str = "unknown"
-    """ok, refused, timeout, reset, http or unknown."""
+    """ok, refused, timeout, reset, http (a status other than 200) or unknown."""
     health_m: float | None = None
     answer: str = "unknown"
-    """The result of the one-token request, which is sent only on suspicion: ok, refused, timeout,
-    ..., unknown.
+    """The result of the request for one token, which is sent only if something seems wrong: one of
+    the words for `health`.
     """
     answer_m: float | None = None
     failures: int = 0
-    """Consecutive one-token requests without an answer while the generation counter stood still."""
+    """How many requests for one token in a row got no answer while the server generated nothing
+    else.
+    """
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,9 @@ class RunFacts:
     stopped_before: frozenset[int] = frozenset()
     """The numbers of those earlier attempts that the agent was ordered to stop."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
-    """For a run whose files only are read: by attempt, the end by a signal that its logs show."""
+    """For a run of which only the files are read: by attempt, the end by a signal that its logs
+    show.
+    """
     history: Sequence[StepRecord] = ()
     """The numbers (loss, reward and so on) of the last steps of this attempt, with `side` (such as
     trainer), `step` and `m`, the monotonic second at which the step finished. The steps of one side
@@ -306,8 +313,8 @@ class RunFacts:
 
     @property
     def fallback(self) -> str | None:
-        """Return "start-afresh", the id of the playbook to use instead of one that resumes, if no
-        checkpoint is complete. Return None if a checkpoint is complete.
+        """Return "start-afresh" if no checkpoint is complete: the id of the playbook (described
+        repair) to use in place of one that resumes. Return None if a checkpoint is complete.
         """
         return None if self.complete else "start-afresh"
 
@@ -386,7 +393,9 @@ class Facts:
     disks: Sequence[Disk] | None = None
     shm: Disk | None = None
     oom_kills: int | None = None
-    """Kills in our control group since this agent began to scan."""
+    """How many processes in the agent's control group the kernel has killed for lack of memory
+    since this agent began to scan, or None if not known.
+    """
     oom_kill_m: float | None = None
     """The monotonic second at which that number was last seen to grow."""
     console: ConsoleFacts | None = None
@@ -409,10 +418,11 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A failure of a run that a detector or a log signature reports at one moment. `failure` is the
-    id of the failure's playbook, and `summary` a sentence for people. `anchor` is a text that names
-    the first evidence; the incident's id is made from it, so that the same cause, seen again, is
-    the same incident. `coverage` lists what could not be seen.
+    """A failure of a run that a detector (a function of the agent) or a log signature (a pattern of
+    log lines) reports at one moment. `failure` is the id of the failure's playbook, and `summary` a
+    sentence for people. `anchor` is a text that names the first evidence; the incident's id is made
+    from it, so that the same cause, seen again, is the same incident. `coverage` lists what could
+    not be seen.
     """
 
     failure: str
