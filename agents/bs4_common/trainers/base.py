@@ -470,7 +470,7 @@ class Trainer(Protocol):
     ) -> Mapping[str, str]:
         """Return the environment variables that give this start one id at W&B: the one in `before`,
         which is the environment of the attempt that is continued, or else `identity` (32 hex
-        digits). Empty if the start is not tracked, or if it takes ids as options
+        digits). The result is empty if the start is not tracked, or if it takes ids as options
         (`traits.ids_as_options`).
         """
 

@@ -306,8 +306,9 @@ class PrimeRl(PrimeRlTrainer):
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
         """Return the environment variable PRL_RUN_ID, from which trainer and orchestrator take the
-        run's id at W&B: the one in `before`, or else `identity`. Empty for a component that is not
-        tracked at W&B.
+        run's id at W&B. Its value is the one in `before`, the environment of the attempt that is
+        continued, or else `identity`. The result is empty for a component that is not tracked at
+        W&B.
         """
         if spec.component not in ("rl", "sft"):
             return {}
