@@ -23,7 +23,7 @@ class AgentError(Exception):
 
 class ProtocolError(AgentError):
     """Raised if the other side of a channel (the connection of a console to an agent) sent
-    something that is no valid frame or request. The channel is then closed.
+    something that is no valid message. The channel is then closed.
     """
 
     type = "protocol"
@@ -42,15 +42,17 @@ class BadRequest(AgentError):
 
 
 class UnknownStream(AgentError):
-    """Raised when a request names a stream (a log, the journal or other data that is read by
-    position) that the agent does not have.
+    """Raised when a request names a stream that the agent does not have. A stream is a log or a
+    list of records that a console reads piece by piece.
     """
 
     type = "unknown-stream"
 
 
 class BadCursor(AgentError):
-    """Raised if a cursor (a place in a stream) cannot be read or belongs to another stream."""
+    """Raised if the text of a cursor (a place in a stream, such as a log) is malformed, or names a
+    place that the stream does not have.
+    """
 
     type = "bad-cursor"
 
@@ -62,7 +64,7 @@ class UnknownRun(AgentError):
 
 
 class UnknownPlaybook(AgentError):
-    """Raised when the agent has no playbook with this id."""
+    """Raised when the agent has no playbook (described failure with its repair) with this id."""
 
     type = "unknown-playbook"
 
@@ -115,13 +117,17 @@ class PlanExpired(PlanChanged):
 
 
 class NotApplicable(AgentError):
-    """Raised if a playbook, step or action cannot be used for this run or pod at present."""
+    """Raised if a playbook (a described repair), a step of one or an action cannot be used for this
+    run or pod at present.
+    """
 
     type = "not-applicable"
 
 
 class Refused(AgentError):
-    """Raised if a safety rule that no playbook can override forbids what was requested."""
+    """Raised if a request is forbidden by one of the agent's safety rules, which no playbook
+    (described repair) can override.
+    """
 
     type = "refused"
 
@@ -147,9 +153,9 @@ class RunExists(AgentError):
 
 
 class SpoolFull(AgentError):
-    """Raised if the disk with the agent's home is full. The agent then carries out no actions,
-    because it must write each intent to the journal (the agent's log of actions and incidents)
-    first.
+    """Raised if the disk with the agent's home directory is full. The agent then carries out no
+    actions, because before each step it must write to the journal (its log of actions and
+    incidents) what it is about to do.
     """
 
     type = "spool-full"

@@ -328,8 +328,8 @@ class ActionView:
 
     @property
     def what(self) -> str:
-        """Return what the action is, as text for a person: "playbook step-desync", "plan
-        step-desync", "stop" or "launch".
+        """Return what the action is, as text for a person: "stop", "launch", "playbook step-desync"
+        (the repair with that id) or "plan step-desync" (a plan of it).
         """
         if self.playbook in ("", self.kind):
             return self.kind
@@ -397,11 +397,11 @@ class Ledger:
             self.apply(record)
 
     def apply(self, raw: Mapping[str, Any]) -> None:
-        """Update what this ledger knows of incidents, actions and orders by the journal record
-        `raw`. A record of an unknown type is ignored, so that an older console can read the journal
-        of a newer agent. Raises an exception of the tuple NOT_FOLDED (ValueError, TypeError,
-        ArithmeticError, LookupError, AttributeError) if a field of `raw` is missing or has a wrong
-        type; an agent never writes such a record.
+        """Update what this ledger knows of runs, incidents, actions and orders by `raw`, one record
+        of the journal (the agent's log). A record of an unknown type is ignored, so that an older
+        console can read the journal of a newer agent. Raises an exception of the tuple NOT_FOLDED
+        (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) if a field of `raw` is
+        missing or has a wrong type; an agent never writes such a record.
         """
         record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)

@@ -82,8 +82,8 @@ class SourceFiles(TypedDict):
 
 
 class ServicesBody(TypedDict, total=False):
-    """What a probe on the pod is to ask of the services: Hugging Face's hub, W&B and the object
-    store Backblaze B2. It checks the pod's credentials there, and the model.
+    """The request of a probe that runs on the pod. It checks there the pod's credentials for
+    Hugging Face's hub, W&B and the object store Backblaze B2, and asks the hub about a model.
     """
 
     urls: Mapping[str, str]
@@ -331,6 +331,7 @@ class Credential(TypedDict, total=False):
     state: str
     """Whether the service accepts it: "ok", "refused", "absent", "offline" or "unknown"."""
     detail: str
+    """More about the service's answer, for a person, or ""."""
     writes: bool | None
     """Only of the hub: True if the token may write."""
     missing: Sequence[str]
@@ -351,6 +352,7 @@ class HubModel(TypedDict, total=False):
     gated: bool | None
     """True if the hub gives the model only to those who have accepted its terms."""
     detail: str
+    """More about the hub's answer, for a person, or ""."""
 
 
 class ServiceClock(TypedDict, total=False):
