@@ -100,10 +100,10 @@ def lint_document(
 
 
 def is_unbounded(file: File, trainer: str, given: Given) -> bool:
-    """Return True if a prime-rl config limits the length of answers, but nothing says how many
-    tokens the inference server accepts, which are then as many as the model accepts. The limit may
-    be in the config or in `given`. If `given` has a launch command, return False, because the
-    command may set it. Also return False for verl. Raises UsageError if the file cannot be read.
+    """Return True if a prime-rl config limits the length of answers, but neither the config nor
+    `given` says how many tokens the inference server accepts. The server then accepts as many as
+    the model does. Return False for verl, and also if `given` has a launch command, because the
+    command may set that number. Raises UsageError if the file cannot be read.
     """
     if trainer == "verl" or given.launch:
         return False
