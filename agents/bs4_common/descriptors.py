@@ -94,9 +94,9 @@ def at(descriptor: int, name: str = "") -> Path:
 
 
 def refuse_foreign(descriptor: int, path: Path) -> None:
-    """Raise Refused if the directory that is open under `descriptor` belongs to another user than
-    the agent's and root, or if another user may rename or delete what is in it. Return None
-    otherwise. `path` names the directory in the message.
+    """Raise Refused if the directory that is open under `descriptor` belongs neither to the agent's
+    user nor to root, or if another user may rename or delete what is in it. Return None otherwise.
+    `path` names the directory in the message.
     """
     found = os.fstat(descriptor)
     if found.st_uid not in (os.geteuid(), 0):

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base class of every error that the agent reports to a console."""
+    """Base class of every error that the agent reports to a console. `type` is the word by which a
+    console tells the errors apart.
+    """
 
     type = "error"
 
@@ -20,8 +22,8 @@ class AgentError(Exception):
 
 
 class ProtocolError(AgentError):
-    """Raised if the other side of a channel sent something that is no valid frame or request. The
-    channel is then closed.
+    """Raised if the other side of a channel (the connection of a console to an agent) sent
+    something that is no valid message. The channel is then closed.
     """
 
     type = "protocol"
@@ -40,13 +42,17 @@ class BadRequest(AgentError):
 
 
 class UnknownStream(AgentError):
-    """Raised when a request names a stream that the agent does not have."""
+    """Raised when a request names a stream that the agent does not have. A stream is a log or a
+    list of records that a console reads piece by piece.
+    """
 
     type = "unknown-stream"
 
 
 class BadCursor(AgentError):
-    """Raised if a cursor (a place in a stream) cannot be read or belongs to another stream."""
+    """Raised if the text of a cursor (a place in a stream, such as a log) is malformed, or names a
+    place that the stream does not have.
+    """
 
     type = "bad-cursor"
 
@@ -58,13 +64,15 @@ class UnknownRun(AgentError):
 
 
 class UnknownPlaybook(AgentError):
-    """Raised when the agent has no playbook with this id."""
+    """Raised when the agent has no playbook (described failure with its repair) with this id."""
 
     type = "unknown-playbook"
 
 
 class KeyReused(AgentError):
-    """Raised if an action key that was used before is submitted again with a different request."""
+    """Raised if an action is submitted with a key, its unique id, under which another request was
+    submitted before.
+    """
 
     type = "key-reused"
 
@@ -78,7 +86,9 @@ class Busy(AgentError):
 
 
 class Interrupted(AgentError):
-    """Raised inside an action that ends without anybody knowing whether its goal can be reached."""
+    """Raised inside an action that has to end although it is not known whether its goal could still
+    be reached.
+    """
 
     type = "interrupted"
 
@@ -107,13 +117,17 @@ class PlanExpired(PlanChanged):
 
 
 class NotApplicable(AgentError):
-    """Raised if a playbook, step or action cannot be used for this run or pod at present."""
+    """Raised if a playbook (a described repair), a step of one or an action cannot be used for this
+    run or pod at present.
+    """
 
     type = "not-applicable"
 
 
 class Refused(AgentError):
-    """Raised if a safety rule that no playbook can override forbids what was requested."""
+    """Raised if a request is forbidden by one of the agent's safety rules, which no playbook
+    (described repair) can override.
+    """
 
     type = "refused"
 
@@ -139,9 +153,9 @@ class RunExists(AgentError):
 
 
 class SpoolFull(AgentError):
-    """Raised if the disk with the agent's home is full. The agent then carries out no actions,
-    because it must write each intent to the journal (the agent's log of actions and incidents)
-    first.
+    """Raised if the disk with the agent's home directory is full. The agent then carries out no
+    actions, because before each step it must write to the journal (its log of actions and
+    incidents) what it is about to do.
     """
 
     type = "spool-full"

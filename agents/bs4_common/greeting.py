@@ -7,15 +7,18 @@ from typing import TypedDict
 
 
 class AgentGreeting(TypedDict, total=False):
-    """The greeting of an agent. An older agent leaves fields out."""
+    """The greeting: the first message that an agent sends to a console that connects. An older
+    agent leaves fields out.
+    """
 
     protocol: int
     """The version of the protocol that the agent has chosen."""
     agent: str
     """The agent's version."""
     bundle: str
-    """The hash of the bundle that runs."""
+    """The hash of the bundle, the archive from which the agent was installed."""
     build: int
+    """The build number of the bundle, which is larger for a newer one."""
     home: str
     """The id of the agent's home directory."""
     python: str
@@ -24,12 +27,12 @@ class AgentGreeting(TypedDict, total=False):
     boot_id: str
     host: str
     look: bool
-    """True if the key of this login may only look."""
+    """True if the SSH key of this login may only look at the pod and change nothing."""
     t: object
     """The pod's time in wall seconds since 1970. A console does not check it, because a pod whose
     clock is wrong can still be watched.
     """
     m: float
-    """Seconds of the monotonic clock of this boot."""
+    """The pod's time in seconds of the monotonic clock of this boot."""
     coverage: Mapping[str, str]
-    """What can be seen on this pod, by source."""
+    """What can be seen on this pod, by source, such as the kernel log."""

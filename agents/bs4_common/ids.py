@@ -18,7 +18,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def ulid() -> str:
-    """Return a new, unique action key: a text of 26 letters and digits (a ULID), made of the
+    """Return a new, unique key for an action: a text of 26 letters and digits (a ULID), made of the
     present time in ms (48 bits) and 80 random bits.
     """
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
@@ -26,7 +26,9 @@ def ulid() -> str:
 
 
 def is_key(key: object) -> bool:
-    """Return True if `key` has the form of an action key: a text of 26 letters and digits."""
+    """Return True if `key` has the form of an action's key, which is its unique id: a text of 26
+    letters and digits.
+    """
     return isinstance(key, str) and _KEY.fullmatch(key) is not None
 
 
@@ -41,7 +43,7 @@ def made_t(key: str) -> float:
 
 
 def safe_name(name: str) -> str:
-    """Return `name`, that of a run, unchanged if it can be used as a file name on every system.
+    """Return the name `name` of a run unchanged if it can be used as a file name on every system.
     Raises BadRequest otherwise.
     """
     if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):

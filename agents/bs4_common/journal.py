@@ -50,9 +50,10 @@ class Journal:
             self._seq = _seq(_parsed(last)) or max(map(_seq, self.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> JournalRecord:
-        """Write one record of the type `type_` with the given fields, and return it with the
-        journal's own fields. With `sync`, the record is on disk before the call returns, as the
-        record of every intent must be. Raises SpoolFull if the record cannot be written.
+        """Write one record of the type `type_` with the given fields to the journal, the agent's
+        log, and return the record, to which `t`, `m`, `b`, `seq` and `prev` were added. With
+        `sync`, the record is on disk before the call returns, as it must be for a record that says
+        what the agent is about to do. Raises SpoolFull if the record cannot be written.
 
         The returned record has all secrets, also those that are left out of the record on disk.
         """
@@ -106,14 +107,16 @@ class Journal:
             ) from error
 
     def records(self) -> Iterator[JournalRecord]:
-        """Yield every record that is still on the disk, oldest first, as it was written."""
+        """Yield every record of the journal (the agent's log) that is still on the disk, oldest
+        first. Secrets that were replaced in a record when it was written stay replaced.
+        """
         return cast("Iterator[JournalRecord]", self.stream.records())
 
     def whole_records(self) -> Iterator[JournalRecord]:
-        """Yield every record that is still on the disk, oldest first, with the secrets that an
-        action may need again. These secrets are kept in files apart from the journal. After the
-        last record, the secrets of lines that the journal does not have any more are deleted.
-        Nothing may be appended before that.
+        """Yield every record of the journal (the agent's log) that is still on the disk, oldest
+        first, with the secrets that an action may need again. These secrets are kept in files apart
+        from the journal. After the last record, the secrets of lines that the journal does not have
+        any more are deleted. Nothing may be appended before that.
         """
         unseen = self._withheld.names() if self._withheld is not None else set()
         if self._withheld is None or not unseen:
@@ -132,9 +135,10 @@ class Journal:
             self._withheld.forget(name)
 
     def verify(self) -> list[str]:
-        """Check by the `prev` and `seq` of the records that none was changed or removed, and return
-        one sentence with a cursor for each problem, or an empty list. If the oldest records have
-        been deleted, the `prev` of the first one left cannot be checked.
+        """Check by the `prev` and `seq` of the journal's records that none was changed or removed.
+        Return one sentence for each problem, which names the place in the journal, or an empty
+        list. If the oldest records have been deleted, the `prev` of the first one left cannot be
+        checked.
         """
         problems = []
         prev: str | None = None
@@ -166,7 +170,9 @@ def _line(record: JournalRecord) -> bytes:
 
 
 def digest(line: bytes) -> str:
-    """Return the SHA-256 digest of a journal line, in hex."""
+    """Return the SHA-256 digest of a line of the journal (the agent's log), in hex. The next line
+    has it as `prev`.
+    """
     return sha256(line).hexdigest()
 
 

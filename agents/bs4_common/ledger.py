@@ -75,15 +75,19 @@ class StepRow(TypedDict, total=False):
 
 
 class JournalRecord(SyncRecord, total=False):
-    """A record of the journal. Each type of record has its own of these fields; docs/wire.md lists
-    them, and an older or newer agent may have others.
+    """A record of the journal, the agent's log of actions and incidents. `type` is the type of the
+    record, such as "run", "incident" or "action", and each type has its own of these fields;
+    docs/wire.md lists them. An older or newer agent may have other fields.
     """
 
     m: float
     """Seconds of the monotonic clock of the boot `b`."""
     b: str
+    """The id of the boot in which the record was made."""
     seq: int
+    """The number of the record in the journal, from 1."""
     prev: str
+    """The SHA-256 of the journal's line before, in hex."""
     type: str
     # Runs and their attempts.
     trainer: str
@@ -92,16 +96,23 @@ class JournalRecord(SyncRecord, total=False):
     config: str
     argv: list[str]
     max_steps: int | None
+    """The number of steps after which the run ends, or None."""
     attempt: int
     started_t: float
     """Wall seconds since 1970."""
     resume: int | None
+    """The step from which the attempt was started, or None for a fresh start."""
     overrides: list[str]
+    """The words that follow the config on the command line."""
     container: str
     runs: Sequence[TrackedRow]
+    """Where W&B shows the sides of the run."""
     code: int | None
+    """The exit code of the launcher, or None."""
     signal: int | None
+    """The number of the signal that ended the launcher, or None."""
     good: bool | None
+    """True if the attempt ended well, False if not, None if that is not known."""
     # Notes.
     checklist_every: int
     """After how many steps a console asks for the run's checklist; 0 is never."""
@@ -119,46 +130,72 @@ class JournalRecord(SyncRecord, total=False):
     where: Where
     evidence: list[Evidence]
     coverage: list[str]
+    """What could not be seen, in words."""
     # Plans and actions.
     action: str
+    """The key (the id) of the action."""
     kind: str
+    """The kind of the action, such as "launch"."""
     plan_hash: str
+    """The hash by which a person confirms the plan."""
     expires_m: float
     """Seconds of the monotonic clock."""
     expires_t: float
     """Wall seconds since 1970."""
     plan: dict[str, Any]
     refused: str
+    """Why no plan could be made."""
     home: str
+    """The id of the agent's home directory."""
     body: dict[str, Any]
+    """The action as it was submitted."""
     command: str
     result: dict[str, Any]
+    """What the action returned."""
     # Orders, modes, notes, reports and the agent itself.
     mode: str
+    """The mode of a playbook for a run: "observe", "ask" or "auto"."""
     text: str
+    """The text of a note."""
     last: int | None
+    """How many of the newest complete checkpoints stay on the disk, or None if the order that said
+    so was taken back.
+    """
     at_least: int
+    """How many of them stay while the disk has no room for the next."""
     synced: bool
+    """True if a checkpoint is deleted only after it was verified in the object store."""
     best: str | None
+    """The metric whose best checkpoint stays too."""
     report: str
+    """The name of the stream with the crash report."""
     sha256: str
+    """The digest of the crash report, in hex."""
     missing: Sequence[str]
+    """What the crash report does not have."""
     version: str
+    """The version of the agent."""
     bundle: str
     pid: int
     thread: str
+    """The thread of the agent in which a fault happened."""
     gap_s: float
+    """For how many seconds the agent did not watch the pod."""
     stream: str
+    """The stream in which bytes were lost."""
     reason: str
+    """Why these bytes were lost."""
 
 
 @dataclass(kw_only=True)
 class AttemptView:
-    """One attempt of a run, as the journal tells it. `resume` is the step from which it was
-    started, or None. `good` is True if it ended well, False if not, and None while it runs. `code`
-    and `signal` are the exit code and the ending signal of its launcher. `overrides` are the
-    further words of the command line. `container` is the container in which it ran, or "".
-    `started_t` and `ended_t` are Unix times in seconds.
+    """One attempt of a run (one start, with the processes that came of it), as the journal, the
+    agent's log of actions and incidents, shows it. `resume` is the step from which it was started,
+    or None for a fresh start. `good` is True if it ended well, False if not, and None while it
+    runs. `code` and `signal` are the exit code and the ending signal of its launcher, `ended_t` is
+    when it ended, and `detail` is a sentence about the end. `overrides` are the words that follow
+    the config on the command line. `container` is the container in which it ran, or "". `started_t`
+    and `ended_t` are Unix times in seconds.
     """
 
     number: int
@@ -176,11 +213,12 @@ class AttemptView:
 
 @dataclass(kw_only=True)
 class RunView:
-    """One run, as the journal tells it: how it was registered, and its attempts by number.
-    `adopted` is True if it was started by hand and not by the agent. `config`, `argv` and
-    `max_steps` (the number of steps after which it ends, or None) are those of its newest attempt.
-    In the journal of an older agent, config and max_steps are those of its first. `notes` are the
-    records of notes about the run.
+    """One run, as the journal (the agent's log of actions and incidents) shows it: its paths and
+    settings, and its attempts (its starts) by number. `adopted` is True if it was started by hand
+    and not by the agent. `config`, `argv` (the command line) and `max_steps` (the number of steps
+    after which the run ends, or None) are those of its newest attempt; in the journal of an older
+    agent, `config` and `max_steps` are those of its first. `registered_t` is the Unix time in
+    seconds of the first record about the run. `notes` are the records of people's notes about it.
     """
 
     name: str
@@ -195,7 +233,7 @@ class RunView:
     attempts: dict[int, AttemptView] = field(default_factory=dict)
     notes: list[JournalRecord] = field(default_factory=list)
     tracked: list[TrackedRow] = field(default_factory=list)
-    """Where W&B shows each side: {side, id, project, entity, server}, as the client printed it in
+    """Where W&B shows each side (such as the trainer), as W&B's client printed it in the log of
     attempt `tracked_attempt`.
     """
     tracked_attempt: int = 0
@@ -210,11 +248,12 @@ class RunView:
 
 @dataclass(kw_only=True)
 class IncidentView:
-    """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
-    after the finding has gone by itself, and "resolved" after the verification of a playbook has
-    passed. `opened_t` and `updated_t` are Unix times in seconds. `coverage` lists what could not be
-    seen, `playbook` is the id of the playbook that repairs it, or None, and `where` says if the pod
-    or the console carries that playbook out.
+    """One incident, a failure of a run with its evidence, as the journal (the agent's log of
+    actions and incidents) shows it. `failure` is the id of the failure. `state` is "open" while the
+    failure is seen, "cleared" after it went away by itself, and "resolved" after a repair was
+    verified. `opened_t` and `updated_t` are Unix times in seconds. `coverage` lists what could not
+    be seen. `playbook` is the id of the playbook (the described repair) for the failure, or None,
+    and `where` says if the pod or the console carries it out.
     """
 
     id: str
@@ -236,9 +275,10 @@ class IncidentView:
 
 @dataclass
 class StepView:
-    """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
-    failed. `title` and `command` describe the step for a person, and `detail` says how it ended.
-    `started_t` and `ended_t` are Unix times in seconds, or None.
+    """One step of an action, as the journal (the agent's log of actions and incidents) shows it.
+    `state` is waiting, running, done, skipped or failed. `title` and `command` describe the step
+    for a person, and `detail` says how it ended. `started_t` and `ended_t` are Unix times in
+    seconds, or None.
     """
 
     title: str
@@ -251,11 +291,14 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """One action, as the journal tells it. `who` is the person who submitted it, and `body` the
-    submission. `state` is the name of the last event that was journalled for the action. `playbook`
-    is the id of its playbook and `incident` that of the incident which it repairs, or "". `result`
-    has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
-    Times (`accepted_t`, `updated_t`) are Unix times in seconds.
+    """One action (something that a person asked the agent to do, or that it does by itself), as the
+    journal, the agent's log, shows it. `key` is its unique id, `kind` is for example "launch",
+    `who` is the person who submitted it, and `body` what they submitted. `state` is the name of the
+    last event that the journal has for it. `playbook` is the id of its playbook and `incident` that
+    of the incident which it repairs, or "". `plan_hash` is the hash of the plan that a person has
+    confirmed, or "". `result` has what the action gives back to the person, for example
+    `plan_hash`, `recovered` or a message. Times (`accepted_t`, `updated_t`) are Unix times in
+    seconds.
     """
 
     key: str
@@ -285,8 +328,8 @@ class ActionView:
 
     @property
     def what(self) -> str:
-        """Return what the action is, as text for a person: "playbook step-desync", "plan
-        step-desync", "stop" or "launch".
+        """Return what the action is, as text for a person: "stop", "launch", "playbook step-desync"
+        (the repair with that id) or "plan step-desync" (a plan of it).
         """
         if self.playbook in ("", self.kind):
             return self.kind
@@ -295,12 +338,14 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """One plan, which says what an action would do and can be confirmed, as the journal tells it.
-    It was made at `t`, a Unix time in seconds, for the run's attempt `attempt`. It expires at
-    `expires_m` in seconds of the monotonic clock of the boot with the id `boot`; `expires_t` is
-    about the same moment as a Unix time in seconds. `refused` says why no plan could be made, and
-    is "" if a plan was made. `home` is the id of the agent's home that the plan is for, or "" in
-    the journal of an older agent.
+    """One plan, which says what an action would do and which a person can confirm, as the journal
+    (the agent's log of actions and incidents) shows it. `action` is the key of the action that made
+    it, and `playbook` the id of its playbook or the kind of the action that it plans, such as
+    "launch". It was made at `t`, a Unix time in seconds, for the run's attempt `attempt`. It
+    expires at `expires_m` in seconds of the monotonic clock of the boot with the id `boot`;
+    `expires_t` is about the same moment as a Unix time in seconds. `plan` says everything that the
+    action would do. `refused` says why no plan could be made, and is "" if a plan was made. `home`
+    is the id of the agent's home that the plan is for, or "" in the journal of an older agent.
     """
 
     action: str
@@ -318,8 +363,9 @@ class PlanView:
 
 
 class Ledger:
-    """The present state of a pod as it follows from its journal. Apply the journal's records in
-    order; then read the attributes, for example `runs` or `incidents`.
+    """The present state of a pod as it follows from its journal, the agent's log of actions and
+    incidents. Call `apply` for the journal's records in order; then read the attributes, for
+    example `runs` or `incidents`.
     """
 
     def __init__(self, records: Iterable[JournalRecord] = ()) -> None:
@@ -351,11 +397,11 @@ class Ledger:
             self.apply(record)
 
     def apply(self, raw: Mapping[str, Any]) -> None:
-        """Update what this ledger knows of incidents, actions and orders by the journal record
-        `raw`. A record of an unknown type is ignored, so that an older console can read the journal
-        of a newer agent. Raises an exception of the tuple NOT_FOLDED (ValueError, TypeError,
-        ArithmeticError, LookupError, AttributeError) if a field of `raw` is missing or has a wrong
-        type; an agent never writes such a record.
+        """Update what this ledger knows of runs, incidents, actions and orders by `raw`, one record
+        of the journal (the agent's log). A record of an unknown type is ignored, so that an older
+        console can read the journal of a newer agent. Raises an exception of the tuple NOT_FOLDED
+        (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) if a field of `raw` is
+        missing or has a wrong type; an agent never writes such a record.
         """
         record = _checked(raw)
         self.last_seq = record.get("seq", self.last_seq)
@@ -400,8 +446,9 @@ class Ledger:
         return found
 
     def mode(self, run: str, playbook: str) -> str:
-        """Return the mode of a playbook for a run: "observe", "ask" or "auto". It is "observe"
-        until somebody has set it.
+        """Return the mode of a playbook for a run: "observe" (only show the failure), "ask" (plan
+        the repair, then wait for a person) or "auto" (repair without asking). It is "observe" until
+        somebody has set it.
         """
         return self.modes.get((run, playbook), "observe")
 

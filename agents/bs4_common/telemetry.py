@@ -16,13 +16,16 @@ EVAL = "eval:"
 
 
 class Pcie(TypedDict, total=False):
-    """The state of a GPU's PCIe link in a telemetry record: generation, lanes, and KB/s."""
+    """The state of a GPU's PCIe link in a telemetry record. None means not known."""
 
     gen: int | None
+    """The PCIe generation that the link uses now."""
     gen_max: int | None
+    """The PCIe generation that it could use."""
     width: int | None
-    """Lanes."""
+    """The number of lanes that the link uses now."""
     width_max: int | None
+    """The number of lanes that it could use."""
     tx: int | None
     """KB/s that the GPU sends."""
     rx: int | None
@@ -30,14 +33,14 @@ class Pcie(TypedDict, total=False):
 
 
 class Nvlink(TypedDict, total=False):
-    """The state of a GPU's NVLinks in a telemetry record: links that are up, all links, errors."""
+    """The state of a GPU's NVLinks in a telemetry record."""
 
     active: int
-    """Links that are up."""
+    """How many links are up."""
     links: int
-    """All links."""
+    """How many links there are."""
     errors: int | None
-    """Errors of all links since the driver was loaded."""
+    """The number of errors on all links since the driver was loaded, or None."""
 
 
 class GpuProcess(TypedDict, total=False):
@@ -49,6 +52,7 @@ class GpuProcess(TypedDict, total=False):
     visible: bool
     """True if the agent sees that the process has the GPU open."""
     run: str | None
+    """The run to which the process belongs, or None."""
     component: str | None
     """The process's part in the run, for example "engine"."""
 
@@ -58,7 +62,9 @@ class Device(TypedDict, total=False):
 
     index: int
     minor: int | None
-    """N of /dev/nvidiaN. It serves ownership and is in no record."""
+    """The number N of /dev/nvidiaN. It is used to find the processes of the GPU and is left out of
+    records.
+    """
     uuid: str | None
     name: str | None
     util: float | None
@@ -84,13 +90,14 @@ class Device(TypedDict, total=False):
     throttle: Sequence[str] | None
     """Why the clocks are lowered, in the driver's words."""
     error: str | None
+    """The driver's message about a GPU that it cannot reach, or None."""
     remap: str
-    """ "pending" or "failed"."""
+    """The state of the replacement of bad memory rows: "pending" or "failed"."""
     recovery: str
-    """What the driver asks for, such as "reset"."""
+    """The recovery that the driver asks for, such as "reset"."""
     procs: Sequence[GpuProcess]
     unaccounted: int | None
-    """Bytes in use that no listed process has."""
+    """Bytes of memory in use that belong to none of the listed processes."""
     pcie: Pcie | None
     nvlink: Nvlink | None
 
@@ -107,16 +114,19 @@ class Xid(TypedDict, total=False):
 
 
 class Gpus(TypedDict, total=False):
-    """What a telemetry record says of all GPUs of a pod."""
+    """What a telemetry record says of all GPUs of a pod. `state` is "ok", "absent", "error", or
+    "stale" if the driver has not answered for over 5 seconds.
+    """
 
     state: GpuState
     detail: str
     """Why the state is not "ok", or ""."""
     age_s: float | None
+    """How many seconds ago the GPUs were read, or None if they were never read."""
     driver: str | None
     """The driver's version."""
     pids: str
-    """ "local", "foreign" or "unknown": whose numbers the driver's pids are."""
+    """Whether the driver's pids are those of the pod: "local", "foreign" or "unknown"."""
     devices: Sequence[Device]
     xids: Sequence[Xid]
 
@@ -147,15 +157,17 @@ class Host(TypedDict, total=False):
     """
 
     cpu: float | None
-    """Percent of all cores."""
+    """The busy share of all cores in percent, 0 to 100."""
     cores: float
+    """The number of CPU cores."""
     load1: float
+    """The load average of the last minute."""
     mem_used: int | None
     """Bytes."""
     mem_total: int | None
     """Bytes."""
     shm_used: int | None
-    """Bytes."""
+    """Bytes of shared memory (/dev/shm)."""
     shm_total: int | None
     """Bytes."""
     disks: Sequence[DiskUsage]
@@ -166,19 +178,22 @@ class Process(TypedDict, total=False):
     """What a telemetry record says of one process of a run."""
 
     component: str | None
+    """The process's part in the run, for example "engine", or None."""
     pid: int
     start_ticks: int
-    """Clock ticks since the boot."""
+    """The start time in clock ticks since the boot."""
     cpu: float | None
-    """Percent of one core."""
+    """Percent of one core, or None if not known."""
     rss: int | None
-    """Bytes."""
+    """Bytes of main memory."""
     state: str
-    """As in /proc/PID/stat."""
+    """The state letter, as in /proc/PID/stat."""
 
 
 class WatchedRun(TypedDict, total=False):
-    """What a telemetry record says of one run: the processes of its newest attempt."""
+    """What a telemetry record says of one run: the processes of its newest attempt. `alive` is True
+    if at least one of them has not ended.
+    """
 
     run: str
     attempt: int
@@ -194,15 +209,18 @@ class Telemetry(TypedDict, total=False):
     m: float
     """Seconds of the monotonic clock of the boot `b`."""
     b: str
+    """The id of the boot."""
     gpus: Gpus
     host: Host
     runs: Sequence[WatchedRun]
     coverage: Mapping[str, str]
-    """What can be seen on this pod, by source."""
+    """What can be seen on this pod, by source, such as the kernel log."""
 
 
 class StepPlace(TypedDict, total=False):
-    """The place of the log line that reported a step."""
+    """The place of the log line that reported a step: the stream that has the log, and the line's
+    cursor (its position) in it.
+    """
 
     stream: str
     cursor: str
@@ -221,43 +239,54 @@ class StepRecord(TypedDict, total=False):
     the step ended.
     """
     b: str
+    """The id of the boot."""
     side: str
     """ "trainer", "orchestrator", or the name of an evaluation."""
     step: int
     attempt: int
+    """The number of the attempt (the start of the run) that made the step."""
     log_t: float
     """Wall seconds since 1970 of the log line."""
     at: StepPlace
     time_s: float | str
-    """Seconds."""
+    """The duration of the step in seconds."""
     loss: float | str
     entropy: float | str
     mismatch_kl: float | str
+    """The KL divergence between the policy that generates and the one that is trained."""
     grad_norm: float | str
     lr: float | str
     throughput: float | str
     """Tokens per second."""
     mfu: float | str
-    """Percent."""
+    """The model FLOPS utilization in percent."""
     peak_mem_gib: float | str
     reward: float | str
     val: float | str
-    """The result of a validation or an evaluation."""
+    """The result of a validation or an evaluation, such as its mean reward."""
     seq_len: float | str
-    """Tokens of a sample."""
+    """Tokens per sample."""
     async_level: float | str
+    """By how many steps the orchestrator is ahead of the trainer."""
     off_policy: float | str
-    """Steps, as `async_level`."""
+    """The largest number of steps by which a rollout is off-policy."""
     trainable: float | str
-    """Percent, as `truncation` and `error`."""
+    """The percentage of rollouts from which the policy can learn."""
     truncation: float | str
+    """The percentage of rollouts that were cut off."""
     error: float | str
+    """The percentage of rollouts that ended with an error."""
     wait_s: float | str
-    """Seconds, a part of `time_s` as those that follow."""
+    """The seconds of the step in which the trainer waited for rollouts."""
     compute_s: float | str
+    """The seconds of the step in which the trainer computed."""
     broadcast_s: float | str
+    """The seconds of the step in which the trainer sent weights."""
     save_s: float | str
+    """The seconds of the step in which a checkpoint was saved."""
     policy_wait_s: float | str
+    """The seconds of the step in which the orchestrator waited for a new policy."""
     tool_calls: float | str
+    """The mean number of tool calls in a rollout."""
     not_finite: str
-    """The name of a metric that is NaN."""
+    """The name of a metric that is NaN, if there is one."""

@@ -27,10 +27,10 @@ _IDENTIFIERS = ("event", "action", "kind", "run", "playbook", "plan_hash", "inci
 
 
 def refuse_lost(value: Any) -> None:
-    """Raise Refused if a text in `value`, a value of a JSON record, is the mark that is stored
-    instead of a secret. A record has this mark if the file with the whole record is gone and only
-    the copy in the journal is left. To act on that copy would be to act on other words than those
-    that a person gave. Do nothing otherwise.
+    """Raise Refused if a text in `value`, a value of a JSON record, is the mark that is stored in
+    the journal (the agent's log) in place of a secret. A record has this mark if the file with the
+    whole record is gone and only the journal's copy is left. To act on that copy would be to act on
+    other words than those that a person gave. Do nothing otherwise.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -47,9 +47,10 @@ def refuse_lost(value: Any) -> None:
 
 
 class Withheld:
-    """Keeps records with their secrets in files of mode 0600 in the directory `directory`. Each
-    file is named by the hash of the line that the journal has in its place. The function `redacted`
-    returns a copy of a JSON value without its secrets, as the journal may have it.
+    """Keeps the whole records, with their secrets, of those lines of the journal (the agent's log)
+    in which secrets were replaced. They are files of mode 0600 in the directory `directory`, each
+    named by the hash of the journal's line. The function `redacted` returns a copy of a JSON value
+    without its secrets, as the journal may have it.
     """
 
     def __init__(self, directory: Path, redacted: Callable[[Any], Any]) -> None:
@@ -63,24 +64,26 @@ class Withheld:
         return cast("JournalRecord", {**self._redacted(fields), **kept})
 
     def keep(self, line_hash: str, record: JournalRecord) -> None:
-        """Save the whole record in a file, if an action may need its secrets again. `line_hash` is
-        the hash of the line that the journal has in its place. The file is on disk when this
-        returns. Raises OSError if it cannot be written.
+        """Save the whole record `record`, with its secrets, in a file, if an action may need them
+        again. `line_hash` is the hash of the line that the journal (the agent's log) has in its
+        place. The file is on disk when this returns. Raises OSError if it cannot be written.
         """
         if any(record.get(field) for field in _NEEDED):
             self._directory.mkdir(mode=0o700, exist_ok=True)
             write_json(self._directory / f"{line_hash}.json", record)
 
     def names(self) -> set[str]:
-        """Return the hashes of the journal's lines whose whole records are kept here."""
+        """Return the hashes of those lines of the journal (the agent's log) whose whole records,
+        with their secrets, are kept here.
+        """
         if not self._directory.is_dir():
             return set()
         return {path.stem for path in self._directory.glob("*.json")}
 
     def whole(self, line_hash: str) -> JournalRecord | None:
-        """Return the whole record, secrets included, whose line in the journal has the hash
-        `line_hash`. Return None if it is not kept here or its file is damaged; what the journal has
-        instead is then not enough to launch a run.
+        """Return the whole record, secrets included, whose line in the journal (the agent's log)
+        has the hash `line_hash`. Return None if it is not kept here or its file is damaged; what
+        the journal has instead is then not enough to launch a run.
         """
         try:
             kept = read_passing(self._directory / f"{line_hash}.json")
@@ -89,9 +92,9 @@ class Withheld:
             return None
 
     def forget(self, line_hash: str) -> None:
-        """Delete the whole record that was kept for the journal line with the hash `line_hash`,
-        because the journal does not have that line any more. A file that cannot be deleted stays,
-        and is tried again at the next start of the agent.
+        """Delete the whole record that was kept for the line of the journal (the agent's log) with
+        the hash `line_hash`, because the journal does not have that line any more. A file that
+        cannot be deleted stays, and is tried again at the next start of the agent.
         """
         with contextlib.suppress(OSError):
             (self._directory / f"{line_hash}.json").unlink()

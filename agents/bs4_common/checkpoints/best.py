@@ -16,10 +16,10 @@ REWARD = "reward"
 
 def values_of(directory: Path, metric: str) -> dict[int, float]:
     """Return the value of the metric at each training step that has one, as {step: value}.
-    `directory` has the run's recorded steps (`state/steps/RUN` in the agent's home). `metric` is
-    "reward", which is the training reward, or the name of a validation. For a step that was done
-    twice, the later value counts. The result is empty if nothing is recorded. Raises OSError if the
-    records cannot be read.
+    `directory` has the run's recorded steps (`state/steps/RUN` in the agent's home directory on the
+    pod). `metric` is "reward", which is the training reward, or the name of a validation. For a
+    step that was done twice, the later value counts. The result is empty if nothing is recorded.
+    Raises OSError if the records cannot be read.
     """
     side, key = EVAL + metric, "val"
     if metric == REWARD:
@@ -39,10 +39,12 @@ def values_of(directory: Path, metric: str) -> dict[int, float]:
 
 def worth(metric: str, values: Mapping[int, float], steps: Iterable[int]) -> dict[int, float]:
     """Return how good the checkpoint of each of `steps` is, as {step: number}; a higher number is
-    better. `values` is the result of `values_of` for the same metric. For the metric "reward", the
-    number is the mean reward of the ten training steps up to the checkpoint. For a validation, it
-    is the newest value since the checkpoint before. A checkpoint without any value is left out. If
-    the name of the metric ends with "loss", a lower value counts as better.
+    better. `values` is the result of `values_of` for the same metric.
+
+    For the metric "reward", the number is the mean reward of the ten training steps up to the
+    checkpoint. For a validation, it is the newest value of the steps after the previous checkpoint,
+    up to this one; it is negated if the name of the metric ends with "loss", because a lower value
+    is then better. A checkpoint without any value is left out.
     """
     sign = -1.0 if metric.endswith("loss") else 1.0
     found: dict[int, float] = {}

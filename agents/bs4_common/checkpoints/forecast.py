@@ -40,7 +40,7 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """Return how many checkpoints have this part (for example "trainer" or "weights") on the
+        """Return how many checkpoints keep this part (for example "trainer" or "weights") on the
         disk once older ones were removed, or None if nothing removes old ones.
         """
         if self.own_keep is None or part not in self.own_parts:
@@ -123,13 +123,14 @@ def forecast(
     live: bool = True,
 ) -> Forecast:
     """Return a forecast of when the run will save its next checkpoints, and of when they no longer
-    fit on its disk. What cannot be told of it is None. `sets` are the checkpoints on the disk now.
+    fit on its disk. A field of the result is None if its value cannot be told.
 
-    `free` is the number of free bytes on the disk, or None if it is not known. `limits` are the
-    rules by which old checkpoints are removed; None means that none is removed. `interval` is the
-    number of steps between two saves by the config, and `step_s` the median seconds of a step by
-    the log; if one of them is None, it is measured from `sets`. `goal` is the step at which the run
-    ends, or None. `live` is False for a run that saves nothing any more.
+    `sets` are the checkpoints on the disk now. `free` is the number of free bytes on the disk, or
+    None if it is not known. `limits` are the rules by which old checkpoints are removed; None means
+    that none is removed. `interval` is the number of steps between two saves by the config, and
+    `step_s` the median seconds of a step by the log; if one of them is None, it is measured from
+    `sets`. `goal` is the step at which the run ends, or None. `live` is False for a run that saves
+    nothing any more.
     """
     recent = complete_sets(sets)[:_RECENT]
     if not recent:

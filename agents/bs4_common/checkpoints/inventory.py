@@ -30,8 +30,8 @@ _SETTLED_S = 60.0
 
 
 def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
-    """Return the checkpoints of the run on the pod's disk, oldest step first. A step is included if
-    any part of it exists, complete or not.
+    """Return the checkpoints of the run that `spec` describes on the pod's disk, oldest step first.
+    A step is included if any part of it exists, complete or not.
 
     The call is cheap enough to be repeated every few seconds: the files that the trainer writes
     last, which show that a part is complete, are checked each time; sizes are measured again only
@@ -95,6 +95,7 @@ def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
 def step_directories(root: Path) -> dict[int, Path]:
     """Return {N: path} of every directory `root/step_N` (verl: `root/global_step_N`), complete or
     not. A step directory that is a link to another disk counts too, because the trainers follow it.
+    The result is empty if `root` does not exist.
     """
     found: dict[int, Path] = {}
     try:

@@ -36,9 +36,9 @@ _FILE_BYTES, _FILES = 1 << 20, 64
 
 def record_of(spec: LaunchSpec) -> Launched:
     """Return the record of the launch that `spec` describes, in the form in which a manifest (the
-    list of a checkpoint's files in the object store) has it. The options and environment variables
-    in it are without secrets, without W&B ids and without what belongs only to this machine. Its
-    field `files` is empty; `config_files` finds the files.
+    list of a checkpoint's files in the object store) has it. Its options and environment variables
+    are without secrets, without W&B ids and without those that belong to this machine only, such as
+    CUDA_VISIBLE_DEVICES. Its field `files` is empty; `config_files` finds the files.
     """
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
@@ -57,9 +57,9 @@ def record_of(spec: LaunchSpec) -> Launched:
 
 
 def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the words of a command line, `words`. Return (the words of all options that hold no
-    secret, one phrase for each option that was left out because it looks as if it holds a secret
-    key).
+    """Split the words of a command line, `words`, by options. Return two lists: the words of all
+    options that seem to hold no secret, and one phrase for each option that was left out because it
+    looks as if it holds a secret key.
     """
     kept: list[str] = []
     left_out = []
@@ -92,12 +92,13 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """The config files with which a run was launched.
+    """The config files with which a run was launched. In a manifest (the list of a checkpoint's
+    files in the object store), each of them has a name, which is a relative path.
 
-    `files` maps the name of each file in a manifest to its path on the pod, including the main
-    config. `main` is the manifest's name of the main config, "" if that file does not exist.
-    `named` maps each word that follows an `@` on the command line to the manifest's name of that
-    file. `left_out` has a phrase for each file that could not be included.
+    `files` maps the name of each file to its path on the pod, including the main config. `main` is
+    the name of the main config, "" if that file does not exist. `named` maps each word that follows
+    an `@` on the command line to the name of the file that the word means. `left_out` has a phrase
+    for each file that could not be included.
     """
 
     main: str = ""
@@ -108,10 +109,10 @@ class ConfigFiles:
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
     """Return the config files of a launch: the main config, the file after each `@` on the command
-    line, and every file that these include (`toml_files`). Their names keep their relative
-    positions, so that the includes still work after a restore.
+    line, and every file that one of these includes by its key `toml_files`. The names of the files
+    in the result keep their relative positions, so that the includes still work after a restore.
 
-    Raises BadRequest if the main config has a name that no store accepts.
+    Raises BadRequest if the main config has a name that the object store does not accept.
     """
     main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
     words = {}

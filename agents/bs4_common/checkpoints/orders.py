@@ -41,9 +41,9 @@ class Order:
 
     @classmethod
     def of(cls, record: JournalRecord | None) -> Order | None:
-        """Return the retention order (which checkpoints of a run stay on the pod's disk) that a
-        record of the journal gives. Return None if `record` is None, or if the record takes an
-        earlier order back.
+        """Return the retention order (a rule about which checkpoints of a run stay on the pod's
+        disk) that a record of the journal, the agent's log, gives. Return None if `record` is None,
+        or if the record takes an earlier order back.
         """
         if record is None or (last := record.get("last")) is None:
             return None
@@ -64,10 +64,10 @@ class Order:
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | str | None]:
-    """Check the body of an action that gives a retention order (the rule about which checkpoints of
-    a run stay on the pod's disk) or takes one back. Return the fields for the record of type
-    `order` that the journal gets, as {name: value}. All values are None if the order is taken back.
-    Raises BadRequest if the body is malformed.
+    """Check the body of an action that gives a retention order (a rule about which checkpoints of a
+    run stay on the pod's disk) or takes one back. Return {name: value} with the fields of the
+    record that the journal, the agent's log, gets for it. All values are None if the order is taken
+    back. Raises BadRequest if the body is malformed.
     """
     if body.get("off"):
         return {"last": None, "at_least": None, "milestones": None, "synced": None, "best": None}

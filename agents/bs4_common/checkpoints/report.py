@@ -60,17 +60,21 @@ class OrderRow(TypedDict):
     last: int
     """How many of the newest complete checkpoints stay."""
     at_least: int
-    """How many stay while the disk cannot take the next."""
+    """How many of them stay while the disk has no room for the next checkpoint."""
     milestones: int
     """Steps that are multiples of this number stay, or 0."""
     synced: bool
-    """True if only that is deleted which is verified in the store."""
+    """True if a checkpoint is deleted only after it was verified in the object store."""
     best: str
     """The metric by which the best checkpoint stays, or ""."""
 
 
 class GuardRow(TypedDict):
-    """What the agent last did or refused to do to follow the retention order of a run, and when."""
+    """What the agent last did or refused to do to follow the retention order of a run (the user's
+    rule about which checkpoints stay), and when. `event` is "refused" (nothing may be removed),
+    "emergency" (the next checkpoint does not fit on the disk) or "relieved" (it fits again).
+    `detail` is a sentence about it.
+    """
 
     event: str
     detail: str | None
@@ -114,8 +118,10 @@ class _Report(TypedDict):
 
 
 class CheckpointReport(_Report, total=False):
-    """The checkpoints of a run, with the state of its disk and its retention order. Only an answer
-    to a console has `guard` and `next`, and only what a console shows of several pods has `pod`.
+    """The checkpoints of a run, with the state of its disk and its retention order. Some fields are
+    not in every report. Only the agent's answer to a console has `guard` (the last thing that the
+    agent did to follow the order) and `next` (how to request the next page, or None). Only a report
+    among those of several pods has `pod`, the pod's name.
     """
 
     guard: GuardRow | None

@@ -31,23 +31,23 @@ FOLDED = frozenset(
 
 
 class ListedStep(TypedDict, total=False):
-    """One step that was found to be incomplete when the object store was listed, with what is
-    missing.
-    """
+    """One step that was found to be incomplete when the files in the object store were listed."""
 
     step: int
     files: int
-    """Files in the store."""
+    """How many files of the step are in the store."""
     of: int
-    """Files of the step on the pod."""
+    """How many files the step should have."""
     missing: str
     """What is missing, as a phrase."""
 
 
 class SyncRecord(TypedDict, total=False):
-    """A record of type `sync` in the journal: an event of the uploads of one run. Which of these
-    fields a record has depends on its event. The event `ordered` has the fields of the order (what
-    to upload, and to which place).
+    """A record of type `sync` in the journal (the agent's log of actions and incidents): one event
+    in the uploads of a run's checkpoints to an object store. Which of these fields a record has
+    depends on its event. A record with the event `ordered` gives an order to upload, or takes one
+    back; its fields are `to`, `once`, `every`, `milestones`, `keep_remote`, `limit_mib`, `weights`
+    and `who`, all but `who` None if the order is taken back.
     """
 
     t: float
@@ -58,31 +58,44 @@ class SyncRecord(TypedDict, total=False):
     to: str | None
     """A place in an object store, or None if the order is taken back."""
     once: bool | None
+    """True if the order ends with the first upload."""
     every: int | None
+    """The least number of training steps between two uploads, 0 for each new checkpoint."""
     milestones: int | None
+    """Steps that are a multiple of this number stay in the store; 0 means none."""
     keep_remote: int | None
+    """How many checkpoints stay in the store, or None if none is removed."""
     limit_mib: float | None
+    """The bandwidth limit in MiB per second, or None."""
     weights: bool | None
+    """True if parts that no resume needs are uploaded too."""
     who: str
+    """The person who gave the order."""
     step: int
     bytes: int
     done: int
-    """Bytes that are sent."""
+    """Bytes sent so far."""
     total: int
     """Bytes to send."""
     rate: float
     """Bytes per second."""
     set_t: float
-    """Wall seconds since 1970 of the set that was verified."""
+    """The time of the checkpoint that was verified, in wall seconds since 1970."""
     held: str
+    """Why latest.json was not changed to name the uploaded step, or ""."""
     pointed: bool
+    """True if latest.json was changed to name the uploaded step."""
     steps: Sequence[Any]
     """Numbers of training steps. A record of an action has its steps here."""
     torn: Sequence[ListedStep]
+    """The incomplete steps in a listing of the store."""
     pointer: int | None
+    """The step that latest.json names, or None."""
     names: Sequence[str]
+    """The names of logs and crash reports that were uploaded."""
     detail: str
     error: str
+    """The type of the error."""
     passing: bool
     """True if the same work may succeed soon without any change."""
 
@@ -124,16 +137,17 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class SyncView:
-    """The state of one run's uploads, as the journal (the agent's log of actions and incidents)
-    tells it.
+    """The state of one run's uploads to an object store, as the records about them in the journal
+    (the agent's log of actions and incidents) show it.
 
-    `order` is the record of the last sync order (its `to` is None if the order was taken back).
-    `done` maps each uploaded step to the wall-clock time (seconds since 1970) of the set that was
-    verified in the object store. `pointer` is the step that latest.json was last seen to name, and
-    `pointed_t` when. `sent` of `total` bytes of the present upload are sent, at `rate` bytes per
-    second. `last` is the newest record of this run's sync, `failed` the last failure since the last
-    success, or None, and `failures` the number of failures in a row. `logs` has the names of logs
-    and crash reports that were uploaded.
+    `order` is the record of the last order to upload (its `to` is None if the order was taken
+    back). `done` maps each uploaded step to the wall-clock time (seconds since 1970) of the
+    checkpoint that was verified in the object store. `pointer` is the step that latest.json, the
+    store's file that names the newest step, was last seen to name, and `pointed_t` when. `sent` of
+    `total` bytes of the present upload are sent, at `rate` bytes per second. `last` is the newest
+    record about the uploads, `failed` the last failure since the last success, or None, and
+    `failures` the number of failures in a row. `logs` has the names of logs and crash reports that
+    were uploaded, and `uploads` is how many steps were uploaded so far.
     """
 
     order: SyncRecord = field(default_factory=SyncRecord)
@@ -155,14 +169,14 @@ class SyncView:
     removed: list[int] = field(default_factory=list)
     """Steps that this pod removed from the store, newest last."""
     held: str = ""
-    """Why the pointer was not moved to the newest uploaded step, "" if it was."""
+    """Why latest.json was not changed to name the newest uploaded step, "" if it was."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """{step: reason} of the steps that the worker refused to upload since its last success.
+    """{step: reason} of the steps that the upload process has refused since its last success.
     `rounds` counts these refusals.
     """
     rounds: int = 0
     vanished: list[int] = field(default_factory=list)
-    """Steps that were removed during their upload since the last success."""
+    """Steps that were removed from the disk while they were uploaded, since the last success."""
     listed: dict[int, ListedStep] | None = None
     """The last listing of the store: {step: what is wrong with it}, with {} for a complete step.
     None before the first listing. `listed_t` is the wall-clock time of the listing.
@@ -170,9 +184,9 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: SyncRecord) -> None:
-        """Update the state by `record`, one record of the journal about the uploads of this run. A
-        record whose event is unknown changes nothing but the attribute `last`, which is then this
-        record.
+        """Update the state by `record`, one record of the journal (the agent's log) about the
+        uploads of this run. A record whose event is unknown changes nothing but the attribute
+        `last`, which is then this record.
         """
         self.last = record
         event = record.get("event")
@@ -200,10 +214,10 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[RemoteRow]:
-        """Return one row for each step in the last listing of the object store: `run`, `prefix`,
-        `step`, `files` (their number in the store), `local_files` (their number on the pod),
-        `missing` (a phrase, "" if the step is complete) and `uploading` (True while it is
-        uploaded). The result is empty before the first listing.
+        """Return one row for each step in the last listing of the object store: `run`, `prefix`
+        (the place in the store), `step`, `files` (their number in the store), `local_files` (their
+        number on the pod), `missing` (a phrase, "" if the step is complete) and `uploading` (True
+        while it is uploaded). The result is empty before the first listing.
         """
         found: list[RemoteRow] = []
         for step, row in (self.listed or {}).items():

@@ -38,10 +38,11 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding (a failure that was seen at one moment) together with the playbook of its failure.
-    `t` is the time at which the finding began as its log shows it, as a Unix time in seconds (in a
-    kernel log perhaps since the boot), or None if no log shows it. `since_m` is when the finding
-    began in seconds of the monotonic clock, or None for the time of the present scan.
+    """A finding (a failure that was seen at one moment) together with the playbook (the described
+    recognition and repair) of its failure. `t` is the time at which the finding began as its log
+    shows it, as a Unix time in seconds (in a kernel log perhaps since the boot), or None if no log
+    shows it. `since_m` is when the finding began in seconds of the monotonic clock, or None for the
+    time of the present scan.
     """
 
     finding: Finding
@@ -56,9 +57,10 @@ class Cause:
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Return a sorting key for a finding; sorted by it, the likeliest cause comes first. The key
-    compares in this order: role `root` before all others; the newer attempt; the process that ended
-    badly earlier (which `facts` show); the order of the other roles; the earlier time.
+    """Return a key by which findings are sorted so that the likeliest cause comes first. A finding
+    with the role `root` comes before all others. Among equals, these decide, in this order: the
+    newer attempt; the earlier bad end of the process that wrote the evidence (`facts` show when
+    processes ended); the order of the other roles; the earlier time.
     """
     item = cause.finding
     return (

@@ -114,9 +114,9 @@ class Clothing:
 @dataclass
 class Wardrobe:
     """Learns what another program has put around the lines of one growing log file, which is file
-    number `generation` of its log. It is learnt from the file's beginning, in several tries while
-    that grows. `worn` is the result, or None. `looked` is the number of lines that the file had at
-    the last try.
+    number `generation` of its log. It is learnt from the beginning of the file, in several tries
+    while the file grows. `worn` is what was learnt, or None. `looked` is the number of lines that
+    the file had at the last try.
     """
 
     generation: int = -1

@@ -32,35 +32,51 @@ class StepSettings(_For, total=False):
     below_mb: int
     """A GPU is free if it uses less than this many MB."""
     when: Literal["nothing-saved"]
+    """The step is only for a run that has no checkpoint and whose trainer refuses to start in a
+    directory with files.
+    """
     resume: Literal["resumable", "same", "none", "previous"]
+    """The checkpoint from which a relaunch starts: the newest complete one ("resumable"); the same,
+    or the point from which the failed attempt started if there is none ("same"); no checkpoint
+    ("none"); or the newest complete one below the step from which the failed attempt started
+    ("previous").
+    """
     set: Mapping[str, str | float | bool]
     """Dotted keys of a config, and their values."""
     unset: Sequence[str]
+    """Dotted keys to remove from the config."""
     select: str
+    """The name of the rule that finds the files to move."""
     limit: int
     """Entries to move at most."""
     bytes: int
     """Bytes to move at most."""
     condition: Literal["disk-free", "port-free", "server-ready"]
+    """What the step waits for."""
     percent: int
-    """Used space of the run's file system, 1 to 99."""
+    """The percentage (1 to 99) of the run's filesystem below which its use must be for "disk-free".
+    """
     within: float | str
-    """Seconds, or a text such as "5m"."""
+    """The longest wait, in seconds or as a text such as "5m"."""
     nofile: int
-    """Open files."""
+    """The number of open files that the run may have."""
     what: Literal["server"]
+    """The program that must answer: the inference server."""
     text: str
+    """The text of a note for people."""
 
 
 class VerifySettings(TypedDict, total=False):
-    """The parameters that a playbook gives the check that its repair has worked."""
+    """The parameters that a playbook gives the check that its repair has worked. Which of the
+    fields there are depends on the kind of the check.
+    """
 
     count: int
-    """Training steps."""
+    """How many training steps the run must make."""
     within: float
-    """Seconds."""
+    """The seconds in which that must happen."""
     percent: int
-    """Used space of the run's file system, 1 to 99."""
+    """The percentage (1 to 99) of the run's filesystem below which its use must be."""
 
 
 if TYPE_CHECKING:
@@ -103,13 +119,14 @@ class Playbook:
     """One playbook, as compiled from its file: how one known failure is recognised and what repairs
     it.
 
-    `applies` has the ids of the trainers for which the playbook works. `detect` says how the
-    failure is recognised: by a detector (a function of the agent) or by log lines. `explains` has
-    the ids of the failures that are only consequences of this one. `fix` has the steps of the
-    repair as (kind, parameters), in order, and `verify` describes the check that the repair worked.
-    `automatic` is False if the repair must not run without a person, and `typed_name` is True if a
-    person who confirms the repair must type the run's name. `sha256` is the digest of the compiled
-    file.
+    `family` is the group to which the failure belongs, such as "gpu". `danger` is the worst thing
+    that the repair does, and `where` says if the pod or the console carries it out. `applies` has
+    the ids of the trainers for which the playbook works. `detect` says how the failure is
+    recognised: by a detector (a function of the agent) or by log lines. `explains` has the ids of
+    the failures that are only consequences of this one. `fix` has the steps of the repair as (kind,
+    parameters), in order, and `verify` describes the check that the repair worked. `automatic` is
+    False if the repair must not run without a person, and `typed_name` is True if a person who
+    confirms the repair must type the run's name. `sha256` is the digest of the compiled file.
     """
 
     id: str
@@ -130,8 +147,8 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: PlaybookFields) -> Playbook:
-        """Return the playbook that `data` describes, an entry of the file playbooks.json, which has
-        all compiled playbooks. Raises KeyError if a field is missing.
+        """Return the playbook that `data` describes, one entry of the file playbooks.json, which
+        has all playbooks in compiled form. Raises KeyError if a field is missing.
         """
         return cls(
             id=data["id"],
@@ -222,8 +239,9 @@ def digest(value: Any) -> str:
 
 
 class Library:
-    """All playbooks, by their ids, read from `raw`, the bytes of the file playbooks.json. Iterating
-    over it yields each Playbook.
+    """All playbooks (descriptions of known failures and their repairs), by their ids. They are read
+    from `raw`, the bytes of the file playbooks.json. Iterating over it yields each Playbook. `get`
+    returns one of them.
     """
 
     def __init__(self, raw: bytes) -> None:

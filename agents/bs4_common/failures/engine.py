@@ -54,8 +54,9 @@ class _Held:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of one incident: `event` says whether it was opened, updated or cleared. `incident`
-    is the id of the incident, which stays the same.
+    """A change of one incident (a failure of a run with its evidence): `event` says whether the
+    incident was opened, updated or cleared, and `incident` is its id, which stays the same.
+    `finding` is what was seen last, and `playbook` describes the failure and its repair.
     """
 
     event: Transit
@@ -108,8 +109,8 @@ def _stopped(facts: Facts) -> dict[tuple[str, int], RunFacts]:
 
 
 class Engine:
-    """Turns the facts of scans and the lines of logs into incidents. Call `feed` for every log line
-    and `evaluate` after every scan.
+    """Turns the facts of scans and the lines of logs into incidents (failures of runs with their
+    evidence). Call `feed` for every log line and `evaluate` after every scan.
     """
 
     def __init__(
@@ -159,10 +160,9 @@ class Engine:
         place: Place,
     ) -> bool:
         """Match one line of the log `source` of an attempt against the log signatures (the patterns
-        of known failures). `trainer` is the id of the run's trainer. `place` is where the
-        line stands. Returns True if a
-        signature has fired by this line, so that it is worthwhile to call `evaluate` now. No
-        incident changes before that call.
+        of known failures). `trainer` is the id of the run's trainer. `place` is where the line
+        stands. Return True if a signature has fired by this line (has matched as often as it must),
+        so that it is worthwhile to call `evaluate` now. No incident changes before that call.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -194,10 +194,11 @@ class Engine:
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
         """Return the incidents that `facts` and the lines fed so far have opened, updated or
-        cleared since the last call, sorted so that the likeliest cause comes first. With
-        `complete`, the logs are finished and nothing more will come, so no finding waits for its
-        hold time. Nor does one that explains the end of a process, if its attempt has ended by
-        itself.
+        cleared since the last call, sorted so that the likeliest cause comes first.
+
+        A finding becomes an incident only once it has lasted for its hold time. With `complete`,
+        which says that the logs are finished, no finding waits for that. A finding that explains
+        why a process ended does not wait either once its attempt has ended by itself.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -414,8 +415,8 @@ class Engine:
 
     def forget(self, incident: str) -> None:
         """Forget the incident with the id `incident`, which an action has resolved, and what the
-        logs have shown of its failure. If the failure is seen again, its hold time begins anew.
-        Do nothing for an unknown incident.
+        logs have shown of its failure. If the failure is seen again, it must last for its whole
+        hold time again to become an incident. Do nothing for an unknown incident.
         """
         held = self._held.pop(incident, None)
         if held is None:
@@ -430,8 +431,8 @@ class Engine:
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
         """Take over, at the start of the agent, the incident with the id `incident` that an earlier
         agent had opened. `item` is its finding, and `now_m` the present time in seconds of the
-        monotonic clock. The incident counts as opened, waits for no hold time, and is reported as
-        cleared when it is over. Do nothing if no playbook knows the failure.
+        monotonic clock. The incident counts as open at once, and is reported as cleared when it is
+        over. Do nothing if no playbook describes the failure.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:

@@ -99,8 +99,8 @@ class WandbDirectory:
 @dataclass(frozen=True)
 class Tracked:
     """The place on W&B where one side of a run is tracked. `side` is "trainer" or "orchestrator",
-    and `id` the id of the W&B run. `entity` is W&B's name for the owner (a user or a team); "" is
-    that of the API key. If `server` is "", it is W&B's own server.
+    and `id` the id of the W&B run. `entity` is W&B's name for the owner (a user or a team), or ""
+    for the owner of the API key. If `server` is "", it is W&B's own server.
     """
 
     side: str
@@ -149,35 +149,40 @@ class Adapter:
 class RunEnvironment:
     """What is scanned of one run only at long intervals: sizes, processes, W&B directories, caches,
     adapters. `looked_t` is the time of the scan, as a Unix time in seconds. A heap is a directory
-    with one entry for each step, and their sizes. None in a field means that it is unknown, unless
-    the field says otherwise.
+    with one entry for each step, and the sizes of these entries. None in a field means that it is
+    unknown, unless the field says otherwise.
     """
 
     looked_t: float
     heaps: Mapping[str, Heap] | None = None
-    """By name: weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)."""
+    """By name: weights, broadcasts (weights for the inference server) and rollouts."""
     earlier_heaps: Mapping[str, Heap] | None = None
-    """The same directories in a scan at which at least two checkpoints fewer existed."""
+    """The same directories as they were at least two checkpoints earlier, or None before that."""
     processes: Sequence[ProcessFacts] | None = None
     wandb: Sequence[WandbDirectory] | None = None
     caches: Sequence[DatasetCache] | None = None
     environments: Sequence[EnvironmentVersion] | None = None
+    """The training environments whose versions the config names."""
     adapters: Sequence[Adapter] | None = None
+    """The LoRA adapters that the settings load."""
     rejected: str | None = None
-    """The text of run_default/configs/error.txt (2026-01), or None while there is none."""
+    """The text of run_default/configs/error.txt, in which prime-rl's version of January 2026 writes
+    why it refuses a config, or None while there is none.
+    """
     rejected_t: float = 0.0
+    """The Unix time in seconds at which that file was last changed."""
     logs_kept: bool | None = None
     """True if logs from before this attempt still exist, None if there are no logs."""
     logs_found: bool | None = None
     """True if any log of the run is where its layout says, or None if its layout names no log."""
     lineage: Mapping[str, str] | None = None
-    """Names that a continued run must keep (adapter, W&B name, model), of this attempt.
-    `lineage_before` has those of the attempt before.
+    """The names in this attempt's settings that a continued run must keep: those of the adapter,
+    the W&B run and the model. `lineage_before` has those of the attempt before.
     """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names, -1 if the file exists and names
-    none, or None if there is no such file.
+    """For verl: the step that latest_checkpointed_iteration.txt names, -1 if the file exists and
+    names none, or None if there is no such file.
     """
 
 

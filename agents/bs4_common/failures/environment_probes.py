@@ -93,7 +93,7 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[FlatSettings | None, 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
     """Return the local W&B directories of a run, oldest first, from the places where W&B puts them.
-    For those of the newest attempt, `step` is read, too.
+    Only in those of the newest attempt, the field `step` is filled in.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
     for one in wandb_files.together(found):

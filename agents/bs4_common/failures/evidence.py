@@ -18,7 +18,7 @@ class Place(TypedDict):
     stream: str
     """The agent's stream with the line, for example `log/trainer`."""
     cursor: str
-    """The line's cursor in `stream`."""
+    """The line's place in `stream`, as text."""
     file: str
     """A path on the pod."""
     offset: int
@@ -28,8 +28,8 @@ class Place(TypedDict):
 
 
 class Evidence(Place):
-    """One piece of evidence for a failure, such as a log line, as incidents and their journal
-    records have it.
+    """One piece of evidence for a failure, such as a log line, in the form in which incidents and
+    the journal (the agent's log) have it.
     """
 
     text: str
@@ -37,8 +37,8 @@ class Evidence(Place):
 
 
 def evidence_of(record: Evidence) -> Evidence:
-    """Return the evidence in a record of the journal. A field that an older agent has left out is
-    empty.
+    """Return a piece of evidence as it is in a record of the journal (the agent's log), with every
+    field. A field that an older agent has left out is empty.
     """
     return {
         "source": str(record.get("source", "")),

@@ -23,8 +23,9 @@ from bs4_common.trainers.settings import FlatSettings
 class LogEvent:
     """Something that a log line reports (`event`), with the line's `text`, the log that holds the
     line (`source`, for example "trainer") and the line's place there: `file`, `offset` in bytes,
-    `line`, and for a live log `stream` and `cursor`. `m` is when the line was read, in seconds of
-    the monotonic clock; in a finished log it is the line's own time in seconds.
+    `line`, and for a live log the agent's `stream` and the place in it (`cursor`). `m` is when the
+    line was read, in seconds of the monotonic clock; in a finished log it is the line's own time in
+    seconds.
     """
 
     event: Event
@@ -65,20 +66,22 @@ class Side:
 
 
 class Intent(TypedDict, total=False):
-    """How far a run had come when the agent was ordered to end."""
+    """How far a run had come when the agent was ordered to end by a signal. `t` and `signal` are
+    added when the saved record is read again.
+    """
 
     run: str
     attempt: int
     local_step: int | None
-    """The newest step on the pod whose files verify."""
+    """The newest step on the pod whose files were checked and are complete."""
     local_known: bool
     """False if the disk did not answer in time."""
     remote_step: int | None
-    """The newest step that was verified in the store."""
+    """The newest step that was verified in the object store."""
     t: float | None
-    """Wall seconds since 1970 of the order, once it is read back."""
+    """When the agent was ordered to end, in wall seconds since 1970."""
     signal: str | None
-    """The name of the signal, once it is read back."""
+    """The name of the signal, such as "SIGTERM"."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +108,17 @@ class ServerProbe:
     url: str = ""
     ever_ok_m: float | None = None
     health: str = "unknown"
-    """ok, refused, timeout, reset, http or unknown."""
+    """ok, refused, timeout, reset, http (a status other than 200) or unknown."""
     health_m: float | None = None
     answer: str = "unknown"
-    """The result of the one-token request, which is sent only on suspicion: ok, refused, timeout,
-    ..., unknown.
+    """The result of the request for one token, which is sent only if something seems wrong: one of
+    the words for `health`.
     """
     answer_m: float | None = None
     failures: int = 0
-    """Consecutive one-token requests without an answer while the generation counter stood still."""
+    """How many requests for one token in a row got no answer while the server generated nothing
+    else.
+    """
 
 
 @dataclass(frozen=True)
@@ -141,49 +146,62 @@ class RunFacts:
     layout: RunLayout
     attempt: int
     state: SeenState
-    """starting, running, ended or lost, as Attempt.state. It is "files" offline, where no process
-    can be seen.
+    """The state of the attempt: starting, running, ended or lost, as in `Attempt.state`; or "files"
+    if only the files of the run are read, so that no process can be seen.
     """
     started_m: float
     started_t: float
     trainer_side: Side = Side()
     orchestrator_side: Side = Side()
     median_step_s: float | None = None
+    """The usual duration of a step in seconds, or None if not known."""
     last_activity_m: float | None = None
     """The monotonic second at which any log of the run last grew."""
     members: Sequence[Member] = ()
+    """The processes that are or were part of the attempt."""
     exits: Sequence[Exit] = ()
+    """How processes of the attempt have ended."""
     events: Sequence[LogEvent] = ()
+    """What the log lines report, oldest first."""
     checkpoints: Sequence[Checkpoint] = ()
+    """The checkpoints on the disk, complete or not, oldest first."""
     files: StepFiles = StepFiles()
     server: ServerProbe = ServerProbe()
     good_end: bool = False
+    """True if the attempt has ended because its training is complete."""
     stop_requested: bool = False
-    """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
-    failure.
+    """True if somebody has ordered the agent to stop the run, so nothing that follows from the stop
+    is a failure.
     """
     stopped_before: frozenset[int] = frozenset()
-    """The earlier attempts of the run that a stop of ours has ended, by number."""
+    """The numbers of those earlier attempts that the agent was ordered to stop."""
     stops: Mapping[int, Stop] = field(default_factory=dict)
-    """By attempt: the stop that the logs of a finished run show."""
+    """For a run of which only the files are read: by attempt, the end by a signal that its logs
+    show.
+    """
     history: Sequence[StepRecord] = ()
-    """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
-    (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
+    """The numbers (loss, reward and so on) of the last steps of this attempt, with `side` (such as
+    trainer), `step` and `m`, the monotonic second at which the step finished. The steps of one side
+    stand together, in order.
     """
     resume: int | None = None
-    """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
+    """The step that this attempt was to resume from, -1 for the latest one, or None for a fresh
+    start.
+    """
     config: FlatSettings | None = None
-    """The run's settings as flat dotted keys, with the command line laid over the file, or None if
-    they are unknown.
+    """The run's settings by dotted key, those of the config file overridden by those of the command
+    line, or None if they are unknown.
     """
     environment: RunEnvironment | None = None
-    """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
+    """What is scanned only at long intervals, such as sizes and local W&B runs. None before the
+    first of these scans.
+    """
     with_pod: bool = False
-    """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
-    and started again.
+    """True if the attempt ended because the whole pod did: it was rebooted, or its container was
+    stopped and started again.
     """
     leaving: Intent | None = None
-    """What the agent recorded of this attempt when it was told to leave."""
+    """How far the run had come when the agent was ordered to end, as the agent recorded it."""
 
     @property
     def trainer(self) -> Trainer:
@@ -264,9 +282,10 @@ class RunFacts:
 
     @property
     def winding_down(self) -> LogEvent | None:
-        """Return the trainer's final line if it has written one and neither it nor the orchestrator
-        lives any more, else None. The launcher that still lives then ends what it had started, the
-        inference server first, which takes up to a minute: what ends after that line is no failure.
+        """Return the trainer's final line if it has written one and no process of the trainer or
+        the orchestrator lives any more, else None. What ends after that line is no failure: the
+        launcher then ends the processes that it has started, the inference server first, and that
+        takes up to a minute.
         """
         if self.alive("trainer", "rank", "orchestrator"):
             return None
@@ -294,8 +313,8 @@ class RunFacts:
 
     @property
     def fallback(self) -> str | None:
-        """Return "start-afresh", the id of the playbook to use instead of one that resumes, if no
-        checkpoint is complete. Return None if a checkpoint is complete.
+        """Return "start-afresh" if no checkpoint is complete: the id of the playbook (described
+        repair) to use in place of one that resumes. Return None if a checkpoint is complete.
         """
         return None if self.complete else "start-afresh"
 
@@ -341,6 +360,7 @@ class GpuFacts:
     actions: Mapping[int, str] = field(default_factory=dict)
     """By device index: the recovery that the driver asks for: reset, reboot or drain."""
     names: Mapping[int, str] = field(default_factory=dict)
+    """By device index: the GPU's name."""
     util: Mapping[int, float] = field(default_factory=dict)
     """Percent, 0 to 100, of the last sample."""
     power: Mapping[int, float] = field(default_factory=dict)
@@ -373,7 +393,9 @@ class Facts:
     disks: Sequence[Disk] | None = None
     shm: Disk | None = None
     oom_kills: int | None = None
-    """Kills in our control group since this agent began to scan."""
+    """How many processes in the agent's control group the kernel has killed for lack of memory
+    since this agent began to scan, or None if not known.
+    """
     oom_kill_m: float | None = None
     """The monotonic second at which that number was last seen to grow."""
     console: ConsoleFacts | None = None
@@ -396,10 +418,11 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A failure of a run that a detector or a log signature reports at one moment. `failure` is the
-    id of the failure's playbook, and `summary` a sentence for people. `anchor` is a text that names
-    the first evidence; the incident's id is made from it, so that the same cause, seen again, is
-    the same incident. `coverage` lists what could not be seen.
+    """A failure of a run that a detector (a function of the agent) or a log signature (a pattern of
+    log lines) reports at one moment. `failure` is the id of the failure's playbook, and `summary` a
+    sentence for people. `anchor` is a text that names the first evidence; the incident's id is made
+    from it, so that the same cause, seen again, is the same incident. `coverage` lists what could
+    not be seen.
     """
 
     failure: str
@@ -413,7 +436,8 @@ class Finding:
     """None here and in `severity` means that the failure's playbook decides."""
     coverage: Sequence[str] = ()
     playbook: str | None = None
-    """Another playbook than the failure's own, if the default fix cannot apply (start-afresh)."""
+    """The id of another playbook than the failure's own, if the own one cannot repair this case."""
     title: str = ""
+    """A title for people, or "" for that of the playbook."""
     count: int = 1
     """How many times the failure was seen. The evidence has the first and the latest."""

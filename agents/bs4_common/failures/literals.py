@@ -99,10 +99,10 @@ class Literals(Generic[Key]):
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """Return the literals as bytes, for a search in raw data. They are grouped by the few
-        letters with which a search for them begins: those from a rare character of the literal on.
-        Each entry is (literal, offset of these letters in it, True if case is ignored, the keys
-        that have it).
+        """Return the literals as bytes, for a search in raw data, grouped by the few letters with
+        which the search for them begins. These letters are those at a rare character of the
+        literal, so that a search has few places to try. Each entry of a group is (literal, offset
+        of these letters in it, True if case is ignored, the keys that have it).
         """
         rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():

@@ -65,9 +65,9 @@ class SourceRules:
         """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Return which log signatures a line with this text, level and logger matches: a list of
-        (index of the signature in `rules`, roles of its expressions that match, for example
-        "pattern" or "near"). The result is empty if the line matches nothing.
+        """Return which log signatures a line with this text, level and logger matches. The result
+        is a list of (index of the signature in `rules`, names of those of its expressions that
+        match, for example "pattern" or "near"), and empty if the line matches nothing.
         """
         key = (text, level, logger)
         if key in self._known:
@@ -100,9 +100,9 @@ class Rules:
         self._of: dict[tuple[str, str], SourceRules] = {}
 
     def of(self, trainer: str, source: str) -> SourceRules:
-        """Return the log signatures that apply to logs of the source `source`, for example
-        "trainer", of runs of `trainer` (its id). If `trainer` is "", the signatures of all trainers
-        are included.
+        """Return the log signatures (patterns of known failures) that apply to logs of the source
+        `source`, for example "trainer", of runs of `trainer` (its id). If `trainer` is "", the
+        signatures of all trainers are included.
         """
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
@@ -197,9 +197,10 @@ class LineClock:
 
 
 class Matcher:
-    """Matches the lines of one log of one attempt against the log signatures in `rules`. Call
-    `feed` for every line in order, or at least for every line that holds a word of a signature.
-    Then `fired` returns the signatures that hold.
+    """Matches the lines of one log of one attempt against the log signatures (patterns of known
+    failures) in `rules`. Call `feed` for every line in order, or at least for every line that holds
+    a word of a signature. Then `fired` returns the signatures that have matched as often as they
+    must.
     """
 
     def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
@@ -237,12 +238,15 @@ class Matcher:
         """The exception that has ended the log's process, from all lines of the log's end."""
 
     def wants(self, line: LogLine) -> bool:
-        """Return True if a line by itself matches a regular expression of any signature."""
+        """Return True if a line by itself matches a regular expression of any log signature
+        (pattern of a known failure).
+        """
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
     def names(self, line: LogLine) -> bool:
-        """Return True if a line by itself shows a failure: it matches the pattern of a signature.
-        What a signature looks for near its pattern is not enough, unlike in `wants`.
+        """Return True if a line by itself shows a failure, because it matches the pattern of a log
+        signature (which describes log lines of a known failure). Unlike in `wants`, a match of an
+        expression that a signature looks for near its pattern is not enough.
         """
         return any(
             "pattern" in roles
@@ -290,9 +294,9 @@ class Matcher:
 
     @property
     def doubting(self) -> bool:
-        """Return True if lines are held back that may be quoted text, until the next line with a
-        header (a level) decides that. A reader that leaves lines out must then feed all lines up to
-        that header.
+        """Return True if the matcher holds lines back that may be text which the program only
+        quotes. The next line with a header (a level) decides that. A reader that leaves lines out
+        must then feed all lines up to that header.
         """
         return bool(self._quotes.held)
 
@@ -377,8 +381,9 @@ class Matcher:
         return self._clock.time()
 
     def clock_at(self, t: float | None) -> LineClock:
-        """Return a new clock that begins at the time `t` in seconds (None: at this log's anchor),
-        for a reader that goes through some lines a second time.
+        """Return a new clock for the log's times, for a reader that goes through some lines a
+        second time. `t` is the time in seconds from which the clock starts; None means the time
+        that the Matcher got as an anchor, which is near the log's first line.
         """
         return LineClock(self._anchor if t is None else t, self._clock.tz)
 
@@ -390,9 +395,10 @@ class Matcher:
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
-        """Yield the log signatures (patterns of known failures) that have fired and still hold. For
-        each, yield its playbook and its Track, which has its matches so far. With `complete`, the
-        log is finished, so nothing waits for further lines.
+        """Yield the log signatures (patterns of known failures) that have fired, which means that
+        they have matched as often as they must, and still hold. For each, yield its playbook and
+        its Track, which has its matches so far. With `complete`, the log is finished, so nothing
+        waits for further lines.
         """
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S
@@ -407,8 +413,9 @@ class Matcher:
             yield self._rules.rules[index][1], track
 
     def restore(self, failure: str, evidence: Evidence) -> None:
-        """Mark the signatures of the failure `failure` that match the line in `evidence` as fired
-        by it. This restores an incident of this log that was open before the agent restarted.
+        """Mark those log signatures (patterns) of the failure `failure` that match the line in
+        `evidence` as fired by it. This restores an incident of this log that was open before the
+        agent restarted.
         """
         text = evidence["text"]
         for index, (signature, _) in enumerate(self._rules.rules):
@@ -416,7 +423,9 @@ class Matcher:
                 self._tracks.setdefault(index, Track(signature)).restore(evidence)
 
     def forget(self, failure: str) -> None:
-        """Forget all matches of the signatures of a failure, so that they can fire again."""
+        """Forget all matches of the log signatures (patterns) of the failure `failure`, so that
+        they must match anew.
+        """
         for track in self._tracks.values():
             if track.signature.failure == failure:
                 track.clear()

@@ -48,9 +48,9 @@ class Activity:
     """What one side of a run (trainer or orchestrator) is doing now.
 
     `since_m` is the monotonic second of its last sign of life or, if later, that at which it got
-    what it had waited for. `waits_for` is the name of the side that it waits for, or "" if it has
-    to move itself. `awaits` says in words what it waits for or works on. `last` is its newest log
-    line that shows work, or None.
+    what it had waited for. `waits_for` is the name of the side that it waits for, or "" if it waits
+    for no other side. `awaits` says in words what it waits for or works on. `last` is its newest
+    log line that shows work, or None.
     """
 
     side: str
@@ -76,7 +76,7 @@ def activities(run: RunFacts) -> dict[str, Activity]:
 
 
 def start_up(run: RunFacts) -> str:
-    """Return a phrase that says what each side of a run is doing that has not finished a step yet,
+    """Return a phrase that says what each side of a run that has not finished a step yet is doing,
     for example `trainer: start-up (its model), orchestrator: rollout (the first batch)`.
     """
     if run.spec.component == "inference":

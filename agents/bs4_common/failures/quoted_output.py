@@ -92,9 +92,9 @@ class QuotedOutput:
     since_m: float = 0.0
 
     def header(self, line: LogLine, number: int, source: str) -> None:
-        """Note that `line` has a header (a level). It ends any quoted text (output of a model that
-        the program prints) above it, and it may announce quoted text below it. `number` is the
-        number of the line, and `source` the name of the log.
+        """Note that `line` has a header (a level). Such a line ends any quoted text (output of a
+        model that the program prints) above it, and may announce quoted text below it. `number` is
+        the number of the line, and `source` the name of the log.
         """
         if number < self.line or not source.startswith(_WRITERS):
             return
@@ -196,8 +196,7 @@ def samples(source: str) -> bool:
 
 
 def asks(source: str) -> bool:
-    """Return True if it takes the header above a line to tell whether a line in the log `source` is
-    the program's own or output of a model. That is so for logs of programs that print models'
-    output.
+    """Return True if the program that writes the log `source` also prints the output of models.
+    Then only the header above a line shows whether the line is the program's own.
     """
     return source.startswith(_WRITERS)

@@ -118,7 +118,8 @@ class _Traceback:
 class Raised:
     """Remembers the exception that ended the process of one log. Call `feed` for its lines in
     order. `latest` is the line that names the exception, as evidence, or None if the process lives
-    on or has raised none. `headline` is the same with the frame in brackets.
+    on or has raised none. `headline` is the text of that line, followed in brackets by the file,
+    line and function that raised the exception, if the traceback shows them.
     """
 
     def __init__(self, latest: Evidence | None = None, headline: str = "") -> None:

@@ -32,7 +32,9 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 class Expression:
     """A regular expression that is compiled at its first use, because most of the hundreds of
-    expressions are never needed.
+    expressions are never needed. `text` is the expression. Every matching line holds one of the
+    texts in `needs`; if that is empty, any line may match. `raw` is an expression for the same
+    lines before they are parsed, or "".
     """
 
     __slots__ = ("_compiled", "needs", "raw", "text")
@@ -141,16 +143,17 @@ class Condition:
 @dataclass(frozen=True, kw_only=True)
 class Signature:
     """A log signature, which is a pattern of log lines by which a known failure is recognised: one
-    entry of `detect.logs` in the playbook of the failure `failure`. It fires after `count` lines
-    that match, if they lie within `within` seconds of each other by the times in the lines.
+    entry of `detect.logs` in the playbook of the failure `failure`. It fires, which means that the
+    failure is reported, after `count` lines that match, if they lie within `within` seconds of each
+    other by the times in the lines.
 
     A line matches if the log is one of `sources`, its level is in `levels` (an empty set allows
     every level and none), `logger` matches its logger, `pattern` its text, `unless` does not match
     its text, and the conditions `where` and `near` hold. A line that matches `only_after` must have
-    come before, and none that matches `not_after`. A line that matches `cleared_by` ends the
-    failure. With `last`, the signature holds only while the matching line is the last of the log.
-    With `ends_run`, the process that wrote the line ends because of the failure, and the finding is
-    a critical root cause.
+    come before, and no line that matches `not_after` may have. A line that matches `cleared_by`
+    ends the failure. With `last`, the signature holds only while the matching line is the last of
+    the log. With `ends_run`, the process that wrote the line ends because of the failure, and the
+    finding is a critical root cause.
     """
 
     failure: str
@@ -173,8 +176,8 @@ class Signature:
 
     @classmethod
     def from_compiled(cls, failure: str, data: SignatureFields) -> Signature:
-        """Return the signature that an entry `data` of a compiled playbook describes. `failure` is
-        the playbook's id.
+        """Return the log signature (pattern of a known failure) that `data`, an entry of a compiled
+        playbook, describes. `failure` is the playbook's id.
         """
         needs, raw = data.get("needs", {}), data.get("raw", {})
         source = data["source"]

@@ -14,10 +14,10 @@ _STEP = re.compile(r"^step_(\d+)$")
 
 
 def step_files(layout: RunLayout) -> StepFiles:
-    """Return which of the files exist with which orchestrator and trainer of prime-rl's version of
-    January 2026 hand steps to each other. For each kind of file, the result maps the step to the
-    file's mtime as a Unix time in seconds. A step is in `rollouts` only once its rollouts.bin is
-    complete. A directory that does not exist has no steps.
+    """Return the files by which orchestrator and trainer of prime-rl's version of January 2026 hand
+    steps to each other, as far as they exist. For each kind of file, the result maps the step to
+    the file's mtime as a Unix time in seconds. A step is in `rollouts` only once its rollouts.bin
+    is complete. A directory that does not exist has no steps.
     """
     return StepFiles(
         orchestrator_checkpoints=_mtimes(layout.orchestrator_checkpoints, ""),

@@ -50,9 +50,9 @@ class Sighting:
 
 class Track:
     """The progress of one log signature (a pattern of a known failure) in one log of one attempt:
-    its matches so far, and whether it has fired. The roles of its expressions are "pattern",
-    "near", "cleared_by", "only_after" and "not_after". `first` and `latest` are the first and the
-    last match, and `hits` is their number.
+    its matches so far, and whether it has fired, which means that it has matched as often as it
+    must. The roles of its expressions are "pattern", "near", "cleared_by", "only_after" and
+    "not_after". `first` and `latest` are the first and the last match, and `hits` is their number.
     """
 
     __slots__ = (
@@ -86,11 +86,11 @@ class Track:
         self._window: deque[Sighting] = deque(maxlen=signature.count)
 
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
-        """Process one line. `matched` has the roles of the signature's expressions that the line
-        matches, for example "pattern" (with its level, logger and conditions) or "near". `seen` is
-        the line. `back(expression, first, last)` returns the number of the last line from `first`
-        to `last` that matches, or None; it is None if all lines are fed, so that nothing above has
-        to be searched.
+        """Process one line of the log. `matched` has the roles of the signature's expressions that
+        the line matches, for example "pattern" (with its level, logger and conditions) or "near".
+        `seen` is the line. `back(expression, first, last)` returns the number of the last line from
+        `first` to `last` that matches, or None; it is None if all lines are fed, so that nothing
+        above has to be searched.
         """
         line = seen.moment.line
         if self._pending:
@@ -113,16 +113,17 @@ class Track:
 
     def armed(self, role: str) -> bool:
         """Return True if a line that matches only the expression with the role `role` ("near" or
-        "cleared_by") can change the progress of the signature now, so that it must be searched for.
+        "cleared_by") can change the progress of this log signature now, so that such lines must be
+        searched for.
         """
         if role == "near":
             return bool(self._pending)
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Return True if a line that matches only the expression with the role `role` cannot change
-        the progress of the signature any more, or not before `cleared_by` matches. It need not be
-        searched for then.
+        """Return True if a line that matches only the expression with the role `role`, such as
+        "pattern", cannot change the progress of this log signature any more, or not before
+        `cleared_by` matches. Such lines need not be searched for then.
         """
         return (
             self._ruled_out
@@ -132,8 +133,9 @@ class Track:
 
     @property
     def asks_time(self) -> bool:
-        """Return True if the time of the next match has to be known. That is so until the signature
-        has fired, and for a signature with `cleared_by` always.
+        """Return True if the time of the next match has to be known. That is so until the log
+        signature has fired (has matched as often as it must), and always for a signature with
+        `cleared_by`.
         """
         return self.fired is None or self.signature.cleared_by is not None
 
@@ -144,15 +146,16 @@ class Track:
 
     @property
     def full(self) -> bool:
-        """Return True if the signature has fired and has matched 500 times, so that further matches
-        are not counted.
+        """Return True if the log signature has fired and has matched 500 times, so that further
+        matches are not counted.
         """
         return self._often and not self.signature.last
 
     @property
     def standing(self) -> bool:
-        """Return True if only the last of all further matches can change anything, so that the
-        others need not be fed. That is so for a signature with `last` that has matched 500 times.
+        """Return True if of all further matches only the last can change anything, so that the
+        others need not be fed. That is so for a log signature with `last` (which holds only while
+        its line is the last of the log) that has matched 500 times.
         """
         return (
             self._often
@@ -200,10 +203,10 @@ class Track:
                 self._hit(seen)
 
     def settle(self, line: int | None) -> None:
-        """Decide the matches that had to wait for a line near them (the condition `near`), as far
-        as the log has passed all lines that could fulfil it. They count if a line near them must be
-        absent, and are dropped otherwise. `line` is the number of the line that the log has
-        reached, or None if the log is finished.
+        """Decide the matches that had to wait for a later line near them (the condition `near`), as
+        far as the log has passed all lines that could fulfil the condition. A match counts if the
+        condition says that the other line must be absent, and is dropped otherwise. `line` is the
+        number of the line that the log has reached, or None if the log is finished.
         """
         near = self.signature.near
         if near is None:
@@ -234,8 +237,8 @@ class Track:
         return first.m is None or last.m is None or last.m - first.m <= within
 
     def clear(self) -> None:
-        """Forget all matches, because the failure is over. The signature then has to match anew
-        from the beginning to fire.
+        """Forget all matches of this log signature, because the failure is over. To fire again, the
+        signature has to match anew as often as it must.
         """
         self.ends += self.hits > 0
         self.fired = self.first = self.latest = None
@@ -244,8 +247,8 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Evidence) -> None:
-        """Mark the signature as fired by the line in `place` (a dictionary that describes the line
-        as evidence), which an earlier agent saw.
+        """Mark this log signature as fired by the line in `place` (a dictionary that describes the
+        line as evidence), which an earlier agent saw.
         """
         self.fired = self.first = self.latest = Sighting(Moment(place["line"]), place)
         self.hits = 1

@@ -78,7 +78,8 @@ class End:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """One start of a run, with the processes that came of it.
+    """One start of a run, with the processes that came of it. The shim is the small process that
+    starts the launcher and records how the attempt ends.
 
     `state` is one of these:
     - starting: the shim has not started the launcher's program yet
@@ -86,10 +87,10 @@ class Attempt:
     - ended; processes that do no training, such as an orphaned engine, may still live
     - lost: the shim has ended and left no record of how the attempt ended
 
-    `key` is the id of the action that started the attempt. An `adopted` attempt has no shim, and
-    its `launcher` is the process that was found running. `ran` is True if the launcher's program
-    was ever started. `resume` is the step from which the trainer resumed, or None for a fresh
-    start.
+    `key` is the id of the action that started the attempt. An `adopted` attempt, which was started
+    by hand, has no shim, and its `launcher` is the process that was found running. `ran` is True if
+    the launcher's program was ever started. `resume` is the step from which the trainer resumed, or
+    None for a fresh start.
     """
 
     number: int

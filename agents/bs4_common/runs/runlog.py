@@ -90,9 +90,11 @@ class SideLog:
     steps: int = 0
     durations: deque[float] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
     late: deque[int] = field(default_factory=lambda: deque(maxlen=_TYPICAL))
-    """The last steps whose lines were read, for logs whose lines come out of order."""
+    """The numbers of the last steps whose lines were read, for logs whose lines come out of order.
+    """
     doubted: int | None = None
-    """A step far from the last one, with which no second line has agreed yet."""
+    """The number of a step that is far from the last one and that no second line has confirmed yet.
+    """
 
     def believes(self, step: int) -> bool:
         """Return True if `step` is a believable number for the next step: it differs by at most
@@ -183,8 +185,8 @@ class RunLog:
     def record(self, record: StepRecord) -> None:
         """Add a step record, which has the form of the records in the stream steps/<run>. It
         replaces an earlier record of the same step and side (the program that wrote it, such as
-        "trainer" or "orchestrator"). A record of a validation is ignored,
-        because a validation is no step.
+        "trainer" or "orchestrator"). A record of a validation is ignored, because a validation is
+        no step.
         """
         if record["side"].startswith(EVAL):
             return
@@ -229,11 +231,12 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event. If it is of kind "step", the progress of its side is updated too. An event
-        of a progress bar that counts steps does so as well, as long as no line of a step was read.
+        """Add an event, which is the meaning of a log line. If it is of kind "step", the progress
+        of its side is updated too. A progress bar that counts steps also updates it, as long as no
+        line of a step was read.
 
-        Of consecutive heartbeats with the same values, only the first and the newest are kept,
-        because these two show for how long nothing has changed.
+        Of consecutive events of kind "heartbeat" with the same values, only the first and the
+        newest are kept, because these two show for how long nothing has changed.
         """
         kept = self._events.setdefault(
             (event.event.kind, event.event.side), deque(maxlen=_PER_KIND)

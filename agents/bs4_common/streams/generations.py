@@ -127,9 +127,9 @@ class Generation:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields of the generation, but for `mark`, as a dictionary of JSON values, as
-        it is saved in the log's state file. An older agent, which a run's shim may still start,
-        refuses a field that it does not know, so marks are saved beside the generations.
+        """Return the fields of the generation, except `mark`, as a dictionary of JSON values, as it
+        is saved in the log's state file. `mark` is saved beside it, because an older agent, which
+        may still be started on this pod, refuses a dictionary with a field that it does not know.
         """
         trail = self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED)
         fields = {**self.__dict__, "trail": trail}
@@ -153,9 +153,9 @@ class Generation:
         return "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
-        """Return True if `info`, the result of a stat call, is about this generation's file. It is
-        compared by inode number, and by device number if the machine has not been rebooted since
-        the file was found (network volumes get new device numbers at each boot).
+        """Return True if `info`, the result of a stat call, is about the file of this generation.
+        The inode numbers are compared, and also the device numbers if the machine has not been
+        rebooted since the file was found (network volumes get new device numbers at each boot).
         """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 

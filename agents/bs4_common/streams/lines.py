@@ -44,7 +44,7 @@ class LineIndex:
         return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
-        """Count the newlines of the open file `fd`, which has `size` bytes, further on, in steps of
+        """Continue to count the newlines of the open file `fd`, which has `size` bytes, in steps of
         64 KiB or more, and add the counts to the index. Return True once the index covers all but a
         last part that is shorter than a step, or once it covers the beginning of `line`, a 0-based
         line number. Return False if `budget`, the time of the query, was over before that; call

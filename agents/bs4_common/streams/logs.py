@@ -95,9 +95,9 @@ class LogStream:
         return news
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor`, which is a cursor as text, "start"
-        or "end". The call does not wait, so the chunk is empty if nothing is there yet. Raises
-        BadCursor if the stream has no such place.
+        """Return the chunk of at most `limit` bytes at `cursor`, which is a place in the stream as
+        text, or "start" or "end". The call does not wait, so the chunk is empty if nothing is there
+        yet. Raises BadCursor if the stream has no such place.
         """
         with self._lock:
             chunk = self._chunk_at(cursor, min(max(limit, 1), PAYLOAD_LIMIT))
@@ -115,10 +115,10 @@ class LogStream:
             return Cursor(watch.generation.number, watch.noticed)
 
     def stat(self) -> Stat:
-        """Return the state of the stream as a dictionary: `kind` "log", the cursors `start` and
-        `end`, `bytes` (the size of all files that can be read), the `path` and the `attempt` number
-        of the log, `problem` (a sentence that says why a file cannot be read, or ""), and
-        `generations`, a list of dictionaries that describe the newest files.
+        """Return the state of the stream as a dictionary: `kind` "log", the cursors (places as
+        text) `start` and `end`, `bytes` (the size of all files that can be read), the `path` and
+        the `attempt` number of the log, `problem` (a sentence that says why a file cannot be read,
+        or ""), and `generations`, a list of dictionaries that describe the newest files.
         """
         with self._lock:
             pieces, end = self.pieces(), Cursor(self._chain.next, 0)
@@ -152,9 +152,9 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the beginning of the last line that the log had at `t`, a Unix time
-        in seconds. Return the start of the log if `t` is before the log's first file. Return None
-        if the log has no file yet.
+        """Return the cursor (the place, as text) of the beginning of the last line that the log had
+        at `t`, a Unix time in seconds. Return the start of the log if `t` is before the log's first
+        file. Return None if the log has no file yet.
         """
         with self._lock:
             for generation in reversed(self._chain.generations):

@@ -29,9 +29,9 @@ class SeekResult:
     place: Cursor
     ask_again: dict[str, Any] | None = None
     cut: bool = False
-    """True if the room ended the way back."""
+    """True if the search ended because it had read as many bytes as it may."""
     within: bool = False
-    """True if `place` is inside a line because the room ended."""
+    """True if `place` is inside a line for this reason."""
 
 
 def line_from_start(

@@ -32,9 +32,7 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
-    """Raised for a record of more than 256 KiB, which does not fit into one message (frame) to a
-    console.
-    """
+    """Raised for a record of more than 256 KiB, which is too large for one message to a console."""
 
     type = "record-too-large"
 
@@ -92,8 +90,8 @@ class SegmentStream:
             self._begin(1)
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
-        """Write one record at the end of the stream, and return the cursor of the place after it.
-        With `sync` the record is on the disk when this returns.
+        """Write one record at the end of the stream, and return the cursor (the place, as text)
+        after it. With `sync` the record is on the disk when this returns.
 
         Raises SpoolFull if there is no room, RecordTooLarge if the record has more than 256 KiB,
         which is the most in one message to a console, or RecordNotJson if JSON cannot express it.
@@ -110,9 +108,9 @@ class SegmentStream:
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
         """Write one record, given as the bytes of a JSON object without LF, at the end of the
-        stream, and return the cursor of the place after it. With `sync` the record is on the disk
-        when this returns. Raises SpoolFull if there is no room, or RecordTooLarge if the record has
-        more than 256 KiB; nothing is written then.
+        stream, and return the cursor (the place, as text) after it. With `sync` the record is on
+        the disk when this returns. Raises SpoolFull if there is no room, or RecordTooLarge if the
+        record has more than 256 KiB; nothing is written then.
         """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
@@ -134,9 +132,9 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """Record that a console has received everything before `cursor`, a cursor as text. Segments
-        whose records are all before it may from now on be deleted when room is needed. Raises
-        BadCursor if the text is no cursor.
+        """Record that a console has received all records before `cursor`, a place in the stream as
+        text. Segments (files) whose records are all before it may from now on be deleted when room
+        is needed. Raises BadCursor if the text is no cursor.
         """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
@@ -165,10 +163,10 @@ class SegmentStream:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of whole records that begins at `cursor` (a cursor as text, "start" or
-        "end"), all from one segment. It has at most `limit` bytes, or one record if that record
-        alone is larger, and it is empty if there is nothing new. Raises BadCursor if the stream has
-        no such place.
+        """Return the chunk of whole records that begins at `cursor`, all from one segment (file).
+        `cursor` is a place in the stream as text, or "start" or "end". The chunk has at most
+        `limit` bytes, or one record if that record alone is larger, and it is empty if there is
+        nothing new. Raises BadCursor if the stream has no such place.
         """
         with self._lock:
             sizes = dict(self._sizes)
@@ -190,7 +188,8 @@ class SegmentStream:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that the stream still has, oldest first. A line that is no JSON object
-        is skipped; in the journal, `Journal.verify` reports such lines.
+        is skipped; in the stream of the journal (the agent's log), `Journal.verify` reports such
+        lines.
         """
         for _, line in self.lines():
             record = parse(line)
@@ -224,8 +223,9 @@ class SegmentStream:
         return None
 
     def stat(self) -> Stat:
-        """Return the state of the stream as a dictionary: `kind` "records", the cursors `start` and
-        `end`, `bytes` (the size of all segments), and `segments`, the number of them.
+        """Return the state of the stream as a dictionary: `kind` "records", the cursors (places)
+        `start` and `end`, `bytes` (the size of all segments, which are its files), and `segments`,
+        the number of them.
         """
         sizes = self._snapshot()
         last = max(sizes)
@@ -251,7 +251,7 @@ class SegmentStream:
         return None
 
     def close(self) -> None:
-        """Close the segment that is being written. Nothing may be appended afterwards."""
+        """Close the segment (file) that is being written. Nothing may be appended afterwards."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)

@@ -38,18 +38,26 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
 
 
 class GenerationRow(TypedDict):
-    """One file of a log as the state of the log's stream lists it."""
+    """One file of a log, as the state of the log's stream lists it. A log has a new file (a new
+    generation) after each rotation, truncation or restart.
+    """
 
     generation: int
+    """The number of the file, from 1."""
     path: str
     attempt: int | None
+    """The attempt (the start of the run) to which the file belongs."""
     device: int
     inode: int
     fingerprint: str
+    """A hash of the first bytes of the file."""
     first_seen: float
-    """Wall seconds since 1970."""
+    """The time at which the file was found, as wall seconds since 1970."""
     bytes: int
     state: str
+    """Whether the file may still grow ("live"), does not grow any more ("finished") or cannot be
+    read any more ("lost").
+    """
     reason: str
     """Why the file cannot be read, or ""."""
     linked: bool
@@ -57,20 +65,22 @@ class GenerationRow(TypedDict):
 
 
 class Stat(TypedDict, total=False):
-    """The state of a stream. The fields from `path` on are only there for streams of some kinds."""
+    """The state of a stream. A cursor is a place in the stream, as text. The fields from `path` on
+    are only there for streams of some kinds.
+    """
 
     kind: str
     """ "log", "records" or "file"."""
     start: str
     """The cursor of the oldest byte that can be read."""
     end: str
-    """The cursor behind the newest byte."""
+    """The cursor after the newest byte."""
     bytes: int
-    """The size of what can be read."""
+    """The size of what can be read, in bytes."""
     path: str
     """The path of the log."""
     attempt: int | None
-    """The attempt of the log's run."""
+    """The number of the attempt (the start of the run) that the log belongs to."""
     problem: str
     """Why a file of the log cannot be read, or ""."""
     generations: Sequence[GenerationRow]
@@ -92,15 +102,15 @@ class Stream(Protocol):
         """
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of about `limit` bytes at `cursor`, which is a cursor as text, "start"
-        or "end". The call does not wait, so the chunk is empty if nothing is there yet. Raises
-        BadCursor if the stream has no such place.
+        """Return the chunk of about `limit` bytes at `cursor`, which is a place in the stream as
+        text, or "start" or "end". The call does not wait, so the chunk is empty if nothing is there
+        yet. Raises BadCursor if the stream has no such place.
         """
 
     def stat(self) -> Stat:
         """Return the state of the stream as a dictionary. It has `kind` ("log", "records" or
-        "file"), the cursors `start` and `end`, `bytes` (the size of what can be read), and further
-        keys that depend on the kind.
+        "file"), the cursors (places as text) `start` and `end`, `bytes` (the size of what can be
+        read), and further keys that depend on the kind.
         """
 
     def pieces(self) -> list[Piece]:
@@ -109,6 +119,6 @@ class Stream(Protocol):
         """
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the place at which the stream ended at `t`, a Unix time in seconds.
-        Return None if the stream does not record its sizes by time.
+        """Return the cursor (the place, as text) at which the stream ended at `t`, a Unix time in
+        seconds. Return None if the stream does not record its sizes by time.
         """

@@ -17,7 +17,7 @@ _GENERATIONS = 10**12
 
 class WholeFile:
     """One finished file as a stream of its raw bytes. If the file is replaced or written again, a
-    cursor from before raises BadCursor, and the file must be read from the start.
+    read at a cursor (place) from before raises BadCursor, and the file must be read from the start.
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
@@ -26,9 +26,9 @@ class WholeFile:
         self._path = path
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor`, which is a cursor as text, "start"
-        or "end". Raises BadCursor if the file is gone or was written again since the cursor was
-        made.
+        """Return the chunk of at most `limit` bytes at `cursor`, which is a place in the file as
+        text, or "start" or "end". Raises BadCursor if the file is gone or was written again since
+        the cursor was made.
         """
         piece = self._piece()
         place = self._place(cursor, piece)
@@ -41,8 +41,9 @@ class WholeFile:
         return Chunk(str(place), str(end), data, more=end.offset < piece.size)
 
     def stat(self) -> Stat:
-        """Return the state of the stream as a dictionary: `kind` "file", the cursors `start` and
-        `end`, and `bytes`, the size of the file. Raises BadCursor if the file is gone.
+        """Return the state of the stream as a dictionary: `kind` "file", the cursors (places as
+        text) `start` and `end`, and `bytes`, the size of the file. Raises BadCursor if the file is
+        gone.
         """
         piece = self._piece()
         return {

@@ -36,26 +36,28 @@ class LaunchSpec:
     resume: int | None = None
     overrides: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Non-secret additions to the environment. Credentials come from the pod's own 0600 files,
-    never from here.
+    """Environment variables that are set for the run and hold no secrets. Credentials come only
+    from files on the pod that nobody else can read.
     """
     component: str = "rl"
     """The program to start. "rl" is the whole launcher; "inference", "orchestrator" and "trainer"
     are its parts, started apart from it; "sft" and "eval" are programs of their own.
     """
     argv: Sequence[str] = ()
-    """The verbatim command of a component that is started apart. If it is empty, the trainer
+    """The whole command, if a part is started apart from the launcher. If it is empty, the trainer
     composes the command.
     """
     trainer_name: str = ""
-    """The trainer's own name for the run (current: run.name) if it is not `run`. Adopted runs may
-    have characters that cannot name a run here (`a+b--model--1234abcd`).
+    """The name that the trainer itself has for the run (in current prime-rl the setting run.name),
+    if it is not `run`. A run that was started by hand may have characters in it that `run` cannot
+    have, as in `a+b--model--1234abcd`.
     """
     processes: int = 1
-    """The number of ranks of a trainer that is started apart. Several go through torchrun."""
+    """The number of ranks of a trainer that is started apart. Several are started through torchrun.
+    """
     container: str = ""
-    """The container in which the command runs, as `docker exec` takes its name, or "" for the
-    machine itself. All paths are the machine's.
+    """The container in which the command runs, named as for `docker exec`, or "" for the machine
+    itself. All paths in the spec are those of the machine.
     """
 
     @property
@@ -148,13 +150,13 @@ class Checkpoint:
     bytes: int
     newest_mtime: float
     directories: Mapping[str, Path] = field(default_factory=dict)
-    """The step directories themselves (`root/step_N`), each once, under the first part that lives
-    there. A trainer that resolves "latest" by name sees these even if they are empty, so the step
-    directory is moved aside and never a part alone.
+    """The step directories themselves (`root/step_N`), each once, under the name of the first part
+    in it. A trainer that finds its latest step by these names also takes an empty one, so a step is
+    moved aside only with its whole directory.
     """
     lacking: Mapping[str, str] = field(default_factory=dict)
-    """The reason why a part is in `missing` although it is there: its marker, or what its marker
-    promises ("no weights").
+    """For a part in `missing` that is there: what it lacks, such as its marker file, or weights
+    ("no weights").
     """
 
 
@@ -174,8 +176,8 @@ class PartRule:
     markers: Sequence[str]
     required: bool = True
     pointer: Path | None = None
-    """A file that names the newest whole step (verl's tracker). Steps above it are torn, whatever
-    they hold.
+    """A file that names the newest complete step (verl's latest_checkpointed_iteration.txt), or
+    None. Higher steps count as incomplete, whatever their directories have.
     """
 
 
@@ -215,15 +217,15 @@ class RunLayout:
     wiped: Sequence[Path] = ()
     """Directories that the trainer itself empties at every start."""
     own_log: str = "launcher"
-    """The source name of the launcher's own output. It is `trainer` if that output holds the
-    trainer's lines, because verl prints through its driver.
+    """The name of the log that has the launcher's own output. It is `trainer` for verl, whose main
+    process prints the trainer's lines.
     """
     fresh_needs_empty: bool = False
     """True if a fresh start is refused while `run_dir` holds anything."""
     told: Path | None = None
-    """The directory in a start's command that makes it this run and no other; None means `run_dir`.
-    verl's command names only its checkpoints, so a run that is continued by hand shows nothing of
-    the directory around them.
+    """The directory by which two starts are known to be of the same run; None means `run_dir`. For
+    verl it is the directory of the checkpoints, the only one that a command typed by hand must
+    name.
     """
 
 
@@ -255,15 +257,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ConfigClasses:
     """The classes with which a trainer itself reads its configs, for a check of a config before a
-    launch. `reader` is the module and the function that read a command line, and `classes` maps
-    each component to the module and the name of its class.
+    launch. `reader` is the function that reads a command line, as (module, name), and `classes`
+    maps each component (a program, such as "rl") to its class, as (module, name).
     """
 
     reader: tuple[str, str]
     classes: Mapping[str, tuple[str, str]]
     takes_words: bool = False
-    """True if the reader takes the words as its argument `args` and raises what is wrong. Others
-    read them from sys.argv.
+    """True if the function takes the words of the command line as its argument `args` and raises
+    its errors. Otherwise it reads the words from sys.argv.
     """
 
 
@@ -276,8 +278,9 @@ class GpuSettings:
     train: str
     infer: str
     counted: bool
-    """True if the values are numbers of GPUs, of which the first that CUDA_VISIBLE_DEVICES names
-    are taken. Otherwise they are indexes, and that variable is overridden.
+    """True if the values are numbers of GPUs; the run then takes the first ones that
+    CUDA_VISIBLE_DEVICES names. If False, the values are indexes of GPUs, and that variable is
+    overridden.
     """
 
 
@@ -290,18 +293,25 @@ class Traits:
     sides: Sequence[str]
     """The programs that train together and wait for one another, as `side` of an event."""
     own_directory: bool
-    """True if each run has a directory of its own in `output_dir`. Otherwise that is the run's."""
+    """True if each run has a directory of its own in `output_dir`. If False, `output_dir` itself is
+    the directory of the run.
+    """
     awaits_leftovers: bool
-    """True if the trainer waits for the newest step that lies on the disk, whatever was resumed."""
+    """True if the trainer waits for the newest step that is on the disk, even if the run was
+    started from an earlier step or afresh.
+    """
     reports_exits: bool
     """True if the launcher's log says with which code a process ended."""
     heartbeats: bool
     """True if the orchestrator shows its progress within a step."""
     sends_by_nccl: bool
-    """True if weights go to the inference server by NCCL if nothing is set and no adapter trains.
+    """True if weights are sent to the inference server by NCCL by default, unless an adapter is
+    trained.
     """
     shows_command: bool
-    """True if the command line of its main process stays readable. Others hide it by a title."""
+    """True if the command line of the main process stays readable. If False, the process hides it
+    by setting a title.
+    """
     ids_as_options: bool
     """True if each side takes its id at W&B as an option of the command line."""
     save_key: str
@@ -309,36 +319,37 @@ class Traits:
     last_step_key: str
     """The setting that says after how many steps the run ends."""
     gpus: GpuSettings | None
-    """None if no setting tells which GPUs a run will use."""
+    """The settings that say which GPUs a run will use, or None if there are none."""
     classes: ConfigClasses | None
-    """None if the trainer checks its configs by no classes."""
+    """The classes by which the trainer checks its configs, or None if it has none."""
     installed: bool
-    """True if a set-up can make its environment. False if it comes in an image."""
+    """True if the agent's set-up can install the trainer. False if it comes in a container image.
+    """
     modules: Sequence[str] = ()
-    """What has to be importable on a machine, which is tried before a config is chosen."""
+    """The Python modules whose import is tried when a machine is checked without a config."""
     wrote: Callable[[Path], bool]
-    """Tells if a directory is one that a run of this trainer has written."""
+    """Returns True if a directory is one that a run of this trainer has written."""
     saved: Callable[[Path], bool] | None = None
-    """Tells if the checkpoints in a directory are those of a run of this trainer, although its logs
-    and configs are gone. None if they do not show that.
+    """Returns True if the checkpoints in a directory are those of a run of this trainer, for a
+    directory without logs and configs. None if checkpoints do not show the trainer.
     """
     log_suffix: str = ""
-    """The suffix that only names of this trainer's logs have, or ""."""
+    """The suffix of file names that only logs of this trainer have, or ""."""
     attempt_logs: Callable[[Path], dict[int, list[LogSource]]] | None = None
-    """Returns the logs in the directory of a run by attempt. None if only the newest attempt's logs
-    are kept.
+    """Returns the logs in the directory of a run by the number of their attempt. None if the
+    trainer keeps only the newest attempt's logs.
     """
     flat: Callable[[LaunchSpec, Sequence[str]], FlatSettings] | None = None
     """Returns the settings of a run by dotted key, from its spec and the command that was really
-    started. None if they are those of its TOML file and of options like `--key value`.
+    started. None if the settings are those of a TOML file and of options like `--key value`.
     """
     recorded: Callable[[Path], FlatSettings] | None = None
-    """Returns the settings by dotted key that the trainer recorded in the directory of a run. None
-    if it writes the configs of its components there (`configs/trainer.json`).
+    """Returns the settings by dotted key that the trainer has recorded in the directory of a run.
+    None if it writes the configs of its components there instead (`configs/trainer.json`).
     """
     phase: Callable[[Iterable[str]], Phase | Literal[""]] | None = None
-    """Tells from the titles of its processes what it does within a step, because no line does, or
-    "" if they do not show it. None if the lines tell it.
+    """Returns what the trainer is doing within a step, from the titles of its processes, or "" if
+    they do not show it. None for a trainer whose log lines show it.
     """
 
 
@@ -353,14 +364,16 @@ class Trainer(Protocol):
     traits: Traits
     stop_policy: StopPolicy
     first_step: int
-    """The number of a fresh run's first step: 0 for 2026-01, 1 for the current generation. The step
-    `first_step` makes policy 1.
+    """The number of a fresh run's first step: 0 for prime-rl's version of January 2026, 1 for the
+    others. That step makes policy version 1 from version 0.
     """
     resumes: tuple[str, ...]
-    """The components that a launch resumes from a checked step. Others follow their config."""
+    """The components (programs, such as "rl") for which a launch chooses and checks the step to
+    resume from. The other components resume as their config says.
+    """
     merges: bool
-    """True if its steps are shards that its own merger puts together (`checkpoints.merge`). The
-    others write whole weights.
+    """True if a checkpoint consists of shards, which the trainer's own merger can put together.
+    False if the trainer writes whole weights.
     """
 
     def command(self, spec: LaunchSpec) -> list[str]:
@@ -375,10 +388,10 @@ class Trainer(Protocol):
         """
 
     def needs(self, spec: LaunchSpec) -> Needs:
-        """Return those settings of the run that the check before the start
-        (`preflight.pod_probe.at_run`) must know and cannot find in the config itself, because this
-        trainer has other names for them than prime-rl. The keys are the ones that this check uses
-        for them. The record is empty if the check finds everything itself.
+        """Return the settings of the run that the check before a start
+        (`preflight.pod_probe.at_run`) must know but cannot find in the config, because this trainer
+        has other names for them than prime-rl. The keys of the result are the names that the check
+        itself has for these settings. The result is empty if the check finds all of them.
         """
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
@@ -457,7 +470,7 @@ class Trainer(Protocol):
     ) -> Mapping[str, str]:
         """Return the environment variables that give this start one id at W&B: the one in `before`,
         which is the environment of the attempt that is continued, or else `identity` (32 hex
-        digits). Empty if the start is not tracked, or if it takes ids as options
+        digits). The result is empty if the start is not tracked, or if it takes ids as options
         (`traits.ids_as_options`).
         """
 

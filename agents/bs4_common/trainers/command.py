@@ -56,8 +56,8 @@ class PrimeRlTrainer(Trainer):
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return an empty mapping, because no environment variable gives this start an id at
-        W&B.
+        """Return an empty mapping, because the ids at W&B are given as options of the command line
+        and not as environment variables. `PrimeRl` overrides this.
         """
         return {}
 
@@ -72,7 +72,9 @@ class PrimeRlTrainer(Trainer):
         return found
 
     def model(self, spec: LaunchSpec, current: Settings) -> object:
-        """Return the name of the model that the run trains or serves, or None."""
+        """Return the name of the model that the run trains or serves, or None if nothing names it.
+        `current` are the settings of `spec`.
+        """
         return current.first(
             "model.name",
             "trainer.model.name",

@@ -118,7 +118,9 @@ class Rule:
 
 
 class Grammar:
-    """The rules by which the log lines of one version of a trainer get their meaning as events."""
+    """The rules by which the log lines of one version of a trainer are understood as events: each
+    rule says which lines mean which event.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[

@@ -94,8 +94,8 @@ def wrote(directory: Path) -> bool:
 
 
 def saved(directory: Path) -> bool:
-    """Return True if `directory` has checkpoints of prime-rl. They may be those of an earlier
-    version, which has to be asked first.
+    """Return True if `directory` has checkpoints of prime-rl in any of its versions. To learn the
+    version, ask the `saved` of prime-rl's version of January 2026 first.
     """
     return any((directory / "checkpoints").glob("step_*"))
 
@@ -306,8 +306,9 @@ class PrimeRl(PrimeRlTrainer):
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
         """Return the environment variable PRL_RUN_ID, from which trainer and orchestrator take the
-        run's id at W&B: the one in `before`, or else `identity`. Empty for a component that is not
-        tracked at W&B.
+        run's id at W&B. Its value is the one in `before`, the environment of the attempt that is
+        continued, or else `identity`. The result is empty for a component that is not tracked at
+        W&B.
         """
         if spec.component not in ("rl", "sft"):
             return {}

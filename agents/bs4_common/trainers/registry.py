@@ -61,9 +61,8 @@ def find(id_: str) -> Trainer | None:
 
 
 def named(words: Collection[str]) -> frozenset[str]:
-    """Return the ids of the trainers in `words`, which are trainer ids or the word `any`, as in the
-    list `applies` of a playbook. `any` stands for all trainers, and a former id for the present
-    one.
+    """Return the ids of the trainers that `words` names. A word is the id of a trainer, a former id
+    of it, or `any`, which stands for all trainers. The list `applies` of a playbook has such words.
     """
     if ANY in words:
         return frozenset(_TRAINERS)

@@ -189,8 +189,9 @@ class Verl:
         return verl_settings.variables(spec)
 
     def needs(self, spec: LaunchSpec) -> Needs:
-        """Return what the check before the start must know of the run's settings, such as the
-        number of GPUs; see `Trainer.needs`. Raises BadConfig if the config cannot be used.
+        """Return those settings of the run that the check before a start must know, such as the
+        number of GPUs, under the names that this check has for them (see `Trainer.needs`). Raises
+        BadConfig if the config cannot be used.
         """
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
@@ -307,8 +308,8 @@ class Verl:
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec with which a process was started, if that process is verl's driver, or
-        torchrun under SFT. Return None for any other process.
+        """Return the spec with which a process was started, if that process is verl's driver (its
+        main process), or torchrun under SFT. Return None for any other process.
 
         The config of the returned spec is not known; the words of the process's command line are
         its overrides. Its directories are those that these words name, relative to `cwd`.
@@ -382,9 +383,10 @@ class Verl:
     def tracked(
         self, spec: LaunchSpec, before: Mapping[str, str], identity: str
     ) -> Mapping[str, str]:
-        """Return the variables WANDB_RUN_ID and WANDB_RESUME, which give the run its id at W&B: the
-        one in `before`, or else `identity`. Empty if the run does not use W&B. Raises BadConfig if
-        the config cannot be used.
+        """Return the environment variables WANDB_RUN_ID and WANDB_RESUME, which give the run its id
+        at W&B: the one in `before`, the environment of the attempt that is continued, or else
+        `identity`. The result is empty if the run does not use W&B. Raises BadConfig if the config
+        cannot be used.
         """
         if not self.needs(spec).get("wandb"):
             return {}

@@ -118,9 +118,8 @@ def is_validation(metrics: Metrics) -> bool:
 
 def record(metrics: Metrics) -> dict[str, Told]:
     """Return verl's metrics under the keys of a record of the stream steps/<run>, in that record's
-    units. If a metric is NaN, `not_finite` has its name.
-
-    An infinity does not set `not_finite`, because the minimum of an empty group is one.
+    units. If a metric is NaN, `not_finite` has its name. An infinite metric does not set it,
+    because the minimum over an empty group of samples is infinite.
     """
     found: dict[str, Told] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:

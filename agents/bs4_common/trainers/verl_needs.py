@@ -24,10 +24,10 @@ _GPUS = 8
 
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> Needs:
-    """Return those settings of a verl run that the check before the start must know, such as the
-    number of GPUs, under the keys that this check uses for them; see `trainers.base.Trainer.needs`.
-    `environment` are the environment variables, by name, that the run gets in addition to the
-    agent's.
+    """Return those settings of a verl run that the check before a start must know, such as the
+    number of GPUs, under the names that this check has for them (see
+    `trainers.base.Trainer.needs`). `environment` are the environment variables, by name, that the
+    run gets in addition to the agent's.
     """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
@@ -53,8 +53,8 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> Needs:
 
 
 def ranks(spec: LaunchSpec) -> int:
-    """Return the number of processes of an SFT run: the spec's number if it is above 1, or else one
-    for each GPU that the settings name, or else 1.
+    """Return the number of processes of an SFT run: `spec.processes` if that is above 1, or else
+    one for each GPU that the settings name, or else 1.
     """
     if spec.processes > 1:
         return spec.processes

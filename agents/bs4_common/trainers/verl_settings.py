@@ -39,8 +39,8 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
 def overrides(words: Sequence[str], before: FlatSettings | None = None) -> FlatSettings:
-    """Return the settings `before` (None is none), changed by the overrides among `words`, the
-    words of a command line: `key=value` sets a key and `~key` removes it; all other words are
+    """Return the settings `before` (None for no settings), changed by the overrides among `words`,
+    the words of a command line: `key=value` sets a key and `~key` removes it; all other words are
     ignored. The result is one table with dotted keys and plain values. `before` itself is not
     changed.
     """
@@ -276,8 +276,8 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> FlatSettings:
 
 def recorded(run: Path) -> FlatSettings:
     """Return the overrides with which a finished run was started, by dotted key, as Hydra recorded
-    them in the run directory `run`, in `.hydra/overrides.yaml` of the newest attempt. Empty if
-    there is no such file.
+    them in the run directory `run`, in `.hydra/overrides.yaml` of the newest attempt. The result is
+    empty if there is no such file.
     """
     numbered = sorted(
         (path for path in (run / "hydra").glob("*") if path.name.isdigit()),

@@ -15,9 +15,10 @@ from bs4_console.configs.view import View
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One rule by which the command `config lint` checks configs. `id` is its name, such as "R31";
-    `applies` says for which trainers it is; `title` says what it finds; `fails` says what goes
-    wrong in a training whose config breaks it; and `fix` says what to do. `needs` is the option of
-    `config lint` without which the rule cannot be checked, or "" if the config alone is enough.
+    `applies` says for which trainers it is; `level` is "error" or "warning"; `title` says what it
+    finds; `fails` says what goes wrong in a training whose config breaks it; and `fix` says what to
+    do. `needs` is the option of `config lint` without which the rule cannot be checked, or "" if
+    the config alone is enough.
     """
 
     id: str

@@ -28,9 +28,9 @@ class Change:
 
 
 def valid(file: File, follow: bool = False) -> Document:
-    """Return the config in `file`, as a Document. With `follow`, the files that the config's key
-    `toml_files` names are read too; each of them replaces whole top-level tables of the config.
-    Raises UsageError if a file cannot be read or is not TOML.
+    """Return the config in `file` as a Document (its values with their lines). With `follow`, the
+    files that the config's key `toml_files` names are read too; each of them replaces whole
+    top-level tables of the config. Raises UsageError if a file cannot be read or is not TOML.
     """
     document = read_toml(file, follow)
     if document.findings:

@@ -48,9 +48,11 @@ class Document:
     lines: dict[Path, int]
     findings: list[Finding] = field(default_factory=list)
     borrowed: dict[str, int] = field(default_factory=dict)
-    """The line that names the other file, by top-level name that comes from it."""
+    """For each top-level name that comes from another file: the 1-based line at which that file is
+    named.
+    """
     included: list[tuple[File, str]] = field(default_factory=list)
-    """The files of `toml_files` as (path, text)."""
+    """(path, text) of each file that the key `toml_files` names."""
 
     def line(self, path: Path) -> int:
         """Return the 1-based line of the file at which the value at `path`, a tuple of keys and

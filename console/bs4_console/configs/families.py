@@ -29,8 +29,8 @@ def words(model: str) -> list[str]:
 
 def family(model: str) -> str:
     """Return the family to which a model belongs by its name: "qwen", "mistral" or "llama". Return
-    "" if the name has none of these, or if it does not say which one it is, as for a distilled
-    model.
+    "" for any other model, and for one that was distilled from another, because its name does not
+    tell which of the two counts.
     """
     name = model.lower().rsplit("/", 1)[-1]
     if "distill" in name or "hermes" in name:

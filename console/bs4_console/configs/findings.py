@@ -50,8 +50,8 @@ class Finding:
     fix: str
     edits: tuple[Edit, ...] = ()
     by_schema: bool = False
-    """True if the shipped schema refuses the value. The trainer's own classes count more (see
-    classes.py).
+    """True if the console's copy of the trainer's schema refuses the value. Such a finding is
+    dropped if the trainer's own classes accept the value (see classes.py).
     """
 
     def as_dict(self) -> dict[str, str | int]:

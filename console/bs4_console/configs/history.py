@@ -23,25 +23,28 @@ from bs4_console.typed_json import record
 
 
 class Registry(TypedDict, total=False):
-    """The file of the recorded versions. A person may have written it."""
+    """The content of the registry, the JSON file with the recorded versions of all configs of a
+    project. A person may have written it, so it is not checked yet.
+    """
 
     configs: dict[str, Any]
-    """By name: the current version and all versions."""
+    """By the name of a config: its current version, and all its versions."""
     active_configs: object
-    """By use: NAME:vN."""
+    """By a name for a purpose: the config and version that are in use for it, as NAME:vN."""
 
 
 class Recorded(TypedDict, total=False):
-    """One version of a config as the registry's JSON file holds it. A person may have written the
-    file, so the values are not checked yet; they should be texts. `created` is a date, `based_on`
-    the version before, `reason` why this version was made, and `digest` the hash of its text.
+    """One version of a config as the registry (the JSON file with the recorded versions) holds it.
+    A person may have written the file, so the values are not checked yet; they should be texts.
+    `created` is a date, `based_on` the version before, `reason` why this version was made, and
+    `digest` the hash of its values.
     """
 
     created: object
     based_on: object
     reason: object
     notes: object
-    """The reason, in a file that was kept by hand."""
+    """The reason, in a registry that a person has written."""
     digest: object
 
 
@@ -133,9 +136,9 @@ class History:
         return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
     def active(self, name: str) -> dict[str, str]:
-        """Return {use: version} with everything for which the config `name` is in use, as the table
-        `active_configs` of the registry file says. The version is "" if the table does not name
-        one.
+        """Return {purpose: version} with every purpose for which the config `name` is in use. The
+        purposes are names that a person has written into the table `active_configs` of the registry
+        file, each with a config as NAME:vN. The version is "" if the table does not name one.
         """
         found = {}
         uses = self.data.get("active_configs")

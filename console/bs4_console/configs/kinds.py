@@ -31,9 +31,8 @@ _FOLDERS = 4
 def component_of(document: Document, generation: str) -> str | None:
     """Return for which program of prime-rl a config is: "rl" (the whole training), "trainer",
     "orchestrator", "inference", "sft" or "eval". It is the program whose schema knows the most of
-    the config's keys. `generation` is the version of prime-rl:
-    "prime-rl-2026-01", or "prime-rl" for the current one. Return None if no schema knows half of
-    the keys at the top of the config.
+    the config's keys. `generation` is the version of prime-rl: "prime-rl-2026-01", or "prime-rl"
+    for the current one. Return None if no schema knows half of the keys at the top of the config.
 
     If several programs fit equally well, the name of the file decides, then the names of its
     folders, then the order in the list above.

@@ -100,9 +100,10 @@ def lint_document(
 
 
 def is_unbounded(file: File, trainer: str, given: Given) -> bool:
-    """Return True if a prime-rl config limits the length of answers, and nothing says how many
-    tokens the inference server accepts: neither the config nor `given`, nor a launch command that
-    may. It then accepts as many as the model does. Raises UsageError if the file cannot be read.
+    """Return True if a prime-rl config limits the length of answers, but neither the config nor
+    `given` says how many tokens the inference server accepts. The server then accepts as many as
+    the model does. Return False for verl, and also if `given` has a launch command, because the
+    command may set that number. Raises UsageError if the file cannot be read.
     """
     if trainer == "verl" or given.launch:
         return False

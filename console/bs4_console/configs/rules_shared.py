@@ -138,8 +138,9 @@ def answer_length(view: View) -> Iterator[Finding]:
     checks the config states, or else the usual one, USUAL_PROMPT.
 
     A limit is too high if answer and prompt together are more than the inference server accepts, or
-    if the answer alone is more than the orchestrator's sequence length. If it is not known what the
-    server accepts, but how long a prompt is, both together are compared with the sequence length.
+    if the answer alone is more than the orchestrator's sequence length. If it is not known how many
+    tokens the server accepts, but the length of a prompt was stated, answer and prompt together are
+    compared with the sequence length.
     """
     (name, limit), given = context(view), view.given.prompt_tokens
     prompt = USUAL_PROMPT if given is None else given
@@ -208,9 +209,7 @@ def offload(view: View) -> Iterator[Finding]:
 
 
 def models(view: View) -> Iterator[tuple[str, str]]:
-    """Yield (dotted key, model name) for each key of the config whose value is the name of the
-    model.
-    """
+    """Yield (dotted key, model name) for each key of the config whose value is a model's name."""
     inference = key_of(view, "inference.model.name", "inference.vllm.model")
     for place in ("model.name", "trainer.model.name", "orchestrator.model.name", inference):
         if isinstance(view.written(place), str):

@@ -61,7 +61,7 @@ class Table:
         return self.values.get(key, default)
 
     def table(self, key: str) -> Table:
-        """Return the table that this one has at a key."""
+        """Return the table that this one has at a key. It is empty if there is none."""
         return table_in(self.get(key))
 
     def tables(self) -> dict[str, Table]:
@@ -73,10 +73,12 @@ class Table:
 class View:
     """A config as the rules of lint read it.
 
-    `data` has the values as the trainer converts them. `component` says which program the config is
-    for (rl for the whole training, trainer, orchestrator, inference, sft or eval). A config of
-    trainer, orchestrator or inference alone is read as if it stood under that name in the config of
-    a whole training, so that the same rules apply.
+    `generation` is the version of prime-rl that it is for ("prime-rl-2026-01", or "prime-rl" for
+    the current one), and `document` the file from which it was read. `data` has the values as the
+    trainer converts them. `given` is what is known besides the config. `component` says which
+    program the config is for (rl for the whole training, trainer, orchestrator, inference, sft or
+    eval). A config of trainer, orchestrator or inference alone is read as if it stood under that
+    name in the config of a whole training, so that the same rules apply.
     """
 
     generation: str
@@ -165,7 +167,8 @@ class View:
 
     def without(self, problems: Iterable[Problem]) -> View:
         """Return a copy of this view without each value that the schema refuses, as `problems`
-        lists them. What is missing, or is a key that the schema does not know, changes nothing.
+        lists them. A problem about a missing value, or about a key that the schema does not know,
+        has no effect on the copy.
         """
         kept = copy.deepcopy(self.data)
         for problem in problems:
@@ -177,5 +180,5 @@ class View:
 
 
 def table_in(value: Any) -> Table:
-    """Return `value` as a Table. If it is none, the table is empty."""
+    """Return `value` as a Table. If it is not a dictionary, the returned table is empty."""
     return Table(value if isinstance(value, dict) else {})

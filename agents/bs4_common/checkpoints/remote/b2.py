@@ -465,7 +465,11 @@ def _small(found: DownloadedFile, name: str, most: int) -> bytes:
 
 
 class ListedFile(TypedDict, total=False):
-    """A row of a listing, as B2 has it."""
+    """One file in B2's listing of a bucket, with the names that B2's API has for its fields.
+    `contentSha1` is the SHA-1 of the content, None or "none" for a file that was uploaded in parts.
+    `fileInfo` is what the uploading program has noted about the file. `fileId` identifies this
+    version of it.
+    """
 
     fileName: str
     contentLength: int

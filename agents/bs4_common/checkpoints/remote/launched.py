@@ -17,7 +17,9 @@ CONFIGS = ".bs4/config"
 
 
 class LaunchedFields(TypedDict):
-    """A `Launched` as a manifest has it."""
+    """The record of how a run was launched (a `Launched`) as the dictionary of JSON values that a
+    manifest, the list of a checkpoint's files in the object store, has.
+    """
 
     overrides: list[str]
     env: dict[str, str]
@@ -32,11 +34,12 @@ class Launched:
     """The record of how a run was launched. It is part of the manifest, the list of a checkpoint's
     files in the object store.
 
-    `overrides` (further words of the command line), `env` (environment variables), `component` (for
-    example "rl") and `processes` are those of a LaunchSpec without W&B's ids, which a manifest has
-    in a field of its own. `files` maps each word that follows an `@` in `overrides` to the name
-    that the config file has in the manifest. `left_out` has one phrase for each part of the launch
-    that is not recorded, which also says why; secret keys are never recorded.
+    `overrides` (further words of the command line), `env` (environment variables), `component` (the
+    program that was started, for example "rl") and `processes` (the number of its ranks) are those
+    of a LaunchSpec without W&B's ids, which a manifest has in a field of its own. `files` maps each
+    word that follows an `@` in `overrides` to the name that the config file has in the manifest.
+    `left_out` has one phrase for each part of the launch that is not recorded, which also says why;
+    secret keys are never recorded.
     """
 
     overrides: Sequence[str] = ()
@@ -48,8 +51,8 @@ class Launched:
 
     def words(self, place: Callable[[str], object]) -> tuple[str, ...]:
         """Return the options for a launch on this pod: `overrides`, with each config file after an
-        `@` replaced by its path on this pod. `place` receives a file's name in the manifest and
-        returns that path.
+        `@` replaced by its path on this pod. `place` is called with the name that a config file has
+        in `files`, and returns that path.
         """
         found: list[str] = []
         for word in self.overrides:
@@ -58,8 +61,8 @@ class Launched:
         return tuple(found)
 
     def as_dict(self) -> LaunchedFields:
-        """Return the record as a dictionary of JSON values, in the form in which a
-        manifest has it.
+        """Return the record as a dictionary of JSON values, in the form in which a manifest (the
+        list of a checkpoint's files in the object store) has it.
         """
         return {
             "overrides": list(self.overrides),
@@ -73,7 +76,8 @@ class Launched:
     @classmethod
     def from_dict(cls, data: LaunchedFields) -> Launched:
         """Return the record in `data`, a dictionary that `as_dict` has made and that was read from
-        a manifest. Raises ValueError, TypeError, KeyError or AttributeError if it is malformed.
+        a manifest, the list of a checkpoint's files in the object store. Raises ValueError,
+        TypeError, KeyError or AttributeError if it is malformed.
         """
         processes = data["processes"]
         if (

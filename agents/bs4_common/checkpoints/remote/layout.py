@@ -95,8 +95,8 @@ class Layout:
 
     @property
     def recovery(self) -> str:
-        """Return the name of the file in which the recovery controllers (consoles that bring the
-        run on to another machine) record how far they are.
+        """Return the name of the file in which a recovery controller (a console that brings the run
+        on to another machine) records how far the recovery is.
         """
         return f"{self.root}recovery.json"
 
@@ -130,8 +130,9 @@ class Layout:
         return checked(f"{self.step(number)}files/{checked(path)}")
 
     def log(self, attempt: int, name: str) -> str:
-        """Return the name in the bucket of the log `name` of an ended attempt; `attempt` is its
-        number. Raises BadRequest if `name` is no relative path that B2 accepts.
+        """Return the name in the bucket of the log `name` of an ended attempt, which is one start
+        of the run; `attempt` is its number. Raises BadRequest if `name` is no relative path that B2
+        accepts.
         """
         return checked(f"{self.root}logs/{attempt}/{checked(name)}")
 

@@ -25,11 +25,11 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
 @dataclass(frozen=True)
 class SeedStep:
-    """One step that an older upload script saved in a bucket.
+    """One checkpoint step that an older upload script saved in a bucket.
 
-    `root` is the prefix of its names, with the slash. `files` maps the rest of each file's name,
-    after `root`, to its entry. `missing` says what a resume needs and does not find, "" if the
-    trainer's part is complete (these scripts never saved the orchestrator's part).
+    `root` is the prefix of the names of its files, with the slash. `files` maps the rest of each
+    file's name, after `root`, to its entry. `missing` says what a resume needs and does not find,
+    "" if the trainer's part is complete (these scripts never saved the orchestrator's part).
     """
 
     step: int
@@ -45,8 +45,9 @@ class SeedStep:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """A run that an older upload script saved in a bucket. `pointer` is None if there is no
-    latest.json. `config` is the entry of config.toml, or None.
+    """A run that an older upload script saved in a bucket. `pointer` is the content of latest.json,
+    the file that names the newest step, or None if there is no such file. `config` is the entry of
+    config.toml, or None.
     """
 
     steps: Sequence[SeedStep]

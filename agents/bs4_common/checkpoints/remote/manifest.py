@@ -24,7 +24,9 @@ _SHA1_LENGTH = 40
 
 
 class FileRow(TypedDict, total=False):
-    """What a manifest says of one file, before it is checked."""
+    """One file in the JSON of a manifest (the list of a checkpoint's files in the object store),
+    before it is checked, so that the values may be anything. `File` says what they should be.
+    """
 
     path: object
     size: object
@@ -103,15 +105,15 @@ class Manifest:
     @property
     def sha256(self) -> str:
         """Return the SHA-256 digest of `encode()`, in hexadecimal digits. The file latest.json,
-        which points to a run's newest step, names the manifest by it.
+        which names a run's newest step, also has this digest.
         """
         return digest(self.encode())
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "The manifest") -> Manifest:
-        """Return the manifest in `data`. Every path in it is checked to stay below the output
-        directory. `what` is the name of the manifest in error messages. Raises StoreDamaged if it
-        is malformed.
+        """Return the manifest in `data`, which are the bytes that `encode` has made. Every path in
+        it is checked to stay below the run's output directory. `what` is the name of the manifest
+        in error messages. Raises StoreDamaged if it is malformed.
         """
         try:
             raw = loads(data)

@@ -31,9 +31,10 @@ class Pointer:
     object store.
 
     `t` is the time that the file's `timestamp` says, as a Unix time in seconds. `manifest` is the
-    name in the bucket of the step's manifest, and `manifest_sha256` its digest in hex. `bytes` is
-    the size of the step, and `wandb` maps "trainer" and "orchestrator" to their W&B run ids. If an
-    older upload script wrote the file, `manifest` is "", and only `step`, `run`, `t` and `wandb`
+    name in the bucket of the step's manifest (the list of its files), and `manifest_sha256` its
+    digest in hex. `bytes` is the size of the step, and `wandb` maps "trainer" and "orchestrator" to
+    their W&B run ids. `config_version` is a hash of the run's config file, "" if none is known. If
+    an older upload script wrote the file, `manifest` is "", and only `step`, `run`, `t` and `wandb`
     are known.
     """
 

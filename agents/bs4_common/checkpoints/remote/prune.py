@@ -104,8 +104,8 @@ def prune(
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
     """Remove old steps from the object store by the rules of `decide`, and return the decision with
-    the steps that were removed. Before each removal, the store is listed and the pointer is read
-    again.
+    the steps that were removed. Before each removal, the store is listed again, and latest.json,
+    which names the newest verified step, is read again.
 
     `say` is called with each step that was removed. `confirmed` has the steps to which a person has
     agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,

@@ -28,8 +28,8 @@ class RemoteFile:
 
     `path` is relative to the output directory that it came from, and `name` is its full name in the
     store. `size` is in bytes. `sha1` is None if the store has no digest of it (a large file that
-    another program uploaded), and `sha256` is None if the manifest has none. If both are None, only
-    its size can be checked.
+    another program uploaded), and `sha256` is None if the step's manifest (its list of files) has
+    none. If both are None, only its size can be checked.
     """
 
     path: str
@@ -44,13 +44,16 @@ class _NewerFields(TypedDict, total=False):
 
 
 class RemoteSetFields(_NewerFields):
-    """A `RemoteSet` as the agent's notes have it. Those of older agents have no `launch`."""
+    """One checkpoint step that can be restored (a `RemoteSet`) as a dictionary of JSON values, in
+    which form the agent saves it in its home. Dictionaries that older agents saved have no
+    `launch`.
+    """
 
     step: int
     run: str
     trainer: str
     files: list[list[Any]]
-    """The fields of each RemoteFile."""
+    """For each RemoteFile, the list of its fields."""
     parts: Mapping[str, str]
     identity: str
     config: str
@@ -60,12 +63,15 @@ class RemoteSetFields(_NewerFields):
 
 
 class RemoteCopyFields(TypedDict):
-    """A `RemoteCopy` as the process that searches the object store answers with it."""
+    """The result of a search for a step to restore (a `RemoteCopy`) as a dictionary of JSON values,
+    which the process that searches the object store returns to the agent.
+    """
 
     chosen: RemoteSetFields | None
     skipped: list[list[Any]]
-    """Each step that was not taken, and the reason."""
+    """[step, reason] for each step that was not taken."""
     pointed: int | None
+    """The step that latest.json names, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,12 +197,13 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Remot
     """Find the newest step of `run` that is complete in the object store, or exactly `step`, and
     return it with the steps that were passed over and the reasons.
 
-    A step is complete if its manifest can be read (if the pointer names this step, the manifest
-    must have the hash in the pointer), and the store lists every file of it with the size and SHA-1
-    in the manifest. A step above the step that the pointer (latest.json) names is skipped unless it
-    is requested: it was never verified there, or the run was set back since. Raises StoreAuth if
-    the store refuses the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too
-    busy, and NotThere if there is no such bucket.
+    A step is complete if its manifest (the list of its files) can be read, and the store lists
+    every file of it with the size and SHA-1 in the manifest. If latest.json, the file that points
+    to the newest verified step, names this step, the manifest must also have the hash that is
+    written there. A step above the one that latest.json names is skipped unless it is requested: it
+    was never verified there, or the run was set back since. Raises StoreAuth if the store refuses
+    the key, StoreUnreachable if it cannot be reached, StoreThrottled if it is too busy, and
+    NotThere if there is no such bucket.
     """
     layout = Layout(place.prefix, run)
     left = scan(store, layout)

@@ -19,9 +19,11 @@ from bs4_common.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One checkpoint step in the object store. `entries` are its files. `t` is the time at which
-    its manifest was written, or its newest file if it has no manifest, by the store's clock as a
-    Unix time in seconds. `missing` says why the step is incomplete, "" if it is complete.
+    """One checkpoint step in the object store. `entries` are its files, and `manifest` is the list
+    of the files that it should have, None if that was not uploaded or cannot be used. `t` is the
+    time at which the manifest was written, or the step's newest file if there is no manifest, by
+    the store's clock as a Unix time in seconds. `missing` says why the step is incomplete, "" if it
+    is complete.
     """
 
     step: int
@@ -33,7 +35,7 @@ class RemoteStep:
     @property
     def whole(self) -> bool:
         """Return True if the step is complete in the object store, with every file that its
-        manifest lists.
+        manifest (its list of files) has.
         """
         return not self.missing
 
@@ -79,8 +81,9 @@ class RemoteRun:
 
 
 def scan(store: Store, layout: Layout) -> RemoteRun:
-    """List the whole run in the store now, read each manifest, and return what was found. Raises a
-    StoreError if the object store fails or refuses the call.
+    """List all files of the run in the store now, read the manifest (the list of files) of each
+    step, and return what was found. Raises a StoreError if the object store fails or refuses the
+    call.
     """
     found: dict[int, list[Entry]] = {}
     others: dict[str, Entry] = {}
@@ -110,9 +113,9 @@ def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
-    """Read latest.json and return (the pointer, ""). Return (None, "") if the file does not exist,
-    and (None, a phrase that says why) if the file exists but cannot be used. Raises another
-    StoreError if the object store fails or refuses the call.
+    """Read latest.json, which names the run's newest verified step, and return (its content, "").
+    Return (None, "") if the file does not exist, and (None, a phrase that says why) if the file
+    exists but cannot be used. Raises a StoreError if the object store fails or refuses the call.
     """
     try:
         return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
@@ -123,9 +126,9 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
-    """Return why the step of `manifest` is incomplete in the object store, as a phrase about the
-    first wrong or absent file, or "" if the step is complete. `entries` maps the names in the
-    bucket to what the store lists now.
+    """Return why the step whose files `manifest` lists is incomplete in the object store, as a
+    phrase about the first wrong or absent file, or "" if the step is complete. `entries` maps the
+    names in the bucket to what the store lists now.
 
     A file counts as wrong also if the store has no SHA-1 for the file, because its size alone
     proves little.

@@ -158,9 +158,9 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
     left orchestrator checkpoints, so that the trainer waits for a step of that earlier run. Else
     return an empty list.
 
-    While the run lives, there is a finding only after `parameters["after_s"]` seconds (default 300)
-    of the training loop without a step of the trainer. If the step numbers of the checkpoint and
-    rollout files prove the wait, `step_desync` finds it earlier.
+    While the run lives, there is a finding only once its training loop has run for
+    `parameters["after_s"]` seconds (default 300) and the trainer has made no step. If the step
+    numbers of the checkpoint and rollout files prove the wait, `step_desync` finds it earlier.
     """
     if run.resume is not None or run.trainer_side.steps or run.stop_requested:
         return []

@@ -33,11 +33,14 @@ _ZERO = 5e-5
 
 
 def entropy_collapse(facts: Facts, run: RunFacts, parameters: Parameters) -> Sequence[Finding]:
-    """Return a list with one finding (the reported failure, with its evidence) if the policy's
-    entropy was below `parameters["low"]` in each of the last `parameters["steps"]` steps, so that
-    it hardly explores any more. Else, or with fewer recorded steps, return an empty list. Both keys
-    must be given. Small models on easy tasks begin below it and lose nothing, so a run that was
-    never above it is passed over, if it is fresh or only its files are known.
+    """Return a list with one finding (the reported failure, with its evidence) if the entropy of
+    the policy was below `parameters["low"]` in each of the last `parameters["steps"]` steps, so
+    that the policy hardly explores any more. Else, or with fewer recorded steps, return an empty
+    list. Both keys must be given.
+
+    For small models on easy tasks, an entropy that is below this limit from the beginning does no
+    harm. So nothing is found if it was below in every recorded step, provided that the record
+    begins with the run's first steps or that only the run's files are read.
     """
     low = float(parameters["low"])
     known = series(run, "trainer", "entropy")

@@ -171,10 +171,11 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
-    """Return one finding if the command line of any of the run's processes shows a credential,
-    because every user of the machine can read command lines, else an empty list. While the run
-    lives, its ended processes count, too. The evidence names the option and the process and never
-    holds the credential. `parameters` is not used.
+    """Return a list with one finding (the reported failure, with its evidence) if the command line
+    of any of the run's processes shows a credential, because every user of the machine can read
+    command lines, else an empty list. While the run lives, its ended processes count, too. The
+    evidence names the option and the process and never holds the credential. `parameters` is not
+    used.
     """
     showing: dict[Exposed, list[Member]] = {}
     for member in sorted(run.members, key=lambda member: not member.alive):
@@ -205,10 +206,11 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Parameters) -> Foun
 def path_drift(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a list with one finding (the reported failure, with its evidence) if the run writes
     somewhere else than this pod's records say. Else return an empty list. There are two such cases.
+
     Either the run has been running for `parameters["after_s"]` seconds (default 180), its launcher
-    is not alone (it may download a model for longer than that before it starts what writes logs),
-    and none of its logs is where it should be. Or checkpoints of the run lie under two prefixes in
-    the object store, as the list `remote` of `facts.console` (what only the console can see) shows.
+    has started other processes (before that, it may download a model for longer), and none of its
+    logs is where it should be. Or checkpoints of the run lie under two prefixes in the object
+    store, as the list `remote` of `facts.console` (what only the console can see) shows.
     """
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})

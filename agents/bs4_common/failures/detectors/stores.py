@@ -88,11 +88,10 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Parameters) -> Fou
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Parameters) -> Found:
     """Return a list with one finding (the reported failure, with its evidence) if the process that
-    copies checkpoints to the object store (to which checkpoints are copied) has skipped all
-    complete checkpoints as incomplete for at least `parameters["rounds"]` rounds (default 2),
-    because it waits for a file that this trainer never writes. Else return an empty list. The
-    skipped steps are in the list `sync` of `facts.console` (what only the console can see); without
-    that list nothing is found.
+    copies checkpoints to the object store has skipped all complete checkpoints as incomplete for at
+    least `parameters["rounds"]` rounds (default 2), because it waits for a file that this trainer
+    never writes. Else return an empty list. The skipped steps are in the list `sync` of
+    `facts.console` (what only the console can see); without that list nothing is found.
     """
     complete = run.complete.keys()
     for row in facts.rows("sync", run):

@@ -254,9 +254,10 @@ class Account:
         return sorted(found, key=len)
 
     def named(self) -> list[Named]:
-        """Return the lines of the migration's report: the remarks, the values that were dropped,
-        and every value that was forgotten or is missing in the new config. A value of the last kind
-        makes the new config not usable.
+        """Return the lines of the migration's report. These are the remarks, the values that were
+        dropped, and every old value that was forgotten or that is missing in the new config
+        although it was taken over. Each value of these last two kinds makes the new config not
+        usable.
         """
         found = list(self.notes)
         for leaf, value in self.leaves.items():

@@ -78,25 +78,29 @@ class Side:
 
 
 class SideRow(TypedDict):
-    """A Side as a JSON object."""
+    """The GPU memory that one program needs (a `Side`), as a JSON object."""
 
     name: str
     gpus: int
     parts: Sequence[Part]
     limit: float
-    """GiB."""
+    """The memory in GiB that the program may use on one GPU."""
     gib: float
-    """GiB."""
+    """The memory in GiB that it needs on one GPU."""
     fits: bool
+    """True if that is within the limit."""
 
 
 class EstimateRow(TypedDict):
-    """An Estimate as a JSON object."""
+    """The GPU memory that a config needs (an `Estimate`), as a JSON object."""
 
     billions: float
+    """The number of the model's parameters in 10^9."""
     sides: Sequence[SideRow]
     notes: Sequence[str]
+    """Sentences for a person."""
     fits: bool
+    """True if every program fits within its limit."""
 
 
 @dataclass

@@ -28,12 +28,12 @@ _ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
 class Wish:
     """What a person wants of a new config.
 
-    `trainer` is the id of the trainer. `gpus` is the number of GPUs and `gpu_gib` the memory of
-    each in GiB. `billions` is the number of the model's parameters in 10^9; None means that it is
-    read from the model's name. `env` is the environment to train on, and `env_args` are its own
-    settings, each as a name and a value in TOML. `answer` is the largest number of tokens of an
-    answer; None means a number that suits the GPUs. With `lora` an adapter is trained, else all
-    weights.
+    `trainer` is the id of the trainer, and `model` the model's name. `gpus` is the number of GPUs
+    and `gpu_gib` the memory of each in GiB. `billions` is the number of the model's parameters in
+    10^9; None means that it is read from the model's name. `env` is the environment to train on,
+    and `env_args` are its own settings, each as a name and a value in TOML. `answer` is the largest
+    number of tokens of an answer; None means a number that suits the GPUs. `name` is the name of
+    the run; for "", one is made up. With `lora` an adapter is trained, else all weights.
     """
 
     trainer: str
