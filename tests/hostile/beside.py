@@ -50,7 +50,8 @@ LOOK_S = 0.2
 
 class HostilePod(PlainPod):
     """A real sshd that runs `liar.py KIND` in place of every command, at the lowest priority: what
-    a pod elsewhere computes is not to be taken from this machine's console.
+    a pod elsewhere computes is not to be taken from this machine's console. Each login is a session
+    of its own, so where the kernel shares the CPUs out by session, `nice` alone does not help.
     """
 
     def __init__(self, kind: str, directory: Path, key: Path, ca: Path) -> None:
@@ -62,6 +63,7 @@ class HostilePod(PlainPod):
         argv = [sys.executable, liar.__file__, self.kind, str(self._directory)]
         script.write_text(
             f"#!/bin/sh\nexport BS4_TEST_POD={shlex.quote(str(self._directory))}\n"
+            "{ echo 19 >/proc/self/autogroup; } 2>/dev/null\n"
             f"exec nice -n 19 {shlex.join(argv)}\n"
         )
         script.chmod(0o755)

@@ -40,8 +40,8 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """Return how many checkpoints keep this part (for example "trainer" or "weights") on the
-        disk once older ones were removed, or None if nothing removes old ones.
+        """Return how many of the newest checkpoints still have this part (for example "trainer" or
+        "weights") on the disk after the removal of old ones, or None if old ones are not removed.
         """
         if self.own_keep is None or part not in self.own_parts:
             return self.keep

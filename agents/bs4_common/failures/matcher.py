@@ -301,10 +301,13 @@ class Matcher:
         return bool(self._quotes.held)
 
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
-        """Report the nearest line with a header (a level) above the line that is fed next. Only a
-        reader that leaves lines out needs to call it. `number` is the header's line number. `line`
-        is None if that header was reported before. `opened` is True if a line between the header
-        and the line that is fed next begins a quotation.
+        """Tell this matcher of the nearest line above the line that it is fed next that has a
+        header, which is a time and a level. The matcher needs it to know whether the next line is
+        part of a quoted text, such as a printed prompt, in which nothing counts as a failure. Only
+        a caller that does not feed every line has to call this. `line` is that header line, or None
+        if this method was already called with it. `number` is its line number, and `source` is the
+        name of the log. `opened` is True if a line between the header and the next line begins a
+        quoted text.
         """
         if line is not None:
             self._quotes.header(line, number, source)

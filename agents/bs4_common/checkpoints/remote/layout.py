@@ -109,11 +109,15 @@ class Layout:
 
     @property
     def steps(self) -> str:
-        """Return the prefix of the names in the bucket of all steps of the run."""
+        """Return the prefix, with a slash at its end, that all objects of the run's steps share in
+        the bucket, for example "runs/demo/steps/".
+        """
         return f"{self.root}steps/"
 
     def step(self, number: int) -> str:
-        """Return the prefix of the names in the bucket of all files of step `number`."""
+        """Return the prefix, with a slash at its end, that the objects of all files of step
+        `number` share in the bucket.
+        """
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:

@@ -174,8 +174,8 @@ class LogCanvas(Widget):
         return None if self.spot is None else self.lens.stands_for(self.spot)
 
     def to_copy(self) -> list[str]:
-        """Return the whole text of each line on the screen, also of what is to the left or right of
-        it. A very long line is cut, and its text says so.
+        """Return the text of each line that is on the screen. It is the whole line, also the parts
+        that do not fit on the screen. A very long line is cut, and its text says so.
         """
         found = []
         for number in self.on_screen:
