@@ -33,9 +33,11 @@ class Journal:
     change of a line shows in the line after it. `seq` counts the records from 1. `prev` and `seq`
     continue after a restart of the agent.
 
-    With `withheld`, secrets are replaced in what is written, and `withheld` keeps the whole records
-    that an action needs again, for as long as their lines are in the journal. The digests are those
-    of the lines as they are written.
+    The argument `withheld` is a store for records with secrets. If it is given, secrets are
+    replaced in the lines that are written, and the store keeps what an action needs whole, because
+    an agent that starts again must carry them out. It keeps each as long as its line is in the
+    journal. Without it, records are written as they are. `prev` is computed from the lines as they
+    are written.
     """
 
     def __init__(self, stream: SegmentStream, withheld: Withheld | None = None) -> None:

@@ -107,8 +107,9 @@ class Turn:
         self._release()
 
     def check(self) -> None:
-        """Raise Cancelled if `cancel` has been called on this object and the run is still reserved.
-        Do nothing otherwise.
+        """Raise Cancelled if `cancel` has been called on this object and the action still has its
+        run reserved, so that no other action works on it. Do nothing otherwise. An action calls
+        this wherever it may be ended.
         """
         if self._holds and self._cancelled.is_set():
             raise Cancelled(self._by)

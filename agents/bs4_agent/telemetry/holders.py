@@ -99,12 +99,12 @@ class DeviceHolders:
         }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        """Return the pids of those of `processes` that have GPUs open only to watch them, such as
-        nvidia-smi and this agent. A process counts as such if it does not have nvidia-uvm open,
-        which CUDA needs, while another process has.
+        """Return the pids of those of `processes` that have a GPU open only to watch it, such as
+        nvidia-smi and this agent. CUDA needs the device nvidia-uvm. If at least one of `processes`
+        has it open, all that have a GPU open without it are watchers. If none has, only the
+        agent's pid can be in the result.
 
-        The result is that of the last `scan`. If no process has nvidia-uvm open, only the agent's
-        pid can be in it.
+        The open files are those that the last `scan` found.
         """
         holders, computing = set(), set()
         for pid, look in self._looks.items():

@@ -77,8 +77,10 @@ _SAMPLE, _BACK = 128 * 1024, 400
 
 @dataclass
 class Log:
-    """A finished log that is to be read. `source` says which log it is, for example "trainer", and
-    `name` is its name in evidence. `attempt` is 1 if the attempt is unknown.
+    """What is known of a finished log before it is read; its lines come separately. `source` says
+    which program wrote it, for example "trainer". `name` is how the lines of it that are shown as
+    evidence of a failure name it, for example its file name. `attempt` is the number of the start
+    of the run to which it belongs, or 1 if that is unknown.
     """
 
     source: str

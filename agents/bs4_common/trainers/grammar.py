@@ -71,9 +71,9 @@ def _literal(text: str) -> str:
 
 
 def number(text: str) -> float | str:
-    """Return the number that is written in a line as a float. NaN and infinities become the strings
-    "nan", "inf" and "-inf", because JSON has none of them. A number too large for a float, such as
-    1e400, is an infinity.
+    """Convert `text`, which is a number as a log line has it, to a float. NaN and infinities become
+    the strings "nan", "inf" and "-inf", because JSON has none of them. A number too large for a
+    float, such as 1e400, is an infinity. Raises ValueError if `text` is no number.
     """
     if text.endswith("nan"):
         return "nan"

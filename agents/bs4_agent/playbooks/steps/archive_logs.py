@@ -14,7 +14,9 @@ class ArchiveLogs(Stepping):
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
-        """Return the planned step. It is planned for every run, and `parameters` is not used."""
+        """Return the planned step, which archives the logs of the run of `context`. No run makes it
+        unnecessary, and `parameters` is not used.
+        """
         return Planned(
             "archive_logs",
             f"Archive the logs of {context.run} (the trainer deletes them when it starts)",

@@ -23,8 +23,8 @@ _POLL_S = 0.5
 
 
 class WaitGpuFree(Stepping):
-    """The step of a playbook that waits, for at most 60 seconds, until all GPUs that no living run
-    uses are free.
+    """The step of a playbook that waits until all GPUs that no living run uses have given back
+    their memory. After 60 seconds the step fails.
     """
 
     def plan(self, context: Context, parameters: StepSettings) -> Planned:
