@@ -61,6 +61,12 @@ HOURS ?= 1
 soak: system $(STAMP) $(WHEELS)
 	$(BIN)/python benchmarks/soak.py --hours $(HOURS) --json benchmarks/results/soak.json
 
+# Measures every row of docs/performance.md and writes the page, in about 45 minutes; ONLY="row,measurement" measures some and keeps
+# the others. B2 names the `b2` command that the sync is compared with; `python benchmarks/table.py --list` says what there is.
+ONLY ?=
+bench: system $(STAMP) $(WHEELS)
+	$(BIN)/python benchmarks/table.py --only "$(ONLY)"
+
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)
 	$(BIN)/python tools/score.py

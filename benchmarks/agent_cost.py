@@ -1,7 +1,7 @@
 """What the agent's telemetry costs a pod: CPU of one core and resident memory at 1 Hz, with 8 GPUs
 and their processes.
 
-    python benchmarks/agent_cost.py [seconds]
+    python benchmarks/agent_cost.py [--seconds 60] [--json FILE]
 
 A sampler runs in a process of its own on this machine's real /proc, with NVML answered by a
 compiled stand-in, a run of 24 live processes, two of which hold each GPU, and records written to a
@@ -13,6 +13,7 @@ back.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -168,9 +169,13 @@ def measure(seconds: float) -> dict[str, Any]:
 def main() -> int:
     if sys.argv[1:2] == ["--measured"]:
         sample_for_ever(sys.argv[2], sys.argv[3], sys.argv[4:])
-    result = measure(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    options = parser.parse_args()
+    result = measure(options.seconds)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
     return 0 if result["within_budget"] else 1
 

@@ -1,7 +1,7 @@
 """How long the agent takes from its start to its greeting, against the agent of an earlier commit,
 in one run.
 
-    python benchmarks/agent_start.py COMMIT [pairs]
+    python benchmarks/agent_start.py [COMMIT] [--pairs 20] [--json FILE]
 
 Both bundles are unpacked and compiled as a deployment leaves them. In each pair both agents are
 started as the console starts them (`attach --start`), each in a new home, and greeted. The seconds
@@ -11,6 +11,7 @@ The first pair is thrown away.
 
 from __future__ import annotations
 
+import argparse
 import compileall
 import io
 import json
@@ -91,8 +92,12 @@ def start(agent: Path) -> float:
 
 def main() -> int:
     """Measure, print and write the result; return 1 if the agent starts too slowly."""
-    commit = sys.argv[1] if len(sys.argv) > 1 else earlier.BEFORE_THE_SPLIT
-    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("commit", nargs="?", default=earlier.BEFORE_THE_SPLIT)
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    options = parser.parse_args()
+    commit, pairs = options.commit, options.pairs
     with tempfile.TemporaryDirectory(prefix="bs4-start-") as directory:
         place = Path(directory)
         agents = {
@@ -117,7 +122,7 @@ def main() -> int:
         "within_budget": ratio <= BUDGET,
         "seconds": seconds,
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps({key: value for key, value in result.items() if key != "seconds"}, indent=1))
     return 0 if result["within_budget"] else 1
 

@@ -1,18 +1,21 @@
 """How long until a pod's first telemetry is here, against what a person would type instead: `ssh
 host true`, in the same run.
 
-    python benchmarks/connect.py [pairs]
+    python benchmarks/connect.py [--pairs 10] [--json FILE]
 
 Each pair is one clean `ssh host true` process, one connect to a pod that has never seen the agent
 (upload, install, start, first record), and one connect to a pod whose agent runs, on namespaced
 pods (real OpenSSH servers, no network delay). What counts are the ratios of the medians: at most 3
 with deploy, at most 2 with the agent there. The console's time counts from `connect` in a running
 console, as a person with the screen open sees it; what starting a console's Python costs is told
-beside it, once, and is not in the ratios.
+beside it, once, and is not in the ratios. The parts of that time are told beside the whole: the
+login and the command that attaches (with the upload, where there is no agent), the greeting, the
+first record.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,43 +70,54 @@ def ssh_true(pod: TestPod, known_hosts: Path) -> float:
     return time.perf_counter() - started
 
 
-async def first_telemetry(pod: TestPod, directory: Path) -> float:
-    """Seconds from `connect` to the first telemetry record in our hands."""
+#: The parts of the way to the first record, in their order.
+PARTS = ("login and attach", "greeting", "first record")
+
+
+async def first_telemetry(pod: TestPod, directory: Path) -> list[float]:
+    """Seconds of each part of the way from `connect` to the first telemetry record in our hands."""
     connection = transport(pod, directory)
-    started = time.perf_counter()
+    at = [time.perf_counter()]
     try:
-        channel = await Channel.open(
-            await connection.open(lambda _: None), "bench@here", "bs4-console/benchmark"
-        )
+        pipe = await connection.open(lambda _: None)
+        at.append(time.perf_counter())
+        channel = await Channel.open(pipe, "bench@here", "bs4-console/benchmark")
+        at.append(time.perf_counter())
         chunk = await channel.read("telemetry", "start", wait=10.0)
-        seconds = time.perf_counter() - started
+        at.append(time.perf_counter())
         assert json.loads(chunk.data.splitlines()[0])["host"]["mem_total"]
         await channel.close()
     finally:
         await connection.close()
-    return seconds
+    return [end - begin for begin, end in pairwise(at)]
 
 
-async def measure(pods: Pods, pairs: int, directory: Path) -> dict[str, list[float]]:
-    """Interleaved, the first round thrown away: page cache, the bundle's own build, a cold
-    agent.
+async def measure(pods: Pods, pairs: int, directory: Path) -> dict[str, list[list[float]]]:
+    """The parts of each way, by what was done. Interleaved, the first round thrown away: page
+    cache, the bundle's own build, a cold agent.
     """
     (steady,) = pods(1)
     trusting(directory, steady)
     await first_telemetry(steady, directory)
-    seconds: dict[str, list[float]] = {"ssh": [], "deploy": [], "attach": []}
+    parts: dict[str, list[list[float]]] = {"ssh": [], "deploy": [], "attach": []}
     for number in range(pairs + 1):
         (fresh,) = pods(1)
         row = {
-            "ssh": ssh_true(steady, directory / "known_hosts"),
+            "ssh": [ssh_true(steady, directory / "known_hosts")],
             "deploy": await first_telemetry(fresh, directory),
             "attach": await first_telemetry(steady, directory),
         }
         fresh.close()
         if number:
-            for name, value in row.items():
-                seconds[name].append(value)
-    return seconds
+            for name, values in row.items():
+                parts[name].append(values)
+    return parts
+
+
+def split(rounds: list[list[float]]) -> list[str]:
+    """The median of each part, as lines."""
+    columns = zip(PARTS, zip(*rounds, strict=True), strict=True)
+    return [f"{statistics.median(values):6.3f} s  {part}" for part, values in columns]
 
 
 def start_of_python() -> float:
@@ -117,7 +132,10 @@ def start_of_python() -> float:
 
 
 def main() -> int:
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    options = parser.parse_args()
     if shutil.which("ssh") is None:
         print("connect: no ssh client on this machine; nothing to compare with.")
         return 2
@@ -128,14 +146,15 @@ def main() -> int:
             return 2
         shipped = bundle.shipped()
         with tempfile.TemporaryDirectory() as directory:
-            seconds = asyncio.run(measure(pods, pairs, Path(directory)))
+            parts = asyncio.run(measure(pods, options.pairs, Path(directory)))
     finally:
         pods.close()
+    seconds = {name: [sum(values) for values in rounds] for name, rounds in parts.items()}
     median = {name: statistics.median(values) for name, values in seconds.items()}
     ratio = {name: round(median[name] / median["ssh"], 2) for name in BUDGET}
     result = {
         "schema": "bs4.bench-connect/1",
-        "pairs": pairs,
+        "pairs": options.pairs,
         "median_s": {name: round(value, 4) for name, value in median.items()},
         "seconds": {
             name: [round(value, 4) for value in values] for name, values in seconds.items()
@@ -143,6 +162,7 @@ def main() -> int:
         "ratio_to_ssh_true": ratio,
         "budget": BUDGET,
         "within": {name: ratio[name] <= BUDGET[name] for name in BUDGET},
+        "profile": {name: split(parts[name]) for name in BUDGET},
         "start_of_python_s": round(start_of_python(), 3),
         "bundle_bytes": len(shipped.data),
         "machine": {
@@ -151,8 +171,8 @@ def main() -> int:
             "python": platform.python_version(),
         },
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
     print(f"`ssh host true`                 {median['ssh'] * 1000:6.0f} ms")
     print(
         f"first telemetry, with deploy    {median['deploy'] * 1000:6.0f} ms   "

@@ -1,6 +1,6 @@
 """diagnose against `grep -E` with as many alternatives, over the same files in the same minute.
 
-    python benchmarks/diagnose.py [megabytes]
+    python benchmarks/diagnose.py [--megabytes 100] [--json FILE]
 
 Five logs are made: a healthy run's orchestrator log, a failing one in which every third line
 belongs to an error, one in which every third line is of another failure's own cases, near misses
@@ -12,6 +12,7 @@ two counts: the machine is shared. The limit is 15; 10 is the aim.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -30,6 +31,10 @@ from bs4_console.failures.patterns import literals
 from bs4_console.failures.playbooks import lint
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import profiles  # noqa: E402 (the checkout's root must be importable)
+
 RESULT = ROOT / "benchmarks" / "results" / "diagnose.json"
 LIMIT, ROUNDS = 15.0, 3
 _CLI = "import sys; from bs4_console.cli.main import main; sys.exit(main())"
@@ -194,16 +199,8 @@ def measure(directory: Path, megabytes: int) -> dict[str, Any]:
         log = directory / f"{name}.log"
         make(log, lines, megabytes << 20)
         grep = ["grep", "-c", "-E", "-f", str(pattern), str(log)]
-        ours = [
-            sys.executable,
-            "-c",
-            _CLI,
-            "diagnose",
-            "--source",
-            "orchestrator",
-            "--json",
-            str(log),
-        ]
+        words = ["diagnose", "--source", "orchestrator", "--json", str(log)]
+        ours = [sys.executable, "-c", _CLI, *words]
         pairs = [(timed(grep), timed(ours)) for _ in range(ROUNDS)]
         found = [finding["id"] for finding in json.loads(pairs[0][1][2])["findings"]]
         wall = [min(pair[side][0] for pair in pairs) for side in (0, 1)]
@@ -216,6 +213,7 @@ def measure(directory: Path, megabytes: int) -> dict[str, Any]:
             "diagnose_cpu_s": round(cpu[1], 3),
             "cpu_ratio": round(cpu[1] / cpu[0], 1),
             "findings": found,
+            "profile": profiles.calls(words),
         }
         print(
             f"{name:8} grep {wall[0]:.2f} s, diagnose {wall[1]:.2f} s: {wall[1] / wall[0]:.1f} "
@@ -226,10 +224,13 @@ def measure(directory: Path, megabytes: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--megabytes", type=int, default=100)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        result = measure(Path(directory), megabytes)
-    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+        result = measure(Path(directory), options.megabytes)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0 if all(row["ratio"] <= LIMIT for row in result["logs"].values()) else 1
 
 

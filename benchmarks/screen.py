@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import flood  # noqa: E402 (the checkout's root must be importable)
+from benchmarks import flood, profiles  # noqa: E402 (the checkout's root must be importable)
 from benchmarks.terminal import Terminal  # noqa: E402
 from tests.support.pod import TestPod  # noqa: E402
 from tests.support.pods import Pods  # noqa: E402
@@ -359,7 +359,7 @@ def opened(world: World, told: Path, **environment: str) -> Iterator[Terminal]:
 # -- what is measured
 
 
-def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, float]:
+def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, Any]:
     """Seconds from the start of each program to its first screen, turn about, medians; and the
     processor's seconds up to then, which say the same where others use the machine. Both run from
     bytecode, as what pip installs does: PYTHONDONTWRITEBYTECODE would have only the console
@@ -386,6 +386,9 @@ def first_paints(world: World, minimal: Path, rounds: int) -> dict[str, float]:
     wall = {"minimal_s": round(one, 3), "console_s": round(ours, 3), "ratio": round(ours / one, 2)}
     return {
         **wall,
+        "profile": profiles.imports(
+            "import bs4_console.cli.main, bs4_console.tui.app", {**os.environ, **environment}
+        ),
         "minimal_cpu_s": round(one_cpu, 3),
         "console_cpu_s": round(ours_cpu, 3),
         "cpu_ratio": round(ours_cpu / one_cpu, 2),

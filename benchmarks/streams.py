@@ -1,6 +1,6 @@
 """How fast a log comes out of the agent, next to `cat` of the same file.
 
-    .venv/bin/python benchmarks/streams.py [--megabytes 200] [--rounds 5]
+    .venv/bin/python benchmarks/streams.py [--megabytes 200] [--rounds 5] [--json FILE]
 
 Reads a log of 184-byte lines whole, from the page cache, in each of these ways, interleaved, and
 prints the median of each and its ratio to the first:
@@ -337,7 +337,7 @@ def main() -> None:
         help="follow two growing logs for so long instead",
     )
     parser.add_argument("--rate", type=int, default=100_000, help="lines a second of both together")
-    parser.add_argument("--json", type=Path, help="where to write the flood's result")
+    parser.add_argument("--json", type=Path, help="where to write the result")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -368,12 +368,17 @@ def main() -> None:
             times = measure(home, log, size, options.rounds)
             agent.communicate()
     base = statistics.median(times["cat"])
+    rows = {}
     for name, values in times.items():
         median = statistics.median(values)
+        rows[name] = {"median_s": round(median, 4), "ratio": round(median / base, 2)}
         print(
             f"{name:8} {size / median / 1e6:8.0f} MB/s   {median / base:5.2f} x cat   "
             f"({min(values):.3f} to {max(values):.3f} s)"
         )
+    if options.json:
+        result = {"schema": "bs4.bench-streams/1", "bytes": size, "ways": rows}
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 the same local server in the same run.
 
     python -m venv /tmp/b2 && /tmp/b2/bin/pip install b2
-    python benchmarks/sync.py --b2 /tmp/b2/bin/b2 [--rounds 5] [--mib 512]
+    python benchmarks/sync.py --b2 /tmp/b2/bin/b2 [--rounds 5] [--mib 512] [--json FILE]
 
 Each round uploads the same checkpoint (four large shards and the small files that prime-rl writes)
 twice, once by each, in turns, into an empty place, both at the priority that ours takes (nice 19,
@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -147,11 +148,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--b2", required=True, help="the `b2` command, from a virtual environment of its own"
+        "--b2",
+        default=os.environ.get("B2") or shutil.which("b2"),
+        help="the `b2` command, from an environment of its own (default: $B2, or that of PATH)",
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mib", type=int, default=2048)
+    parser.add_argument("--json", type=Path, default=RESULT)
     options = parser.parse_args()
+    if options.b2 is None:
+        print("sync: no `b2` command on this machine; nothing to compare with. Name one by --b2.")
+        return 2
     rows: dict[str, list[dict[str, float]]] = {"ours": [], "b2": []}
     with tempfile.TemporaryDirectory(prefix="bs4-bench-") as directory:
         root = Path(directory)
@@ -227,8 +234,8 @@ def told(options: argparse.Namespace, size: int, rows: dict[str, list[dict[str, 
             "own_peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         },
     }
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=1) + "\n")
     for name in ("ours", "b2"):
         row = median[name]
         print(

@@ -5,6 +5,7 @@ the page with all of them.
     be tried, or these)
     python benchmarks/tries.py --page                                            write docs/tries.md
     from the result file
+    --json FILE                                                                 another result file
 
 Each try is one `bs4-console playbook try ID --json` in a process of its own, one after the other,
 and replaces that try's older result in the file. Detection counts from the fault to the incident,
@@ -74,13 +75,13 @@ def attempt(scenario: str, trainer: str) -> dict[str, Any]:
     }
 
 
-def load() -> dict[str, Any]:
-    return json.loads(RESULT.read_text()) if RESULT.exists() else {"tries": []}
+def load(kept: Path) -> dict[str, Any]:
+    return json.loads(kept.read_text()) if kept.exists() else {"tries": []}
 
 
-def record(report: dict[str, Any]) -> None:
+def record(report: dict[str, Any], kept: Path) -> None:
     """Put one report into the file, in the place of an older one of the same try."""
-    results = load()
+    results = load(kept)
     others = [
         t
         for t in results["tries"]
@@ -92,7 +93,7 @@ def record(report: dict[str, Any]) -> None:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
     }
-    RESULT.write_text(json.dumps({"machine": machine, "tries": tries}, indent=1) + "\n")
+    kept.write_text(json.dumps({"machine": machine, "tries": tries}, indent=1) + "\n")
 
 
 def page(results: dict[str, Any]) -> str:
@@ -148,9 +149,10 @@ def main() -> int:
     parser.add_argument("ids", nargs="*", metavar="ID")
     parser.add_argument("--trainer", choices=("prime-rl-2026-01", "prime-rl", "verl"))
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--json", type=Path, default=RESULT, help="the result file")
     options = parser.parse_args()
     if options.page:
-        PAGE.write_text(page(load()))
+        PAGE.write_text(page(load(options.json)))
         return 0
     failed = 0
     for name in options.ids or TRIES:
@@ -161,7 +163,7 @@ def main() -> int:
         for trainer in scenario.trainers:
             if options.trainer in (None, trainer):
                 report = attempt(name, trainer)
-                record(report)
+                record(report, options.json)
                 failed += not report["recovered"]
                 times = (
                     f"named {report.get('detected_s')} s, training {report.get('recovered_s')} "

@@ -1,16 +1,17 @@
 """What `diagnose` names in a labelled corpus behind each of sixteen wrappings and four more,
 against what it names bare.
 
-    python -m benchmarks.wrappings [DIRECTORY]
+    python -m benchmarks.wrappings [DIRECTORY] [--json FILE]
 
 DIRECTORY holds labels.tsv and the logs, as for tools/score.py. A log counts as named if its first
 finding is an expected one. Seven wrappings are those that once blinded the rules, five and four
 were invented; the last four without a look at the code that takes them off. Lost are logs that are
-named bare and not wrapped. The table is written to benchmarks/results/wrappings.json.
+named bare and not wrapped. The table is written to FILE, or benchmarks/results/wrappings.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
@@ -136,7 +137,11 @@ def table(
 
 def main() -> int:
     """Print and write the table. Return 1 if a wrapping loses too much or shows what is false."""
-    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("directory", nargs="?", type=Path, default=DEFAULT)
+    parser.add_argument("--json", type=Path, default=RESULT)
+    options = parser.parse_args()
+    directory: Path = options.directory
     if not (directory / "labels.tsv").is_file():
         print(f"skipped: there is no labelled corpus at {directory}.")
         return 0
@@ -144,7 +149,8 @@ def main() -> int:
         rows = list(csv.DictReader(handle, delimiter="\t", quoting=csv.QUOTE_NONE))
     cases = [(case := Case.of(row), (directory / case.file).read_bytes()) for row in rows]
     result = table(list(Library(compile_all())), cases)
-    RESULT.write_text(json.dumps({"schema": "bs4.wrappings/1", "rows": result}, indent=2) + "\n")
+    text = json.dumps({"schema": "bs4.wrappings/1", "rows": result}, indent=2)
+    options.json.write_text(text + "\n")
     return int(any(float(str(r["lost_percent"])) > LIMIT or r["false"] for r in result.values()))
 
 

@@ -104,12 +104,10 @@ def test_a_report_says_who_mended_it() -> None:
     assert "not recovered;" in summary(report(recovered=False, recovered_s=None))
 
 
-def test_the_page_is_made_from_the_results_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(benchmark, "RESULT", tmp_path / "tries.json")
-    benchmark.record(report())
-    benchmark.record(report(recovered_s=4.0))
+def test_the_page_is_made_from_the_results_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "tries.json"
+    benchmark.record(report(), kept)
+    benchmark.record(report(recovered_s=4.0), kept)
     benchmark.record(
         report(
             scenario="disk-full",
@@ -117,9 +115,10 @@ def test_the_page_is_made_from_the_results_alone(
             recovered=False,
             error="no incident",
             fixed_by="",
-        )
+        ),
+        kept,
     )
-    results = json.loads((tmp_path / "tries.json").read_text())
+    results = json.loads(kept.read_text())
     assert len(results["tries"]) == 2, "a second result replaces the first"
     text = benchmark.page(results)
     assert "1 failures in 1 of 2 tries" in text
