@@ -25,6 +25,8 @@ from bs4_common.files import read_passing
 from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import BadConfig, load_toml, settings_of
+from bs4_console.errors import LinkError
+from bs4_console.transport.ssh import SshPipe
 from tests.agent.detect.test_collect import Runs
 
 #: Each is a config that a trainer would refuse. A run goes on when its config is edited.
@@ -260,3 +262,25 @@ def test_a_header_of_weights_with_an_endless_tensor_has_no_readable_header(tmp_p
     header = b'{"a": {"data_offsets": [0, 1e999]}}'
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"x")
     assert "header" in wanting("weights", tmp_path)
+
+
+async def test_a_command_that_prints_without_end_is_given_up() -> None:
+    piece, read = b"x" * (1 << 20), 0
+
+    async def endless(count: int) -> bytes:
+        nonlocal read
+        read += 1
+        assert read < 100, "it is read without an end"
+        return piece
+
+    async def nothing(*_: Any) -> bytes:
+        return b""
+
+    process: Any = SimpleNamespace(
+        stdin=SimpleNamespace(write=lambda data: None, drain=nothing, write_eof=lambda: None),
+        stdout=SimpleNamespace(read=endless),
+        stderr=SimpleNamespace(read=nothing),
+    )
+    connection: Any = SimpleNamespace(is_closed=lambda: False)
+    with pytest.raises(LinkError, match="64 MiB"):
+        await SshPipe(process, connection, "pod alpha").finish()
