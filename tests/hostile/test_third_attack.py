@@ -20,6 +20,8 @@ from bs4_agent.observe.prober import Prober, Watched
 from bs4_agent.pod import Pod
 from bs4_agent.probes import vllm
 from bs4_common.checkpoints.content import wanting
+from bs4_common.credentials.known import KnownValues
+from bs4_common.credentials.redaction import Redactor
 from bs4_common.errors import Refused
 from bs4_common.files import read_passing
 from bs4_common.trainers import registry, settings
@@ -284,3 +286,38 @@ async def test_a_command_that_prints_without_end_is_given_up() -> None:
     connection: Any = SimpleNamespace(is_closed=lambda: False)
     with pytest.raises(LinkError, match="64 MiB"):
         await SshPipe(process, connection, "pod alpha").finish()
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"HF_TOKEN=hf_{'AbCdEfGhIjKlMnOpQrStUvWxYz12345678'}",
+        "postgres://me:word,with,commas@host/",
+        f"Authorization: Bearer {'a1' * 900}",
+        "the-passphrase,as_given",
+    ],
+)
+def test_a_secret_at_the_border_of_two_pieces_of_a_long_line_is_not_shown(
+    secret: str, early: bool
+) -> None:
+    """Rollouts are written as lines of megabytes, and a read has 256 KiB."""
+    known = KnownValues("a passphrase")
+    known.add("the-passphrase,as_given")
+    before, behind = "word, " * 20_000, " and " * 20_000
+    line = f"{before}{secret}{behind}\n"
+    whole = Redactor(known.replace)
+    expected = whole.feed(line) + whole.end()
+    assert secret not in expected
+    for at in range(1, len(secret), max(1, len(secret) // 12)):
+        pieces = Redactor(known.replace)
+        cut = len(before) + at
+        shown = pieces.feed(line[:cut], early=early) + pieces.feed(line[cut:], early=early)
+        assert shown + pieces.end() == expected
+
+
+def test_a_long_line_is_shown_while_it_is_read() -> None:
+    pieces = Redactor()
+    shown = sum(len(pieces.feed("x" * (256 << 10))) for _ in range(8))
+    assert shown > 7 * (256 << 10), "no more than the last part is held"
+    assert shown + len(pieces.end()) == 8 * (256 << 10)
