@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from bs4_agent.observe import collect
@@ -27,7 +28,11 @@ from bs4_common.files import read_passing
 from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import BadConfig, load_toml, settings_of
-from bs4_console.errors import LinkError
+from bs4_console.errors import LinkError, UsageError
+from bs4_console.providers.runpod import RunPod
+from bs4_console.providers.vast import Vast
+from bs4_console.run_log import eval_files, evals, rollout_lines
+from bs4_console.secret import Secret
 from bs4_console.transport.ssh import SshPipe
 from tests.agent.detect.test_collect import Runs
 
@@ -321,3 +326,49 @@ def test_a_long_line_is_shown_while_it_is_read() -> None:
     shown = sum(len(pieces.feed("x" * (256 << 10))) for _ in range(8))
     assert shown > 7 * (256 << 10), "no more than the last part is held"
     assert shown + len(pieces.end()) == 8 * (256 << 10)
+
+
+@pytest.mark.parametrize("provider", [Vast, RunPod])
+async def test_the_log_of_a_machine_that_has_no_end_is_read_up_to_a_limit(
+    provider: type[Vast] | type[RunPod],
+) -> None:
+    """The host keys of a new machine are read from its log, which the machine itself writes."""
+    pieces = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal pieces
+        while True:
+            pieces += 1
+            assert pieces < 100, "it is read without an end"
+            yield b"x" * (1 << 20)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT":
+            return httpx.Response(200, json={"result_url": "http://127.0.0.1:1/log"})
+        return httpx.Response(200, content=endless())
+
+    machine: Any = SimpleNamespace(id="7")
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        account = provider(client, (Secret("a key of a provider"),), "http://127.0.0.1:1")
+        assert await account.host_keys(machine) == ()
+    assert pieces
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"example_id": 1, "reward": 1' + "0" * 400 + "}",
+        '{"pass_rate": 1' + "0" * 400 + "}",
+        '{"pass_rate": ' + "[" * 30_000 + "]" * 30_000 + "}",
+    ],
+)
+def test_results_of_an_evaluation_that_are_none_are_said_to_be_none(
+    text: str, tmp_path: Path
+) -> None:
+    results = tmp_path / "results.jsonl"
+    results.write_text(text + "\n")
+    for read in (eval_files.read, evals.read):
+        with pytest.raises(UsageError):
+            read(results)
+    with pytest.raises(ValueError, match="no rollout"):
+        rollout_lines.read(text)
