@@ -91,7 +91,7 @@ def test_a_config_that_includes_itself_many_times_is_read_few_times(
     spec = spec_of(
         tmp_path, "prime-rl-2026-01", 'toml_files = ["rl.toml"' + ', "rl.toml"' * 19 + "]"
     )
-    reads = []
+    reads: list[Path] = []
 
     def counted(path: Path) -> settings.Settings:
         reads.append(path)
@@ -111,7 +111,7 @@ def test_a_config_that_is_no_toml_is_parsed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(tmp_path, "prime-rl-2026-01", "a = [1,\n")
-    parsed = []
+    parsed: list[str] = []
     monkeypatch.setattr(settings, "check_nesting", parsed.append)
     for _ in range(3):
         with pytest.raises(BadConfig):
@@ -229,7 +229,7 @@ def test_a_run_that_cannot_be_looked_at_hides_no_other_run() -> None:
         _started=lambda: [(SimpleNamespace(name=name), None) for name in ("a", "odd", "b")],
     )
     for _ in range(3):
-        facts = Pod.collect_facts(pod)
+        facts: Any = Pod.collect_facts(pod)
         assert facts.runs == ["facts of a", "facts of b"]
         assert facts.coverage == ["odd cannot be looked at: RecursionError: an odd file"]
     assert faults == facts.coverage, "it is journalled once while it stays so"

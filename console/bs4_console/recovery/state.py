@@ -411,7 +411,7 @@ class Records:
         found: dict[str, Attempt] = {}
         for record in self._noted("state"):
             with contextlib.suppress(StoreDamaged):
-                found |= _paid(State.decode(json.dumps(record["state"]).encode()).attempts)
+                found |= _paid(State.decode(json.dumps(record.get("state")).encode()).attempts)
         return found
 
     def note_step(self, step: int) -> None:
