@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -36,6 +38,7 @@ from bs4_console.secret import Secret
 from bs4_console.transport.ssh import SshPipe
 from tests.agent.detect.test_collect import Runs
 
+AGENTS = Path(__file__).resolve().parents[2] / "agents"
 #: Each is a config that a trainer would refuse. A run goes on when its config is edited.
 ODD = {
     "deep": "a = " + "[" * 5000,
@@ -372,3 +375,22 @@ def test_results_of_an_evaluation_that_are_none_are_said_to_be_none(
             read(results)
     with pytest.raises(ValueError, match="no rollout"):
         rollout_lines.read(text)
+
+
+@pytest.mark.parametrize("piece", [b"\n", b"key", b"key = 1" + b" " * 99])
+def test_a_config_of_blank_lines_holds_up_no_crash_report(piece: bytes) -> None:
+    """A regular expression holds the interpreter's lock, so it would hold up the whole agent: for
+    an hour by 300 KB of blank lines.
+    """
+    code = (
+        "from bs4_agent.recorder.report import without_secrets; "
+        f"print(len(without_secrets({piece!r} * {300_000 // len(piece)})))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(AGENTS)},
+        timeout=240,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    assert int(done.stdout) > 0
