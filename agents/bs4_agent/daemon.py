@@ -124,6 +124,7 @@ class Daemon:
         self._kernel_log = KernelLog(scope.dev)
         self._kernel = KernelFeed(self._kernel_log, self.runs, self.watcher.feed)
         self.pod.blind = self._kernel.blind
+        self.pod.fault = self._watcher_fault
         self._wandb = WandbFeed(self.runs, self.book, self.watcher.feed)
         self.sampler = Sampler(
             scope, self.gpus, self.table, self._sampled, self.pod.run_members, self.pod.paths
@@ -397,6 +398,13 @@ class Daemon:
                         pid=os.getpid(),
                     )
                 self._stop.wait(FAULT_PAUSE_S)
+
+    def _watcher_fault(self, sentence: str) -> None:
+        """Journal that one run cannot be looked at, if the journal has room."""
+        with contextlib.suppress(SpoolFull, OSError):
+            self.book.append(
+                "agent", event="fault", thread="watcher", detail=sentence, pid=os.getpid()
+            )
 
     def _follower_fault(self, sentence: str) -> None:
         """Journal a defect of the log follower."""

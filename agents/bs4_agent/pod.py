@@ -6,6 +6,7 @@ import os
 import resource
 import shlex
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -38,7 +39,7 @@ from bs4_agent.telemetry.sampler import RunMembers
 from bs4_common.checkpoints.inventory import inventory
 from bs4_common.clock import boot_id
 from bs4_common.credentials.forms import shown_command
-from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
+from bs4_common.errors import AgentError, LaunchFailed, NotApplicable, StepFailed
 from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.failures.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_common.failures.phases import start_up
@@ -116,6 +117,9 @@ class Pod:
         self._first = earlier_boots.first_process(scope)
         self.restoring: Callable[[], Restoring] = _no_restoring
         """Returns the code that restores checkpoints from a store. The daemon's actions set it."""
+        self._faults: dict[str, str] = {}
+        self.fault: Callable[[str], None] = lambda sentence: None
+        """Called with a sentence if one run cannot be looked at. The daemon journals it."""
         self.blind: Callable[[], list[str]] = list
         """Returns what else cannot be seen on this pod, as phrases for the coverage of verdicts."""
         self.stores: Callable[[], ConsoleFacts | None] = lambda: None
@@ -134,8 +138,20 @@ class Pod:
         agent's functions that look for failures).
         """
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
-        runs = [self._run_facts(run) for run, _ in self._started()]
         coverage = self.blind()
+        runs = []
+        for run, _ in self._started():
+            try:
+                runs.append(self._run_facts(run))
+            except Exception as error:  # noqa: BLE001
+                # An odd file of one run must not blind the detection of the others. Facts of
+                # earlier are not used: by them, the run would seem to stand still.
+                sentence = f"{run.name} cannot be looked at: {type(error).__name__}: {error}"[:500]
+                coverage.append(sentence)
+                if self._faults.get(run.name) != sentence:
+                    self._faults[run.name] = sentence
+                    traceback.print_exception(error)
+                    self.fault(sentence)
         if gpus.state != "ok":
             coverage.append(f"GPUs are {gpus.state}")
         if gpus.pids == "foreign":
@@ -354,9 +370,12 @@ class Pod:
         for run, attempt in self._started():
             if attempt.state != "running" or run.spec.component != "rl":
                 continue
-            url = self.runs.trainer(run).inference_url(run.spec)
+            try:
+                url = self.runs.trainer(run).inference_url(run.spec)
+            except AgentError:
+                continue  # a config that is being edited says something else than a port
             if not url:
-                continue  # the settings hold no address of verl's rollout engine
+                continue  # the settings hold no address, as of verl's rollout engine
             recent = self.follower.recent(run.name, attempt.number)
             moved = max(
                 recent.side(name).last_step_m or attempt.started_m

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bs4_common.foreign_json import check_nesting
 from bs4_common.telemetry import DiskUsage
 
 #: The most entries of one directory that are listed: more than a run makes, and few enough to list
@@ -56,12 +57,14 @@ def sync_directory(path: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in the file `path`, or None if there is no such file. Raises
-    ValueError if the file holds anything but a JSON object.
+    ValueError if the file holds anything but a JSON object, or one that nests too deep. Some of
+    these files are not ours, and the parser would raise RecursionError, or end the process.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    check_nesting(text)
     value = json.loads(text)
     if not isinstance(value, dict):
         # The content is wrong, not an argument.

@@ -47,6 +47,9 @@ REPORT_UNPACKED_BYTES = 256 * MIB
 #: the archive itself says how long that header is.
 REPORT_READ_BYTES = 4 * MIB
 
+#: Bytes that a command on a pod may print. The list of the files of a large checkout has some MB.
+OUTPUT_BYTES = 64 * MIB
+
 #: Bytes of the text of a config, and how many texts are kept of one pod. A config has a few KB.
 CONFIG_BYTES = 256 * 1024
 CONFIGS = 2_000

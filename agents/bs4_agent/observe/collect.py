@@ -6,6 +6,7 @@ a directory of ten thousand steps answers slowly.
 from __future__ import annotations
 
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class Collector:
         self._disks: tuple[float, list[Disk], Disk] | None = None
         self._oom_start = self._oom_last = surroundings.oom_kills()
         self._oom_m: float | None = None
+        self._faults: dict[str, str] = {}
         self._background: Background[None] | None = None
 
     def start(self) -> None:
@@ -103,6 +105,11 @@ class Collector:
                 # A directory has gone meanwhile, or a config makes no sense. The result of the last
                 # scan stays.
                 continue
+            except Exception as error:  # noqa: BLE001
+                # An odd file of one run must not end the scans of the others for good.
+                if self._faults.get(run.name) != repr(error):
+                    self._faults[run.name] = repr(error)
+                    traceback.print_exception(error)
 
     def of(
         self, run: str, attempt: int
@@ -221,12 +228,12 @@ class Collector:
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
             output = run.spec.output_dir
-            place = next((path for path in (output, *output.parents) if path.exists()), None)
             try:
+                place = next((path for path in (output, *output.parents) if path.exists()), None)
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
-            except OSError:
-                continue  # gone in between, or a broken mount: unknown
+            except (OSError, ValueError):
+                continue  # gone in between, a broken mount, or a name that no disk takes: unknown
         disks = [self._disk(now, place, names) for place, names in by_device.values()]
         shm = self._disk(now, self._runs.scope.dev / "shm", [])
         self._disks = (time.monotonic(), disks, shm)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
+from bs4_common.errors import AgentError
 from bs4_common.failures.facts import ServerProbe
 
 #: Seconds between two rounds.
@@ -75,7 +76,12 @@ class Prober:
             for key in self._last.keys() - current:
                 del self._last[key]
             for item in watched:
-                self._ask(item)
+                try:
+                    self._ask(item)
+                except (AgentError, OSError):
+                    # The config names a server of another machine, or this machine has no room for
+                    # a socket. The other servers are probed all the same.
+                    continue
 
     def _ask(self, item: Watched) -> None:
         """Probe the health of one server if it is due, and then try a token if the server is

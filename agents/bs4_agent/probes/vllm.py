@@ -185,7 +185,11 @@ def _ask(
     """Send one request and return its result and the body of the answer. It ends by `start +
     timeout`, however the server hangs.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 80
+    except ValueError:  # a port beyond 65535, or half an IPv6 address
+        parts, port = urlsplit(""), 0
     if parts.scheme != "http" or parts.hostname is None:
         raise Refused(
             f"{url!r} is no http:// address; check the server's host and port in the config."
@@ -193,7 +197,7 @@ def _ask(
     address = own_address(parts.hostname)
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
-        answer = exchange(address, parts.port or 80, asked, start + timeout)
+        answer = exchange(address, port, asked, start + timeout)
     except ConnectionRefusedError:
         return _ended(start, None, "refused"), b""
     except TimeoutError:

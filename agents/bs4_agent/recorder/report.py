@@ -63,10 +63,13 @@ _CONFIG_BYTES = 1024 * 1024
 LINES = 2000
 #: The form of a kernel record: priority,sequence,microseconds,flags;text
 _RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
-#: Matches `wandb_api_key = "..."`: the name stays, the value is replaced.
+#: Matches `wandb_api_key = "..."`: the name stays, the value is replaced. Nothing of it goes beyond
+#: a line, and everything before the value is bounded: a pattern that went over a megabyte of blank
+#: lines from each of them would hold the interpreter's lock, and with it the agent, for hours.
+_BLANK = rb"[^\S\n]{0,100}"
 _SECRET = re.compile(
-    rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?"
-    rb":true|false|[0-9.]+)\s*$).*$"
+    rb"(?im)^(%s[\w.\"'-]{0,100}?(?:key|token|secret|password|passwd)[\w\"'-]{0,100}%s=%s)(?!"
+    rb"%s(?:true|false|[0-9.]{1,100})%s$).*$" % ((_BLANK,) * 5)
 )
 
 

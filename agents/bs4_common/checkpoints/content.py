@@ -178,7 +178,7 @@ def _short(path: Path) -> str:
         ends = [int(entry["data_offsets"][1]) for entry in header.values()]
     except FileNotFoundError:
         return f"{path.name} vanished"
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):
         return f"{path.name} has no readable header"
     end = 8 + length + max(ends, default=0)
     if size >= end:

@@ -67,8 +67,11 @@ _USER_INFO = re.compile(r"(://[^/\s:@\"'\\]{0,80}:)([^/\s:@\"'\\]{1,200})(?=@)")
 _REFERENCE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)*(?:[(\[].*)?|\$.*|[A-Z_]+")
 #: The end of a line that is not finished may be the beginning of a secret.
 _MAY_GO_ON = re.compile(r"[A-Za-z0-9_+/=.~-]+\Z")
-#: A line that is not finished is held back up to here.
-HELD_CHARS = 64 * 1024
+#: A line that is not finished is held back up to here. Of a longer one, a last part is held, at
+#: whose begin no secret stands: the longest has some 5,000 characters (a signed token).
+HELD_CHARS, _LAST_PART, _BESIDE = 64 * 1024, 8 * 1024, 6 * 1024
+#: How many places are tried for the begin of that part, and the characters between two of them.
+_PLACES, _APART = 100, 61
 #: What stands in place of a secret begins so.
 _MARKER = "[redacted"
 #: An option of a command line, and a word that gives a value to a name.
@@ -130,7 +133,7 @@ class Redactor:
         text = self._held + text
         end = text.rfind("\n") + 1
         if not end and len(text) > HELD_CHARS:
-            end = len(text)
+            end = max(self._border(text), len(self._shown))
         found = self._unshown(text[:end])
         self._held = text[end:]
         if early and not self._lines_left and not self._may_hold(self._held):
@@ -138,6 +141,23 @@ class Redactor:
             self._shown += more
             found += more
         return found
+
+    def _border(self, text: str) -> int:
+        """Return a place near the end of a part of a line at which it can be cut in two without a
+        secret being cut: both parts, redacted, are the whole redacted. A part that has no such
+        place, as one that is a single secret, is cut near its end.
+        """
+        last = len(text) - _LAST_PART
+        for place in range(last, last - _PLACES * _APART, -_APART):
+            before, behind = text[place - _BESIDE : place], text[place : place + _BESIDE]
+            if self._alone(before) + self._alone(behind) == self._alone(before + behind):
+                return place
+        return last
+
+    def _alone(self, text: str) -> str:
+        """Return a part of a line redacted, as if nothing stood before it."""
+        alone = Redactor(self._known, same_length=self._same_length)
+        return alone._line(text) if alone._may_hold(text) else text
 
     def end(self) -> str:
         """Return the rest of the text that was held back, with its secrets replaced. Call this

@@ -129,11 +129,31 @@ class PrimeRlTrainer(Trainer):
 def client_url(address: Any) -> str:
     """Return the base URL (scheme, host and port) of a server, from the address that a config has
     for its clients. The address may be a list, of which the first counts, and may have a path,
-    which is left out.
+    which is left out. Return "" if the config has no address that could be one.
     """
-    first = address[0] if isinstance(address, list) else address
-    parts = urlsplit(str(first).strip("[]'\" "))
-    return f"{parts.scheme}://{parts.netloc}"
+    first = next(iter(address), "") if isinstance(address, list) else address
+    try:
+        parts = urlsplit(str(first).strip("[]'\" "))
+    except ValueError:
+        return ""
+    return checked_url(f"{parts.scheme}://{parts.netloc}")
+
+
+def checked_url(url: str) -> str:
+    """Return `url` if it has a host, and a port that can exist or none. Return "" if not."""
+    try:
+        parts = urlsplit(url)
+        known = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return ""
+    return url if known else ""
+
+
+def port_of(url: str) -> frozenset[int]:
+    """Return a set with the port of a URL that `checked_url` has returned, which is empty if the
+    URL is "".
+    """
+    return frozenset({urlsplit(url).port or 80} if url else ())
 
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from bs4_common.errors import NotApplicable
 from bs4_common.foreign_json import loads
@@ -29,9 +28,11 @@ from bs4_common.trainers.base import (
 )
 from bs4_common.trainers.command import (
     PrimeRlTrainer,
+    checked_url,
     checkpointing,
     client_url,
     named,
+    port_of,
     program,
     resolved,
 )
@@ -331,14 +332,16 @@ class PrimeRl(PrimeRlTrainer):
         port = current.integer("inference.server.port") or 8000
         if not current.null("inference.router"):
             port = current.integer("inference.backend_port") or port + 100
-        return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
+        return checked_url(
+            f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
+        )
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return the ports on which clients reach the inference server: the router's and the
         engine's.
         """
         router = settings.settings_of(spec, watching=True).integer("inference.server.port") or 8000
-        return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
+        return port_of(self.inference_url(spec)) | {router}
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return the path of the run's metrics file, which need not exist: metrics.jsonl in the run
@@ -432,7 +435,7 @@ def _asked(current: Settings) -> int | None:
     if (step := current.integer("resume.step")) is not None:
         return step
     number = Path(current.text("resume.dir") or "").name.removeprefix("step_")
-    if number.isdigit():
+    if re.fullmatch(r"[0-9]{1,9}", number) is not None:
         return int(number)
     return _LATEST
 

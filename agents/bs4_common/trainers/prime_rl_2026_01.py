@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import launcher, settings
@@ -23,9 +22,11 @@ from bs4_common.trainers.base import (
 )
 from bs4_common.trainers.command import (
     PrimeRlTrainer,
+    checked_url,
     checkpointing,
     client_url,
     named,
+    port_of,
     program,
     resolved,
 )
@@ -251,11 +252,13 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         if base is not None and current.get("inference") is None:
             return client_url(base)
         port = current.integer("inference.server.port") or 8000
-        return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
+        return checked_url(
+            f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
+        )
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return a set with one number: the port on which clients reach the inference server."""
-        return frozenset({urlsplit(self.inference_url(spec)).port or 80})
+        return port_of(self.inference_url(spec))
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return None, because this version of prime-rl writes no metrics file. It sends metrics to

@@ -8,6 +8,8 @@ and prime-pydantic-config 0.4.3).
 from __future__ import annotations
 
 import copy
+import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.errors import AgentError
+from bs4_common.foreign_json import EXACT_INTEGER, ForeignJsonError, check_nesting
 from bs4_common.trainers.base import LaunchSpec
 
 #: The config of a spec whose config is not known: an adopted launcher has overwritten its command
 #: line.
 UNKNOWN_CONFIG = Path()
-#: Inheritance through `toml_files` deeper than this is a loop.
-_DEPTH = 8
+#: Inheritance through `toml_files` deeper than this is a loop, and a config of more files than this
+#: includes its files over and over: eight levels of twenty includes are 25 thousand million reads.
+_DEPTH, _FILES = 8, 64
+#: Bytes of a config. Configs have some kilobytes, and the agent reads them every second.
+_CONFIG_BYTES = 256 * 1024
+#: A key of more than 64 parts. Python's parser needs minutes for a key of thousands, and tables
+#: within tables end in a RecursionError, in a thread of the agent with a small stack perhaps in a
+#: crash.
+_LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
 
 
 class BadConfig(AgentError):
@@ -123,6 +133,15 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
     return kept
 
 
+def _whole(value: Any) -> int | None:
+    """Return a value as a whole number of at most 2**53, or None if it is none."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) <= EXACT_INTEGER else None
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run as nested tables: those of its config, overridden by those of its
@@ -158,17 +177,18 @@ class Settings:
     def integer(self, *dotted: str) -> int | None:
         """Return the value of the first of these dotted keys that is set, as a whole number. Return
         None if none of them is set, or if the value is a boolean or a table. Raises BadConfig if it
-        is anything else that is no number.
+        is anything else that is no number, or a number beyond 2**53, which no console takes.
         """
         value = self.first(*dotted)
-        try:
-            if value is None or isinstance(value, (bool, Mapping)):
-                return None
-            return int(value)
-        except (TypeError, ValueError):
+        if value is None or isinstance(value, (bool, Mapping)):
+            return None
+        number = _whole(value)
+        if number is None:
             raise BadConfig(
-                f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config."
-            ) from None
+                f"{dotted[0]} is {str(value)[:100]!r}, which is no whole number; correct it in the "
+                "config."
+            )
+        return number
 
     def text(self, *dotted: str) -> str | None:
         """Return the value of the first of these dotted keys that is set, as text. Return None if
@@ -224,11 +244,12 @@ class FlatSettings(Mapping[str, Any]):
 
     def integer(self, *keys: str) -> int | None:
         """Return the whole number that the settings have for the first of `keys` that has one, or
-        None if none of the keys has a whole number.
+        None if none of the keys has a whole number of at most 2**53.
         """
         for key in keys:
-            if isinstance(value := self.get(key), int) and not isinstance(value, bool):
-                return value
+            value = self.get(key)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value if abs(value) <= EXACT_INTEGER else None
         return None
 
     def text(self, key: str) -> str | None:
@@ -263,42 +284,58 @@ def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
         )
     arguments = parse_arguments(spec.overrides)
     data: dict[str, Any] = {}
+    files = _Files(watching)
     if str(spec.config) not in arguments.files:
-        data.update(_inherit(spec.config_path, watching, _DEPTH).data)
+        data.update(files.tables(spec.config_path).data)
     for key, path in arguments.nested:
-        _put(data, key, _inherit(spec.cwd / path, watching, _DEPTH).data)
+        _put(data, key, files.tables(spec.cwd / path).data)
     for key, value in arguments.options:
         _put(data, key, value)
     # A server that is started apart has the keys of [inference] at the top of its own config.
     return Settings({"inference": data} if spec.component == "inference" else data, arguments)
 
 
-def _inherit(path: Path, watching: bool, depth: int) -> Settings:
-    """Return the tables of a file and of those that its `toml_files` name, relative to it. A later
-    file replaces whole top-level tables of an earlier one (2026-01).
+class _Files:
+    """The config files that one command line names, read with all that they include. With
+    `watching`, a file that cannot be used counts as empty.
     """
-    try:
-        if depth == 0:
-            raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
-        data = dict(load_toml(path).data)
-    except BadConfig:
-        if not watching:
-            raise
-        return Settings({})
-    more = data.pop("toml_files", None)
-    for name in more if isinstance(more, list) else ():
-        data.update(_inherit(path.parent / str(name), watching, depth - 1).data)
-    return Settings(data)
+
+    def __init__(self, watching: bool) -> None:
+        self._watching = watching
+        self._left = _FILES
+        """How many more files may be read."""
+
+    def tables(self, path: Path, depth: int = _DEPTH) -> Settings:
+        """Return the tables of a file and of those that its `toml_files` name, relative to it. A
+        later file replaces whole top-level tables of an earlier one (2026-01). Raises BadConfig for
+        a file that cannot be used, unless the run is only watched.
+        """
+        self._left -= 1
+        try:
+            if depth == 0 or self._left < 0:
+                raise BadConfig(f"{path} includes itself through toml_files; break the circle.")
+            data = dict(load_toml(path).data)
+        except BadConfig:
+            if not self._watching:
+                raise
+            return Settings({})
+        more = data.pop("toml_files", None)
+        for name in more if isinstance(more, list) else ():
+            if self._left < 0:
+                break
+            data.update(self.tables(path.parent / str(name), depth - 1).data)
+        return Settings(data)
 
 
-_cache: dict[Path, tuple[tuple[int, int, int], Settings]] = {}
+_cache: dict[Path, tuple[tuple[int, int, int], Settings | BadConfig]] = {}
 
 
 def load_toml(path: Path) -> Settings:
     """Return the content of a TOML file as plain tables, which the caller may change. Raises
-    BadConfig if it cannot be read or is no TOML.
+    BadConfig if it cannot be read, is no file of at most 256 KiB, or is no TOML.
 
-    A file that has not changed is read only once, because the agent asks for it every second.
+    A file that has not changed is read only once, also one that is no TOML, because the agent asks
+    for it every second.
     """
     try:
         status = path.stat()
@@ -307,40 +344,71 @@ def load_toml(path: Path) -> Settings:
         if entry is None or entry[0] != key:
             if len(_cache) > 32:
                 _cache.clear()
-            entry = _cache[path] = (key, _plain(path))
-    except OSError as error:
+            entry = _cache[path] = (key, _read(path, status.st_mode))
+    except (OSError, ValueError) as error:
+        # A path with a NUL is a ValueError.
         raise BadConfig(
-            f"The config {path} cannot be read ({error.strerror}); name a file that exists "
-            "on the pod."
+            f"The config {path} cannot be read ({getattr(error, 'strerror', None) or error}); name "
+            "a file that exists on the pod."
         ) from error
+    if isinstance(entry[1], BadConfig):
+        raise BadConfig(entry[1].message)
     return copy.deepcopy(entry[1])
 
 
-def _plain(path: Path) -> Settings:
-    """Return the tables of a TOML file. Python's own parser (3.11 and later) is preferred, because
-    tomlkit keeps comments and costs 4 MB and ten times the time.
+def _read(path: Path, mode: int) -> Settings | BadConfig:
+    """Return the tables of a TOML file, or the error that says why it has none. Raises OSError if
+    it cannot be read. `mode` is the file's mode; a pipe is not opened, because it may never end.
     """
+    if not stat.S_ISREG(mode):
+        return BadConfig(f"The config {path} is no file; name a file that exists on the pod.")
+    try:
+        return _plain(path)
+    except BadConfig as error:
+        return error
+
+
+def _plain(path: Path) -> Settings:
+    """Return the tables of a TOML file. Raises BadConfig if it is no TOML, is larger than a config
+    is, or nests deeper. Python's own parser (3.11 and later) is preferred, because tomlkit keeps
+    comments and costs 4 MB and ten times the time.
+    """
+    text = _text(path)
+    try:
+        check_nesting(text)
+    except ForeignJsonError as error:
+        raise BadConfig(f"{path} is no config: {error} Correct it.") from error
+    if _LONG_KEY.search(text) is not None:
+        raise BadConfig(f"{path} has a key of more than 64 parts; correct it.")
     if sys.version_info >= (3, 11):
         import tomllib
 
         try:
-            return Settings(tomllib.loads(_text(path)))
-        except tomllib.TOMLDecodeError as error:
+            return Settings(tomllib.loads(text))
+        except (ValueError, RecursionError) as error:
+            # A number of more digits than Python reads is a ValueError without a line.
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
     else:
         import tomlkit  # Python 3.10 has no parser of its own
         from tomlkit.exceptions import TOMLKitError
 
         try:
-            return Settings(tomlkit.parse(_text(path)).unwrap())
-        except TOMLKitError as error:
+            return Settings(tomlkit.parse(text).unwrap())
+        except (TOMLKitError, ValueError, RecursionError) as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
 
 
 def _text(path: Path) -> str:
-    """Return a file as text. Raises BadConfig if it is not UTF-8."""
+    """Return a file as text. Raises BadConfig if it is not UTF-8 or too large."""
+    with path.open("rb") as handle:
+        raw = handle.read(_CONFIG_BYTES + 1)
+    if len(raw) > _CONFIG_BYTES:
+        raise BadConfig(
+            f"{path} has more than {_CONFIG_BYTES // 1024} KiB, which no config has; name the "
+            "training config."
+        )
     try:
-        return path.read_bytes().decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadConfig(
             f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8."

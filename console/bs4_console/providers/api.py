@@ -258,6 +258,18 @@ class Api:
         return {"Authorization": f"Bearer {self._secrets[0].reveal()}"}
 
 
+async def beginning(response: httpx.Response, most: int) -> bytes:
+    """Return the first `most` bytes of the body of a response that is being received, or all of
+    them if there are fewer. What a machine has written to its own log has no end that is certain.
+    """
+    found = bytearray()
+    async for piece in response.aiter_bytes():
+        found += piece
+        if len(found) >= most:
+            break
+    return bytes(found[:most])
+
+
 def _is_object(content: bytes) -> bool:
     try:
         return isinstance(json.loads(content), dict)

@@ -180,8 +180,7 @@ class RunPod(Adapter):
             "Authorization": f"Bearer {self._key[0].reveal()}",
             "Accept": "text/event-stream",
         }
-        lines: list[str] = []
-        size = 0
+        log = bytearray()
         try:
             async with (
                 asyncio.timeout(_LOG_S),
@@ -190,13 +189,14 @@ class RunPod(Adapter):
                 ) as response,
             ):
                 if response.is_success:
-                    async for line in response.aiter_lines():
-                        size += len(line)
-                        if size > _LOG_BYTES:
+                    # Not by lines: the pod may write one that has no end.
+                    async for piece in response.aiter_bytes():
+                        log += piece
+                        if len(log) > _LOG_BYTES:
                             break
-                        lines.append(_log_line(line))
         except (TimeoutError, httpx.HTTPError):
             pass  # what was read until then counts
+        lines = map(_log_line, log.decode("utf-8", "replace").splitlines())
         # The image's start script prints first. Fingerprints that a program prints later do not
         # count.
         from_start = dropwhile(lambda line: line.strip() != "SSH host keys:", lines)

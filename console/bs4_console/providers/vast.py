@@ -16,7 +16,7 @@ import httpx
 
 from bs4_console.providers import gpus
 from bs4_console.providers.adapter import Adapter
-from bs4_console.providers.api import Api
+from bs4_console.providers.api import Api, beginning
 from bs4_console.providers.base import (
     Balance,
     Capabilities,
@@ -57,6 +57,8 @@ _TELL = (
     'for key in /etc/ssh/ssh_host_*_key.pub; do echo "bs4-host-key $(ssh-keygen -lf "$key")"; done'
 )
 _LOG_TRIES = 10
+#: Bytes of that log, which the machine itself writes. A thousand lines are some 100 KiB.
+_LOG_BYTES = 4 << 20
 
 
 class Vast(Adapter):
@@ -252,11 +254,16 @@ class Vast(Adapter):
         for _ in range(_LOG_TRIES):  # the log appears there a moment later
             try:
                 # A signed address of their file store, which must not see our key.
-                response = await self._client.get(place, timeout=10, follow_redirects=False)
+                async with self._client.stream(
+                    "GET", place, timeout=10, follow_redirects=False
+                ) as response:
+                    log = b""
+                    if response.is_success:
+                        log = await beginning(response, _LOG_BYTES)
             except httpx.HTTPError:
                 return ()
             if response.is_success:
-                lines = response.text.splitlines()
+                lines = log.decode("utf-8", "replace").splitlines()
                 return fingerprints(line for line in lines if line.startswith("bs4-host-key "))
             await asyncio.sleep(0.3)
         return ()

@@ -321,7 +321,7 @@ class Controller:
         """Return the highest price in US dollars an hour at which one more hour stays within the
         budgets, and "". Return 0 and the reason if a budget is spent.
         """
-        now = self.wall()
+        now, state = self.wall(), self._paid(state)
         day = self.limits.per_day - state.spent(now - DAY_S, now)
         whole = self.limits.per_run - state.spent(0.0, now)
         if min(day, whole) <= 0:
@@ -334,11 +334,15 @@ class Controller:
             )
         return min(self.limits.max_price, day, whole), ""
 
+    def _paid(self, state: State) -> State:
+        """Return the state with each recovery that is known here to have cost something."""
+        return replace(state, attempts=self.records.paid(state.attempts))
+
     def _plan_of(self, state: State, saved: Saved, most: float) -> RecoveryPlan:
         """Return the plan of a recovery. Its hash covers what a person decides on and not the offer
         of the moment, so that the hash stays the same while nothing of that changes.
         """
-        now = self.wall()
+        now, paid = self.wall(), self._paid(state)
         decided: DecidedPlan = {
             "run": self.run,
             "lost": [state.where.pod, state.where.provider, state.where.instance],
@@ -357,8 +361,8 @@ class Controller:
             "most": round(most, 4),
             "bytes": saved.bytes,
             "steps_lost": None if known is None else max(0, known - saved.step),
-            "spent_today": round(state.spent(now - DAY_S, now), 2),
-            "spent": round(state.spent(0.0, now), 2),
+            "spent_today": round(paid.spent(now - DAY_S, now), 2),
+            "spent": round(paid.spent(0.0, now), 2),
         }
 
     def _known(self, state: State) -> int | None:

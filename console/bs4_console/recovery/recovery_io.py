@@ -7,9 +7,11 @@ The way to reach a pod is given from outside (`Reach`), so this package does not
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -34,7 +36,7 @@ from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.liveness import Sign, of_sight
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
-from bs4_console.providers.base import Machine, Offer, Want, ulid_of
+from bs4_console.providers.base import Machine, Offer, Want, label_of, ulid_of
 from bs4_console.provision.book import Book, Intent
 from bs4_console.provision.observer import ProviderObserver
 from bs4_console.provision.pod import greets, pod_of
@@ -150,7 +152,7 @@ class RealHands:
         lost. If the pod does not answer over its connection, also poll its SSH port, W&B and the
         object store. Raises UsageError if the pod's address is not known.
         """
-        pod = self._pod(where)
+        pod = await self._pod(where)
         found = []
         if where.provider and where.instance:
             # The provider is polled first: the rule needs a pod that does not answer after the
@@ -223,7 +225,9 @@ class RealHands:
         UsageError if the pod's address is not known.
         """
         try:
-            async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
+            async with self.reach.linked(
+                await self._pod(where), deploy=False, timeout=LOOK_S
+            ) as live:
                 run = live.state.runs.get(self.run)
                 if run is None:
                     return Report()
@@ -329,6 +333,8 @@ class RealHands:
         on another machine has begun to rent it, it is added to this machine's journal. Raises
         Absent if no machine has the label, and Doubt if that cannot be found out.
         """
+        if not self._is_ours(label):
+            raise Absent(f"No machine for {self.run} is labelled {label}.", "Nothing was rented.")
         async with self.provisioner(provider) as provisioner:
             intent = provisioner.book.of_label(label)
             if intent is None:
@@ -389,6 +395,8 @@ class RealHands:
                     f"not the one that was rented for {self.run}.",
                     "Nothing was ended; look with `bs4-console provision list`.",
                 )
+            if not self._is_ours(machine.label):
+                raise self._foreign(machine)
             try:
                 await provisioner.terminate(machine, may)
             except NotGone:
@@ -407,7 +415,7 @@ class RealHands:
         met = await self._met(where)
         if met is None:
             return None
-        pod = self._pod(met)
+        pod = await self._pod(met)
         try:
             async with self.reach.linked(pod, deploy=True, timeout=LOOK_S) as live:
                 running = recipe.under_way(live)
@@ -438,6 +446,8 @@ class RealHands:
             if machine is None or machine.state in ("stopped", "ended"):
                 said = "no longer there" if machine is None else machine.raw_state
                 raise Failed(f"{where.pod} did not come up: it is {said}.")
+            if machine.label is not None and not self._is_ours(machine.label):
+                raise self._foreign(machine)
             if machine.price is not None and machine.price > self.config.max_price * 1.01:
                 raise Failed(
                     f"{where.pod} costs ${machine.price:.2f} an hour, above "
@@ -556,37 +566,88 @@ class RealHands:
             raise Failed(f"{self.run} would not be saved on {where.pod}: {refused['sync']}")
         return list(refused.values())
 
-    def _at(self, where: Where) -> AbstractAsyncContextManager[PodSession]:
-        return self.reach.linked(self._pod(where), deploy=True, timeout=LOOK_S)
+    @contextlib.asynccontextmanager
+    async def _at(self, where: Where) -> AsyncIterator[PodSession]:
+        pod = await self._pod(where)
+        async with self.reach.linked(pod, deploy=True, timeout=LOOK_S) as live:
+            yield live
 
-    def _pod(self, where: Where) -> Pod:
-        """Return the pod from the inventory. A pod that the inventory lacks is added, with the
-        address and the host key that the controllers wrote down. Raises UsageError if they wrote
-        down no address.
+    async def _pod(self, where: Where) -> Pod:
+        """Return the pod from the inventory. A pod that the inventory lacks is added once its
+        provider has confirmed it (see `_confirmed`).
+
+        What the controllers wrote down lies in the object store, where each pod that has a key for
+        it can write. So it names no pod but the very machine that was rented for this run. Raises
+        RefusedError if it names another one, and UsageError if no address is known.
         """
         pod = self._listed(where.pod)
         if pod is None:
-            if not where.host:
-                raise UsageError(
-                    f"There is no pod named {where.pod}.",
-                    "Name the pod of the run in recover.toml as it is in pods.toml.",
-                )
-            pod = Pod(
-                name=where.pod,
-                host=where.host,
-                port=where.port,
-                user=where.user or None,
-                identity_file=self.config.identity_file or None,
-                ssh_config=False,
-                provider=where.provider,
-                instance=where.instance,
-                notes=where.label,
-                price=where.price,
+            return await self._confirmed(where)
+        if where.made and (pod.provider, pod.instance) != (where.provider, where.instance):
+            raise RefusedError(
+                f"{where.pod} is another machine here than recovery.json says "
+                f"({where.provider} {where.instance}).",
+                f"Nothing was done; look who writes to {self.config.store}.",
             )
-            self.inventory.add(pod)
+        if where.made and where.host_key and not self.reach.pinned(pod.name):
+            self.reach.pin(pod.name, where.host_key)
+        return pod
+
+    async def _confirmed(self, where: Where) -> Pod:
+        """Return the pod of a machine that the inventory lacks, and add it, with the address that
+        its provider tells and the host key that the controllers wrote down. If the provider has no
+        such machine any more, the pod is returned with the address that was written down, and
+        neither added nor trusted. Raises RefusedError if the machine was not rented for this run or
+        the provider tells another host key, and UsageError if no address is known.
+        """
+        if not where.host:
+            raise UsageError(
+                f"There is no pod named {where.pod}.",
+                "Name the pod of the run in recover.toml as it is in pods.toml.",
+            )
+        identity = self.config.identity_file or None
+        async with self.provisioner(where.provider) as provisioner:
+            provider = provisioner.providers[where.provider]
+            machine = await provider.machine(where.instance)
+            if machine is not None and not self._is_ours(machine.label):
+                raise self._foreign(machine)
+            if machine is None or not machine.host or not machine.port:
+                return Pod(
+                    name=where.pod,
+                    host=where.host,
+                    port=where.port,
+                    user=where.user or None,
+                    identity_file=identity,
+                    ssh_config=False,
+                    provider=where.provider,
+                    instance=where.instance,
+                    notes=where.label,
+                    price=where.price,
+                )
+            told = await provider.host_keys(machine)
+        if told and where.host_key and _fingerprint(where.host_key) not in told:
+            raise RefusedError(
+                f"{where.pod} has the host key {', '.join(told)} by its provider, and "
+                "recovery.json says another.",
+                f"Nothing was done; look who writes to {self.config.store}.",
+            )
+        pod = pod_of(machine, where.pod, identity, where.price)
+        self.inventory.add(pod)
         if where.host_key and not self.reach.pinned(pod.name):
             self.reach.pin(pod.name, where.host_key)
         return pod
+
+    def _is_ours(self, label: str | None) -> bool:
+        """Return True if a machine has a label that a machine for this run is rented under."""
+        made = ulid_of(label or "")
+        return made is not None and label == label_of(self.run, made)
+
+    def _foreign(self, machine: Machine) -> RefusedError:
+        return RefusedError(
+            f"{machine.name} is labelled {machine.label}, so it was not rented for {self.run}, and "
+            "recovery.json says so.",
+            f"Nothing was done; look who writes to {self.config.store}.",
+        )
 
     def _listed(self, name: str) -> Pod | None:
         """Return the inventory's pod with this name, or None."""
@@ -594,6 +655,15 @@ class RealHands:
 
     def _name(self, label: str) -> str:
         return f"{self.run[:40]}-{(ulid_of(label) or label)[-6:].lower()}"
+
+
+def _fingerprint(key: str) -> str:
+    """Return the fingerprint of a host key `type base64`, or "" if it is none."""
+    try:
+        blob = base64.b64decode(key.split()[1], validate=True)
+    except (IndexError, ValueError):
+        return ""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
 def _keyed(provisioner: Provisioner) -> KeyedBook:

@@ -8,15 +8,19 @@ hash-chained like a pod's.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from bs4_common.checkpoints.remote.errors import StoreDamaged
 from bs4_common.checkpoints.remote.layout import Layout
 from bs4_common.checkpoints.remote.store import Entry, Store
+from bs4_common.foreign_json import finite, loads
 from bs4_common.journal import Journal
 from bs4_common.ledger import JournalRecord
 from bs4_common.streams.segments import SegmentStream
@@ -206,28 +210,72 @@ class State:
         something else.
         """
         try:
-            raw = json.loads(data)
+            raw = loads(data)
             if raw.pop("schema") != SCHEMA or raw["phase"] not in get_args(Phase):
                 raise ValueError("another schema")
             raw.pop("after", None)
             before = raw.pop("before")
-            where = Where(**raw.pop("where"))
-            attempts = tuple(Attempt(**row) for row in raw.pop("attempts"))
-            left = tuple(Where(**row) for row in raw.pop("left"))
-            rows: Any = [dict(row) for row in raw.pop("orders", ())]
-            return cls(
+            where = _row(Where, raw.pop("where"))
+            attempts = tuple(_row(Attempt, row) for row in raw.pop("attempts"))
+            left = tuple(_row(Where, row) for row in raw.pop("left"))
+            rows: Any = [_order(row) for row in raw.pop("orders", ())]
+            return _row(
+                cls,
+                raw,
                 where=where,
-                before=None if before is None else Where(**before),
+                before=None if before is None else _row(Where, before),
                 attempts=attempts,
                 left=left,
                 orders=tuple(rows),
-                **raw,
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreDamaged(
                 f"recovery.json cannot be read ({type(error).__name__}: {str(error)[:120]}); "
                 "look at its older versions."
             ) from error
+
+
+Row = TypeVar("Row")
+
+
+def _row(kind: type[Row], row: object, **more: Any) -> Row:
+    """Return a JSON object as the dataclass `kind`; `more` are further fields, which are checked
+    already. Raises TypeError for a field that `kind` does not have, and ValueError for a value of
+    another type: whoever may write to the object store can write anything there.
+    """
+    if not isinstance(row, dict):
+        raise TypeError(f"{kind.__name__} is no object")
+    hints = get_type_hints(kind)
+    for name, value in row.items():
+        if not _fits(value, hints.get(name)):
+            raise ValueError(f"{name[:40]} is {str(value)[:40]!r}")
+    return kind(**row, **more)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Return True if a JSON value is of the type of a field."""
+    if options := get_args(hint):
+        return any(value == one if isinstance(one, str) else _fits(value, one) for one in options)
+    if hint in (int, float):
+        return finite(value) is not None and isinstance(value, int | hint)
+    return isinstance(hint, type) and isinstance(value, hint)
+
+
+def _order(row: object) -> object:
+    """Return a standing order. Raises ValueError, KeyError or TypeError if it is none."""
+    if not isinstance(row, dict):
+        raise TypeError("an order is no object")
+    words = row.get("overrides", [])
+    if row["kind"] not in ("sync", "keep", "mode", "launch") or not isinstance(words, list):
+        raise ValueError("an order of another kind")
+    if row["kind"] == "launch" and "overrides" not in row:
+        raise ValueError("a launch without its arguments")
+    for value in (*words, *(value for name, value in row.items() if name != "overrides")):
+        if not isinstance(value, str | bool | None) and finite(value) is None:
+            raise ValueError("an order that is none")
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError("an argument that is no text")
+    return row
 
 
 @dataclass
@@ -286,6 +334,7 @@ class Records:
         then has no effect. Raises a StoreError if the object store fails or refuses the call.
         """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
+        self._paid.update(_paid(state.attempts))
         data = state.encode(self._version)
         self.store.write(self.layout.recovery, data)
         version, there = self._head()
@@ -345,6 +394,30 @@ class Records:
             self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
         return self._step
 
+    def paid(self, attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+        """Return `attempts`, the recoveries in the shared document, for counting what they cost:
+        with those of which this machine has noted that a machine was rented for them, at the higher
+        of two prices. The document lies where each pod with a key for the store can write, and a
+        budget must not depend on it alone.
+        """
+        found = {a.label: a for a in attempts}
+        for label, mine in self._paid.items():
+            theirs = found.get(label)
+            if theirs is None:
+                found[label] = mine
+            elif theirs.price < mine.price or theirs.t > mine.t or not theirs.instance:
+                found[label] = replace(mine, ended_t=theirs.ended_t)
+        return tuple(found.values())
+
+    @functools.cached_property
+    def _paid(self) -> dict[str, Attempt]:
+        """Return by label the recoveries of which this machine has noted a rented machine."""
+        found: dict[str, Attempt] = {}
+        for record in self._noted("state"):
+            with contextlib.suppress(StoreDamaged):
+                found |= _paid(State.decode(json.dumps(record.get("state")).encode()).attempts)
+        return found
+
     def note_step(self, step: int) -> None:
         """Append the training step `step` to this machine's journal if it is newer than every step
         that was appended before. If it is not, do nothing.
@@ -362,10 +435,15 @@ class Records:
         return found
 
 
+def _paid(attempts: Sequence[Attempt]) -> dict[str, Attempt]:
+    """Return by label the recoveries for which a machine was rented."""
+    return {attempt.label: attempt for attempt in attempts if attempt.instance}
+
+
 def _followed(data: bytes) -> str | None:
     """Return the version that a document follows, with the meaning of `after` in State.encode.
     Raises StoreDamaged if the bytes are not a document.
     """
     State.decode(data)
-    after: str | None = json.loads(data).get("after")
-    return after
+    after = loads(data).get("after")
+    return after if isinstance(after, str) else None

@@ -25,6 +25,16 @@ _LINE_BYTES = 64 << 20
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _Z = NormalDist().inv_cdf(0.975)
 
+#: What reading a line of another form may raise. A number of 400 digits is an OverflowError.
+_NO_RESULT = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+
 Word = Literal["better", "worse", "not shown", "unknown"]
 
 
@@ -117,7 +127,7 @@ def read(path: Path) -> Evaluation:
                     continue
                 try:
                     rollouts.append(_rollout(json.loads(line), name))
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                except _NO_RESULT as error:
                     if not line.endswith(b"\n") and len(line) < _LINE_BYTES:
                         is_torn = True
                         break
@@ -140,7 +150,7 @@ def _environment(file: Path) -> str:
         return str(json.loads((file.parent / "metadata.json").read_bytes())["env_id"])
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, *_NO_RESULT) as error:
         raise UsageError(
             f"{file.parent / 'metadata.json'} names no environment ({type(error).__name__}).",
             "Give the directory as the evaluation left it.",

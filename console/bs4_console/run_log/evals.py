@@ -116,7 +116,14 @@ def read(path: Path) -> Result:
         raise UsageError(
             f"There is no file {path}.", "Give the results file that the evaluation wrote."
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise UsageError(
             f"{path} is no result of an evaluation ({type(error).__name__}).",
             "Give the results_*.json that the evaluation wrote: an object with pass_rate. What "

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, DeployFailed, LinkError, NoSpace, Unreachable
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.port import Completed, Duplex
@@ -341,13 +342,22 @@ class SshPipe:
 
     async def finish(self, stdin: bytes = b"") -> Completed:
         """Send `stdin` to the command, read its output, wait until it has ended, and return its
-        exit status and output. Raises ChannelLost if the connection is lost.
+        exit status and output. Raises ChannelLost if the connection is lost, and LinkError if the
+        output has more than 64 MiB (ceilings.OUTPUT_BYTES), all of which would be held.
         """
         await self.write(stdin)
         with contextlib.suppress(OSError):  # the command has ended already
             self._process.stdin.write_eof()
         out = []
+        size = 0
         while data := await self.read():
+            size += len(data)
+            if size > ceilings.OUTPUT_BYTES:
+                raise LinkError(
+                    f"A command on {self._label} prints more than "
+                    f"{ceilings.OUTPUT_BYTES // ceilings.MIB} MiB, so it was given up.",
+                    "Look at what its shell prints at login.",
+                )
             out.append(data)
         ending = await self.ending()
         return Completed(ending.exit_status, b"".join(out), ending.stderr.encode())
