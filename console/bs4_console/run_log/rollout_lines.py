@@ -46,7 +46,7 @@ def read(line: str) -> list[Shown]:
         if "input" in data and "output" in data:
             return [_dumped(data)]
         return [_result(data)]
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no rollout ({type(error).__name__})") from error
 
 
