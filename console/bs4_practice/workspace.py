@@ -26,6 +26,11 @@ GENERATIONS = ("2026-01", "current", "verl")
 USER = "root"
 RUN_NAME = "demo"
 MODEL = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+#: The model of verl's configs, below its project. The look before a start reckons the size of a
+#: checkpoint from the model's name. Of a model whose name says 0.6B, the hundred checkpoints that
+#: the configs keep would need 680 GiB; those of the miniature have a few kilobytes each.
+LOCAL_MODEL = "models/reverse-text-0.001B"
+_MODEL_CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"}
 _TEMPLATES = Path(__file__).with_name("templates")
 _INFERENCE_MARK = "# --- inference"
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -129,6 +134,7 @@ def create(
         (project / "configs").mkdir(parents=True, exist_ok=True)
         if generation == "verl":
             install_verl(project, sys.executable)
+            _save_model(project / LOCAL_MODEL)
         else:
             install(project, home / ".local" / "share" / "uv", sys.executable, generation)
     Board(root / "gpu").configure(n=gpus, foreign_pids=foreign_pids)
@@ -244,10 +250,13 @@ def _write_configs(directory: Path, generation: str, ports: Mapping[str, int]) -
 def _cache_model(hub: Path) -> None:
     """The model of the pod's configs as an earlier download left it: a run then asks nobody."""
     snapshot = hub / "hub" / f"models--{MODEL.replace('/', '--')}" / "snapshots" / "main"
-    snapshot.mkdir(parents=True, exist_ok=True)
-    (snapshot / "config.json").write_text(
-        json.dumps({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3"})
-    )
+    _save_model(snapshot)
+
+
+def _save_model(directory: Path) -> None:
+    """What there is of a model for those who only look: its description."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.json").write_text(json.dumps(_MODEL_CONFIG))
 
 
 def _free_ports(count: int) -> list[int]:

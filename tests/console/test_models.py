@@ -199,6 +199,14 @@ def test_verify_tells_by_its_exit_code(model: str, code: int) -> None:
     assert main(["models", "verify", model]) == code
 
 
+def test_verify_is_about_the_trainer_that_was_named() -> None:
+    """As docs/models.md says: what was blocked on January alone is a warning elsewhere."""
+    words = ["models", "verify", "openai/gpt-oss-20b"]
+    for trainer, code in (("prime-rl-2026-01", 1), ("prime-rl", 0), ("verl", 0)):
+        assert main([*words, "--trainer", trainer]) == code
+    assert main(words) == 0
+
+
 def test_a_hub_that_does_not_answer_leaves_it_unknown(hub: Hub) -> None:
     address = f"http://127.0.0.1:{hub.server_port}"
     assert main(["models", "verify", "example/down", "--hub", "--hub-url", address]) == 3

@@ -18,8 +18,7 @@ from tests.console.cli.conftest import Result, practising
 
 pytestmark = pytest.mark.beside
 
-# A model so small that its checkpoints fit every disk that a test may have.
-WORDS = ("trainer.max_actor_ckpt_to_keep=3", "actor_rollout_ref.model.path=models/tiny-0.01B")
+WORDS = ("trainer.max_actor_ckpt_to_keep=3",)
 WHOLE = ("launch", "configs/rl.toml", "--pod", "bare", "--run", "demo")
 
 
@@ -56,7 +55,6 @@ def test_from_an_empty_pod_to_a_first_step_then_killed_and_resumed() -> None:
     with practising("verl", "bare", step_seconds=0.3) as practice:
         pod = practice.pod
         assert not (pod.home / ".bs4").exists()
-        (pod.project / "models" / "tiny-0.01B").mkdir(parents=True)
 
         def launched(*options: str) -> Result:
             return practice(*WHOLE, *options, "--", *WORDS, timeout=280.0)

@@ -41,8 +41,6 @@ pytestmark = [
 
 #: Seconds for what a person would wait for without a thought; a start and a recovery take longer.
 SOON_S, LONG_S = 100.0, 240.0
-#: So small that the hundred checkpoints which the config keeps fit every disk that a test may have.
-MODEL = "models/tiny-0.001B"
 #: What the header of a run's screen says: ` step 12/10000`.
 _STEP = re.compile(r"^ step (\d+)", re.MULTILINE)
 
@@ -62,7 +60,7 @@ class Person:
         count too.
         """
         return self.waits(
-            lambda text: all(word in text or word in _joined(text) for word in wanted), seconds
+            lambda text: all(word in text or word in joined(text) for word in wanted), seconds
         )
 
     def waits(self, condition: Callable[[str], object], seconds: float = SOON_S) -> str:
@@ -88,7 +86,7 @@ class Person:
                 self.terminal.press("Tab")
 
 
-def _joined(text: str) -> str:
+def joined(text: str) -> str:
     """Without the frame of a dialog and the ends of its lines."""
     return " ".join(text.replace("│", " ").split())
 
@@ -132,10 +130,9 @@ def launched(person: Person, pod: PracticePod) -> None:
     assert attempts(pod) == [], "nothing is started by looking"
     person.presses("W", "W launch")
     person.keeps("form", person.sees("Start a run on bare", "name of the run"))
-    person.fills(
-        config="configs/rl.toml", run="demo", overrides=f"actor_rollout_ref.model.path={MODEL}"
-    )
-    person.keeps("form-filled", person.sees("configs/rl.toml", "demo", MODEL))
+    warmth = "actor_rollout_ref.rollout.temperature=0.9"
+    person.fills(config="configs/rl.toml", run="demo", overrides=warmth)
+    person.keeps("form-filled", person.sees("configs/rl.toml", "demo", warmth))
     person.terminal.press("Enter")
     person.keeps(
         "plan", person.sees("Start demo", "verl.trainer.main_ppo", "start it", seconds=LONG_S)
@@ -204,7 +201,7 @@ def merged(person: Person, pod: PracticePod) -> Path:
     asked = person.sees("Run merge on bare?", "verl.model_merger merge --backend fsdp", "y run it")
     person.keeps("confirm-merge", asked)
     assert not (pod.run_dir / "merged").exists(), "nothing is merged before it was confirmed"
-    step = int(re.search(r"Merge step (\d+) of demo", _joined(asked))[1])  # type: ignore[index]
+    step = int(re.search(r"Merge step (\d+) of demo", joined(asked))[1])  # type: ignore[index]
     # The run trains on, and saves: what was asked stays this step.
     until(lambda: saved(pod) > step, LONG_S)
     person.presses("y", "y run it")
@@ -242,7 +239,6 @@ def test_from_an_empty_pod_to_a_merged_model_by_keys(terminal: Terminal, tmp_pat
     ) as practice:
         pod = practice.pod
         assert not (pod.home / ".bs4").exists(), "the pod is empty"
-        (pod.project / MODEL).mkdir(parents=True)
         opened(practice.console, terminal)
         try:
             launched(person, pod)

@@ -17,8 +17,7 @@ from tests.console.cli.conftest import Console
 
 pytestmark = [pytest.mark.beside, pytest.mark.long]
 
-# A model so small that its checkpoints fit every disk that a test may have.
-WORDS = ("trainer.max_ckpt_to_keep=3", "model.partial_pretrain=models/tiny-0.01B")
+WORDS = ("trainer.max_ckpt_to_keep=3",)
 
 
 def steps(run: Path, attempt: int) -> list[int]:
@@ -36,7 +35,6 @@ async def test_an_sft_from_its_launch_through_a_crash_to_its_next_steps(tmp_path
     async with staged("verl", step_seconds=0.5) as stage:
         pod, console = stage.pod, Console(tmp_path)
         console.add(pod.name, pod.host, pod.port, pod.user, pod.key_path, pod.known_host_key)
-        (pod.project / "models" / "tiny-0.01B").mkdir(parents=True)
         command = (
             "launch",
             "configs/sft.toml",

@@ -523,13 +523,13 @@ def a_run_in_two_phases(week: Week, person: Person) -> None:
     phases.write_text(PHASES.format(trainer=TRAINER))
     week.does("launch", "--phases", str(phases), "--pod", "beta", "--yes")
     person.terminal.type(":run v3\r")
-    person.sees("v3 on beta", "attempt 1")
+    person.sees("v3 on beta", "attempt 1", "phase near")
     of_beta = (str(phases), "--pod", "beta")
     switched = week.does("phases", "advance", *of_beta, "--wait", "--yes").out
     assert "v3 goes from near to far" in switched
     now = week.told("phases", "status", *of_beta)
     assert (now["phase"], now["due"], now["live"]) == ("far", False, True)
-    person.sees("v3 on beta", "attempt 2")
+    person.sees("v3 on beta", "attempt 2", "phase far")
     first, second = week.told("runs", "show", "v3")["run"]["attempts"]
     assert (first["phase"], second["phase"]) == ("near", "far")
     assert second["resume"] >= 5

@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NoReturn
 
 from bs4_console.cli.output import complain
@@ -64,12 +65,17 @@ class Parser(argparse.ArgumentParser):
     """
 
     usage_code = USAGE
+    instead: Mapping[str, str] = MappingProxyType({})
+    """By an option that people expect and that the command does not have: the sentence that says
+    what to do instead.
+    """
 
     def error(self, message: str) -> NoReturn:
         """Print `message`, the usage error, on standard error and end the program with the exit
         code `usage_code`, which is 2 unless the command has set another.
         """
-        complain(_unknown_word(message, self.prog) or f"{message}. See `{self.prog} --help`.")
+        known = _unknown_word(message, self.prog) or _said_instead(message, self.instead)
+        complain(known or f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
 
@@ -110,6 +116,19 @@ def _unknown_word(message: str, program: str) -> str:
     return f"{what}{meant} `{program} --help` names all."
 
 
+def _said_instead(message: str, instead: Mapping[str, str]) -> str:
+    """Return the sentence of `instead` about the first word of the command line that it knows and
+    that no parser knows. Return "" if `message`, argparse's own, names no such word.
+    """
+    words = message.removeprefix("unrecognized arguments: ")
+    if words == message:
+        return ""
+    for word in words.split():
+        if word in instead:
+            return instead[word]
+    return ""
+
+
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """Return the argument parser of the whole program. It knows every command, but only those named
     in `commands` get their options, because each command's options need its module, which takes
@@ -132,6 +151,7 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
             module = importlib.import_module(f"bs4_console.cli.{name}")
             # The outermost parser refuses words that no parser knows, so it gets the same code.
             parser.usage_code = command.usage_code = getattr(module, "USAGE_CODE", USAGE)
+            parser.instead = getattr(module, "INSTEAD", parser.instead)
             module.configure(command)
             _describe_verbs(command)
             _code_verbs(command)

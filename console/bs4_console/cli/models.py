@@ -29,7 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="all that is known of one model, with dates and sources")
     show.add_argument("model", metavar="MODEL", help="its id, as on the hub or at the provider")
     verify = verbs.add_parser(
-        "verify", help="whether a model can be trained, by the registry and, if asked, the hub"
+        "verify",
+        help="whether --trainer can train a model, by the registry and, if asked, the hub",
     )
     verify.add_argument("model", metavar="MODEL", help="its id, as on the hub or at the provider")
     verify.add_argument(
@@ -60,9 +61,8 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `models` that `options.verb` names (list, show or verify), and return
-    its exit code. `verify` says whether a model can be trained: it returns 1 if something speaks
-    against that, and 3 if nothing is known of the model. Raises UsageError if `show` is given a
-    model that is not in the registry.
+    its exit code. `verify` says whether a model can be trained. It returns 1 if the model is known not to work with this trainer, and 3 if
+    nothing is known of it. Raises UsageError if `show` is given a model that the registry lacks.
     """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 

@@ -24,6 +24,16 @@ from bs4_console.pods.state import PlanView
 from bs4_console.suggest import did_you_mean
 from bs4_console.trainers.registry import TRAINERS
 
+#: What is said of an option that people expect.
+INSTEAD = {
+    "--yes": (
+        "A playbook has no --yes, because what it does to processes and files is read before it "
+        "is done. `bs4-console playbook plan ID --pod NAME` prints the plan and its hash; then "
+        "`bs4-console playbook run ID --pod NAME --plan HASH` carries out just that plan, with "
+        "--confirm RUN where it asks for the run's name."
+    )
+}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of `playbook` and its subcommands to its parser."""

@@ -21,6 +21,7 @@ from bs4_console import ui_state as settings
 from bs4_console.tui import commands, memory, pins, themes
 from bs4_console.tui.alerts import Alerts, silence, silent, sound
 from bs4_console.tui.clock import Clock
+from bs4_console.tui.commands import in_a_shell
 from bs4_console.tui.keymap import check, load_keymap
 from bs4_console.tui.navigation import Navigation
 from bs4_console.tui.offers import offers
@@ -410,13 +411,17 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     def typed(self, text: str, screen: ConsoleScreen) -> str:
         """Check and carry out `text`, the command line that was typed after `:` on `screen`. Return
         a sentence that says why it cannot be carried out, or "" if it can or if nothing was typed.
-        The command is not run inside this call but a moment later.
+        The command is not run inside this call but a moment later. A word for what is done in a
+        shell, such as `report`, copies the command line for that and shows it in a message.
         """
         if not text.strip():
             return ""
         command, args = commands.parse(text)
         if command is None:
             word = text.split()[0]
+            if line := in_a_shell.command_line(word, *screen.subject().names):
+                self.copy(line, f"In a shell: {line}")
+                return ""
             near = get_close_matches(word, commands.BY_NAME, n=2)
             told = "Tab shows what there is, :help explains it"
             if near:

@@ -159,6 +159,16 @@ class Navigation(Notifications):
         if subject.pod is not None and subject.run is not None:
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
+    def do_rollouts(self, args: str) -> None:
+        """Open the rollouts of the run under the cursor. `args` is the number of a training step,
+        the path of a file of the pod, or "" for the newest step. Do nothing without a run.
+        """
+        from bs4_console.tui.screens.rollouts import RolloutsScreen
+
+        subject = self.subject()
+        if subject.pod is not None and subject.run is not None:
+            self.push_screen(RolloutsScreen(subject.pod, subject.run, args))
+
     def do_checkpoints(self, args: str) -> None:
         """Open the checkpoints of the run under the cursor. Do nothing without a run. `args` is
         ignored.

@@ -84,6 +84,16 @@ def test_show_leaves_the_cases_out(console: Console) -> None:
     assert "cases" not in console("playbook", "show", "disk-full", "--json").json
 
 
+def test_a_run_without_a_look_is_refused_with_what_to_do_instead(console: Console) -> None:
+    asked = ("playbook", "run", "step-desync", "--pod", "alpha", "--yes")
+    done = console(*asked)
+    assert (done.code, done.out) == (2, "")
+    assert "has no --yes" in done.sentence
+    assert "`bs4-console playbook plan ID --pod NAME`" in done.sentence
+    assert "--plan HASH" in done.sentence
+    assert "unrecognized arguments: --sure" in console(*asked[:-1], "--sure").sentence
+
+
 def test_lint(console: Console, tmp_path: Path) -> None:
     assert console("playbook", "lint").code == 0
     family = tmp_path / "mine" / "family"

@@ -104,6 +104,19 @@ def test_another_step_and_another_file(stand: Stand, capsys: pytest.CaptureFixtu
     assert "no rollouts" in capsys.readouterr().err
 
 
+def test_a_secret_is_replaced_before_a_message_is_cut(
+    stand: Stand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = {"input": "1+1=", "output": "x" * 580 + " ghp_" + "Q7" * 18, "score": 1.0}
+    stand.files["file//d/3.jsonl"] = json.dumps(line).encode() + b"\n"
+    capsys.readouterr()
+    for full in ((), ("--full",), ("--json",)):
+        assert main([*WORDS, "--file", "/d/3.jsonl", *full]) == 0
+        shown = capsys.readouterr().out
+        assert "x" * 580 in shown
+        assert "ghp_" not in shown
+
+
 def test_a_trainer_that_keeps_no_text_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, stand: Stand, capsys: pytest.CaptureFixture[str]
 ) -> None:

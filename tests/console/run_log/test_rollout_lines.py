@@ -61,7 +61,10 @@ def test_calls_of_tools_and_parts_of_a_message() -> None:
     assert [message.text for message in one.messages] == ["Run it\nimage", 'run({"code": "1"})']
 
 
-@pytest.mark.parametrize("line", ["", "[]", "{}", "3", '{"traces": [], "task": 1}', "{half"])
+HUGE = '{"input": "a", "output": "b", "score": 1' + "0" * 400 + "}"
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", "3", '{"traces": [], "task": 1}', "{half", HUGE])
 def test_what_is_no_rollout(line: str) -> None:
     with pytest.raises(ValueError):
         rollout_lines.read(line)

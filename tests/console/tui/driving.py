@@ -90,7 +90,8 @@ async def drive(
     """Each key in turn. `:text` and `/text` open a prompt and type; without a trailing space they
     are entered. `!name` replaces what is known of the first pod by another fixture's (the next
     moment of the same story); `~log` waits until the log has followed the time cursor, `~there`
-    until it is where one wanted to go; `~question` until a dialog is open.
+    until it is where one wanted to go; `~question` until a dialog is open, `~rollouts` until they
+    are read.
     """
     app: Any = pilot.app
     await settle(pilot)
@@ -114,6 +115,8 @@ async def drive(
         elif key == "~question":
             # A dialog that first asks the pod opens when the pod has answered.
             await until(pilot, lambda: isinstance(app.screen, Question))
+        elif key == "~rollouts":
+            await until(pilot, lambda: app.screen._found is not None or app.screen._trouble)
         elif key.startswith("!"):
             state, later = sessions[0].state, getattr(fixtures, key[1:])().state
             state.ledger, state.link, state.telemetry = later.ledger, later.link, later.telemetry

@@ -8,6 +8,7 @@ session does it.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import random
@@ -136,6 +137,12 @@ class RecordedSession:
             if position < 0:
                 break
         return {"cursor": f"1:{position + 1}", "next": None}
+
+    async def seek_line(self, stream: str, line: int) -> str:
+        if stream not in self.logs:
+            raise RemoteError("unknown-stream", f"{stream.removeprefix('file/')} is not there.")
+        found = await self.query(stream, "seek-line", line=line)
+        return str(found["cursor"])
 
     def _config(self, path: str) -> dict[str, Any]:
         """As the agent's preflight reads one: of those that a test lays there."""
@@ -1097,6 +1104,42 @@ def with_a_file() -> RecordedSession:
     session.logs["file/~/judge/server.log"] = bytearray(
         "".join(f"{line}\n" for line in lines).encode()
     )
+    return session
+
+
+#: Where the rollouts of a step of code-14b lie.
+ROLLOUTS = "/data/code-14b/code-14b/rollouts/step_{}/train/all/traces.jsonl"
+
+
+def rollout(example: int, reward: float, answer: str, *, error: str = "") -> bytes:
+    """A line of traces.jsonl as verifiers writes it."""
+    nodes = [
+        {"message": {"role": "user", "content": f"Write a function that sorts. n={example}"}},
+        {"message": {"role": "assistant", "content": answer}},
+    ]
+    trace = {
+        "ok": not error,
+        "errors": [{"type": "ProviderError", "message": error}] if error else [],
+        "rewards": {"passes": {"score": reward, "weight": 1.0}},
+        "nodes": nodes,
+    }
+    task = {"type": "T", "data": {"idx": example}}
+    line = {"env": {"id": "sorting"}, "task": task, "ok": True, "errors": [], "traces": [trace]}
+    return json.dumps(line).encode() + b"\n"
+
+
+def with_rollouts() -> RecordedSession:
+    """healthy(), and the rollouts of its newest step."""
+    session = healthy()
+    code = "def order(xs):\n    return sorted(xs)"
+    lines = [
+        rollout(3, 0.0, "An older one."),
+        rollout(4, 1.0, code),
+        rollout(5, 0.0, "I am not sure. " * 60),
+        rollout(6, 0.25, "def order(xs): pass"),
+        rollout(7, 0.0, "", error="upstream 503"),
+    ]
+    session.logs[f"file/{ROLLOUTS.format(187)}"] = bytearray(b"".join(lines))
     return session
 
 

@@ -61,6 +61,7 @@ SCENES = (
     Scene("journal", "acting", ("J",), "JournalScreen"),
     Scene("notes", "noted", ("J",), "JournalScreen"),
     Scene("run-notes", "noted", ("A",), "NotesScreen"),
+    Scene("rollouts", "with_rollouts", ("enter", ":rollouts", "~rollouts"), "RolloutsScreen"),
     Scene("help", "healthy", ("question_mark",), "HelpScreen"),
     Scene("messages", "everything", ("dollar_sign", ":run nowhere", "m"), "MessagesScreen"),
     Scene("palette", "everything", ("ctrl+p",), "CommandPalette", fresh=True),

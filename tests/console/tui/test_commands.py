@@ -25,6 +25,7 @@ from bs4_console.tui.screens.log import FileScreen, LogScreen
 from bs4_console.tui.screens.messages import MessagesScreen
 from bs4_console.tui.screens.notes import NotesScreen
 from bs4_console.tui.screens.pod import PodScreen
+from bs4_console.tui.screens.rollouts import RolloutsScreen
 from bs4_console.tui.screens.run import RunScreen
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle, until
@@ -41,6 +42,7 @@ SCREENS: tuple[type[ConsoleScreen], ...] = (
     GpusScreen,
     NotesScreen,
     CheckpointsScreen,
+    RolloutsScreen,
 )
 DOC = Path(__file__).resolve().parents[3] / "docs" / "commands.md"
 
@@ -153,6 +155,7 @@ DEEDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], Callable[[Any], bo
     ),
     "logs": ("healthy", (), ("l",), _is(LogScreen)),
     "notes": ("noted", (), ("A",), lambda app: type(app.screen).__name__ == "NotesScreen"),
+    "rollouts": ("with_rollouts", (), (":rollouts", "~rollouts"), _is(RolloutsScreen)),
     "file": ("with_a_file", (), (":open ~/judge/server.log",), _is(FileScreen)),
     "follow": ("healthy", ("l",), ("space",), lambda app: not app.screen.pane.view.following),
     "filter": ("healthy", ("l",), ("/Reward",), lambda app: len(app.screen.pane.view.lens) == 187),

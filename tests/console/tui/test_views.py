@@ -106,6 +106,20 @@ def test_an_unreachable_run_shows_nothing_as_healthy() -> None:
     assert "eta –" in text_of(run_view.header(pod, run, fixtures.CLOCK, 160)[1])
 
 
+def test_the_header_of_a_phased_run_names_the_phase_that_was_launched_last() -> None:
+    pod = fixtures.healthy().state
+    run = pod.runs["code-14b"]
+    assert "phase" not in text_of(run_view.header(pod, run, fixtures.CLOCK, 160)[0])
+    for number, phase in (1, "near"), (2, "far"):
+        told = {"action": f"01L{number}", "run": run.name}
+        plan = {"plan": {"record": {"phase": phase}}}
+        fixtures.journal(
+            pod, "action", 9, **told, kind="launch", who="jo", event="accepted", body=plan
+        )
+        fixtures.journal(pod, "action", 8, **told, event="done", result={"attempt": number})
+        assert f" · phase {phase}" in text_of(run_view.header(pod, run, fixtures.CLOCK, 160)[0])
+
+
 def test_stale_foreign_hot_and_broken_gpus_are_named() -> None:
     pod = fixtures.stale_gpus().state
     shown = [text_of(line) for line in gpus.lines(pod, fixtures.CLOCK, 160, compact=False)]

@@ -17,8 +17,9 @@ FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES = (
     "messages",
 )
 JOURNAL, GPUS, NOTES, CHECKPOINTS = "journal", "gpus", "notes", "checkpoints"
+ROLLOUTS = "rollouts"
 EVERYWHERE = frozenset(
-    {FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES, CHECKPOINTS}
+    {FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL, GPUS, NOTES, CHECKPOINTS, ROLLOUTS}
 )
 
 #: The keys that jump to a pinned place.

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bs4_console.tui.commands.command import EVERYWHERE, Command, key_text
+from bs4_console.tui.commands.in_a_shell import WORDS, command_line
 
 
 def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None = None) -> str:
-    """Return the text of docs/commands.md: an introduction, and a table with a row for each command
-    of `table`. `keys` maps a command's id to the keys that are shown instead of its usual ones.
+    """Return the text of docs/commands.md: an introduction, a table with a row for each command of
+    `table`, and one of what is done in a shell. `keys` maps a command's id to the keys that are
+    shown instead of its usual ones.
     """
     lines = [
         "# Keys and commands",
@@ -76,6 +78,17 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
             # A bar ends a cell, also inside code.
             row.append(text.replace("|", "\\|"))
         lines.append(f"| {' | '.join(row)} |")
+    lines += [
+        "",
+        "**In a shell.** What a screen does not do is a command of the shell. These words after "
+        "`:` show its line and copy it, with the pod and the run of the screen filled in; "
+        "capital letters are yours to fill in.",
+        "",
+        "| typed | the line |",
+        "|---|---|",
+    ]
+    for word in WORDS:
+        lines.append(f"| `:{word}` | `{command_line(word, '', '')}` |")
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bs4_console.tui.commands.command import EVERYWHERE, FLEET, INCIDENT, LOG, POD, RUN, Command, on
+from bs4_console.tui.commands.command import (
+    EVERYWHERE,
+    FLEET,
+    INCIDENT,
+    LOG,
+    POD,
+    ROLLOUTS,
+    RUN,
+    Command,
+    on,
+)
 
 COMMANDS = (
     Command(
@@ -70,6 +80,20 @@ COMMANDS = (
         where=on(FLEET, POD, RUN, INCIDENT, LOG),
         needs=("pod",),
         args="PATH",
+        completes="paths",
+    ),
+    Command(
+        id="rollouts",
+        names=("rollouts",),
+        keys=(),
+        title="Rollouts",
+        synonyms="answers completions prompts samples model writes",
+        help="What the model was asked, what it wrote and what that was worth: the last rollouts "
+        "of the newest step. With a number, those of that step; with a path, those in that file "
+        "of the pod.",
+        where=on(FLEET, RUN, INCIDENT, LOG, ROLLOUTS),
+        needs=("run",),
+        args="[STEP|PATH]",
         completes="paths",
     ),
     Command(

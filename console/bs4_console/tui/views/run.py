@@ -48,12 +48,25 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
         left.append((f" · attempt {attempt.number}", "dim"))
         if attempt.resume is not None:
             left.append((f" from step {attempt.resume}", "dim"))
+    if phase := _phase(pod, run):
+        left.append((f" · phase {phase}", "dim"))
     if run.view.adopted:
         left.append((" · adopted", "dim"))
     seen = status.age(pod, clock)
     age = (formatting.old(seen), "warn bold" if status.is_old(seen) else "good")
     right = [*status.link_line(pod), ("  ", ""), ("data ", "dim"), age, (" ", "")]
     return [spread(left, right, width), whole(_numbers(pod, run, clock), width)]
+
+
+def _phase(pod: PodState, run: RunState) -> str:
+    """Return the name of the phase of a phased run that was launched last, or ""."""
+    # The screen of a run has it already; others need no more of this module than a bar.
+    from bs4_console.run_log.record_fold import launches
+
+    plans = launches(pod, run.name)
+    if not plans:
+        return ""
+    return plans[max(plans)].phase
 
 
 def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
