@@ -61,8 +61,9 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `models` that `options.verb` names (list, show or verify), and return
-    its exit code. `verify` says whether a model can be trained. It returns 1 if the model is known not to work with this trainer, and 3 if
-    nothing is known of it. Raises UsageError if `show` is given a model that the registry lacks.
+    its exit code. `verify` says whether a model can be trained. It returns 1 if the model is known
+    not to work with this trainer, and 3 if nothing is known of it. Raises UsageError if `show` is
+    given a model that the registry lacks.
     """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 
