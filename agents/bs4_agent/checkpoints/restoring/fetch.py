@@ -214,7 +214,7 @@ def _download(store: Store, target: Target, staging: Path) -> None:
     """Fetch one file and verify it. Raises StoreDamaged if it does not match the manifest."""
     file, staged = target.file, target.staged
     with open_directory(staged.parent, ours=staging) as directory:
-        store.download(file.name, at(directory, staged.name))
+        store.download(file.name, at(directory, staged.name), size=file.size)
         size = os.stat(staged.name, dir_fd=directory, follow_symlinks=False).st_size
         sha1, sha256 = hashes(staged)
         if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):

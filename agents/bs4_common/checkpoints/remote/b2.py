@@ -249,16 +249,25 @@ class B2Store:
                 again=lambda: self._arrived(name, size, sha1),
             )
 
-    def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
+    def download(
+        self,
+        name: str,
+        path: Path,
+        progress: Progress | None = None,
+        *,
+        size: int | None = None,
+    ) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete. `progress` is as in `upload`. Raises NotThere if it does not exist, and
-        StoreDamaged if the bytes do not have the SHA-1 that the object store reports. Raises
-        another StoreError if the object store fails or refuses the call.
+        StoreDamaged if the bytes do not have the SHA-1 that the object store reports, or if the
+        file is larger than `size` bytes (None: of any size); nothing of such a file is written,
+        because it may fill the disk. Raises another StoreError if the object store fails or refuses
+        the call.
         """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
             with self._told(name):
-                entry = self._tried(lambda: self._download(name, half, progress))
+                entry = self._tried(lambda: self._download(name, half, progress, size))
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)
@@ -324,10 +333,17 @@ class B2Store:
                 with contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
                     self._session.cancel_large_file(row.file_id)
 
-    def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
-        """Download the file once, to `half`, and check its SHA-1."""
+    def _download(
+        self, name: str, half: Path, progress: Progress | None, size: int | None
+    ) -> Entry:
+        """Download the file once, to `half`, and check its size and SHA-1."""
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
+        if size is not None and int(about.content_length) > size:
+            raise StoreDamaged(
+                f"{name} has {about.content_length} bytes by now and not {size}; somebody has "
+                "written it anew there, take another step."
+            )
         stated = _stated(about.content_sha1, about.file_info)
         found.save_to(half)
         with half.open("rb") as handle:

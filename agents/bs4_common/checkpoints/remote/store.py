@@ -75,11 +75,19 @@ class Store(Protocol):
         transfer begins anew). Raises a StoreError if the object store fails or refuses the call.
         """
 
-    def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
+    def download(
+        self,
+        name: str,
+        path: Path,
+        progress: Progress | None = None,
+        *,
+        size: int | None = None,
+    ) -> Entry:
         """Download the file `name` to `path` and return its entry. The file appears at `path` only
         when it is complete, by a rename; the directory of `path` must exist. `progress` is as in
-        `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry. Raises
-        another StoreError if the object store fails or refuses the call.
+        `upload`. Raises StoreDamaged if the SHA-1 of the bytes is not that of the entry, or if the
+        file is larger than `size` bytes (None: of any size). Raises another StoreError if the
+        object store fails or refuses the call.
         """
 
     def delete(self, entry: Entry) -> None:

@@ -133,6 +133,19 @@ def test_a_download_that_arrives_wrong_is_never_put_in_place(bench: Bench, tmp_p
     assert target.read_bytes() == b"before"
 
 
+def test_a_file_that_was_written_anew_and_larger_fills_no_disk(
+    store: B2Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the listing of a step and its download, another pod may write to the store."""
+    store.write("a/f", b"x" * 1000)
+    assert store.download("a/f", tmp_path / "back", size=1000).size == 1000
+    store.write("a/f", b"x" * 1001)
+    monkeypatch.setattr(b2.DownloadedFile, "save_to", None)  # nothing of it is written
+    with pytest.raises(StoreDamaged, match="1001 bytes by now"):
+        store.download("a/f", tmp_path / "back", size=1000)
+    assert (tmp_path / "back").read_bytes() == b"x" * 1000
+
+
 def test_a_download_whose_connection_breaks_is_taken_up_again(bench: Bench, tmp_path: Path) -> None:
     store = bench.store()
     path, sha1 = _file(tmp_path / "f", 3_000_000)
