@@ -38,7 +38,7 @@ from bs4_agent.telemetry.sampler import RunMembers
 from bs4_common.checkpoints.inventory import inventory
 from bs4_common.clock import boot_id
 from bs4_common.credentials.forms import shown_command
-from bs4_common.errors import LaunchFailed, NotApplicable, StepFailed
+from bs4_common.errors import AgentError, LaunchFailed, NotApplicable, StepFailed
 from bs4_common.failures.environment import ConsoleFacts
 from bs4_common.failures.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_common.failures.phases import start_up
@@ -354,7 +354,10 @@ class Pod:
         for run, attempt in self._started():
             if attempt.state != "running" or run.spec.component != "rl":
                 continue
-            url = self.runs.trainer(run).inference_url(run.spec)
+            try:
+                url = self.runs.trainer(run).inference_url(run.spec)
+            except (AgentError, OSError):
+                continue  # its config gives no address; the other runs are probed
             if not url:
                 continue  # the settings hold no address of verl's rollout engine
             recent = self.follower.recent(run.name, attempt.number)

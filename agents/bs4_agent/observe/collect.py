@@ -6,6 +6,7 @@ a directory of ten thousand steps answers slowly.
 from __future__ import annotations
 
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +68,7 @@ class Collector:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._looks: dict[str, _Look] = {}
+        self._faults: dict[str, str] = {}
         self._sizes: dict[str, _Sizes] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
         self._disks: tuple[float, list[Disk], Disk] | None = None
@@ -103,6 +105,17 @@ class Collector:
                 # A directory has gone meanwhile, or a config makes no sense. The result of the last
                 # scan stays.
                 continue
+            except Exception as error:  # noqa: BLE001
+                # A file that is odd in a way that nobody foresaw must not end the scans of all runs
+                # and disks, which nobody would notice.
+                self._report(run.name, error)
+
+    def _report(self, run: str, error: Exception) -> None:
+        """Print the error that has ended the scan of one run, unless it was the last one too."""
+        sentence = f"{type(error).__name__}: {error}"
+        if self._faults.get(run) != sentence:
+            self._faults[run] = sentence
+            traceback.print_exception(error)
 
     def of(
         self, run: str, attempt: int

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 _HEAD_BYTES = 65536
 #: The most bytes of a body; /metrics of a server with many models has some 100 KiB.
 _BODY_BYTES = 4 * 1024 * 1024
+#: The most digits of a length.
+_DIGITS = 16
 _PIECE_BYTES = 65536
 _BEGIN = b"HTTP/"
 
@@ -160,7 +162,8 @@ def _body(reader: _Reader, status: int, headers: Mapping[str, str]) -> bytes:
     if "content-length" not in headers:
         return reader.rest(_BODY_BYTES)
     length = headers["content-length"]
-    if not length.isdecimal() or int(length) > _BODY_BYTES:
+    # Python refuses to read a number of thousands of digits.
+    if not length.isdecimal() or len(length) > _DIGITS or int(length) > _BODY_BYTES:
         raise NoHttp(f"an answer of {length[:20]} bytes")
     return reader.exactly(int(length))
 

@@ -185,15 +185,20 @@ def _ask(
     """Send one request and return its result and the body of the answer. It ends by `start +
     timeout`, however the server hangs.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname is None:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or 80
+        where = parts.path.rstrip("/") + path
+        asked = request(method, parts.netloc.rpartition("@")[2], where, payload)
+    except ValueError:
+        host = None  # its brackets, its port or its characters make no address
+    if host is None or parts.scheme != "http":
         raise Refused(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
-    address = own_address(parts.hostname)
-    asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
+    address = own_address(host)
     try:
-        answer = exchange(address, parts.port or 80, asked, start + timeout)
+        answer = exchange(address, port, asked, start + timeout)
     except ConnectionRefusedError:
         return _ended(start, None, "refused"), b""
     except TimeoutError:

@@ -12,7 +12,7 @@ from bs4_common.errors import NotApplicable
 from bs4_common.trainers import launcher, lines, settings
 from bs4_common.trainers.base import Checkpoint, Event, LaunchSpec, LogLine, Trainer
 from bs4_common.trainers.grammar import Grammar, finished_sides
-from bs4_common.trainers.settings import Settings
+from bs4_common.trainers.settings import BadConfig, Settings
 
 if TYPE_CHECKING:
     from bs4_common.trainers.base import Needs
@@ -129,11 +129,25 @@ class PrimeRlTrainer(Trainer):
 def client_url(address: Any) -> str:
     """Return the base URL (scheme, host and port) of a server, from the address that a config has
     for its clients. The address may be a list, of which the first counts, and may have a path,
-    which is left out.
+    which is left out. Raises BadConfig if it is no address.
     """
-    first = address[0] if isinstance(address, list) else address
-    parts = urlsplit(str(first).strip("[]'\" "))
+    first = next(iter(address), "") if isinstance(address, list) else address
+    text = checked_url(str(first).strip("[]'\" "))
+    parts = urlsplit(text)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def checked_url(url: str) -> str:
+    """Return `url`, the address of a server that a config gives, unchanged. Raises BadConfig if its
+    host cannot be read or its port is no port.
+    """
+    try:
+        urlsplit(url).port  # noqa: B018  (it raises)
+    except ValueError as error:
+        raise BadConfig(
+            f"{url[:200]!r} is no address of a server ({error}); correct it in the config."
+        ) from None
+    return url
 
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:

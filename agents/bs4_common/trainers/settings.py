@@ -165,7 +165,7 @@ class Settings:
             if value is None or isinstance(value, (bool, Mapping)):
                 return None
             return int(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise BadConfig(
                 f"{dotted[0]} is {value!r}, which is no whole number; correct it in the config."
             ) from None
