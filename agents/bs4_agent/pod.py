@@ -372,8 +372,8 @@ class Pod:
                 continue
             try:
                 url = self.runs.trainer(run).inference_url(run.spec)
-            except AgentError:
-                continue  # a config that is being edited says something else than a port
+            except (AgentError, OSError):
+                continue  # its config gives no address; the other runs are probed
             if not url:
                 continue  # the settings hold no address, as of verl's rollout engine
             recent = self.follower.recent(run.name, attempt.number)

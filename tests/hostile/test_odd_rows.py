@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,11 @@ def step_log(directory: Path, trainer: str) -> StepLog:
     steps = StepLog(Streams(), directory / "steps", registry.get(trainer), "run", None)
     steps.anchor(1, START)
     return steps
+
+
+def an_attempt(number: int) -> Any:
+    """Return what the step log wants to know of an attempt that begins now by its own clock."""
+    return SimpleNamespace(number=number, started_t=START, started_m=time.monotonic())
 
 
 def recorded(directory: Path) -> list[dict[str, Any]]:
@@ -83,7 +89,7 @@ def test_an_odd_row_of_the_metrics_file_is_recorded_as_far_as_it_can_be(
     steps = step_log(tmp_path, "prime-rl")
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_bytes(b"\n".join([row(2), odd, row(4), b""]))
-    steps.feed_metrics(metrics, SimpleNamespace(number=1, started_t=START))  # type: ignore[arg-type]
+    steps.feed_metrics(metrics, an_attempt(1))
     steps.flush()
     found = {record["step"]: record for record in recorded(tmp_path)}
     assert sorted(found) == ([2, 4] if values is None else [2, 3, 4])

@@ -23,7 +23,7 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.pod import Pod
-from bs4_agent.runs.records import attempt_numbers, spec_as_dict
+from bs4_agent.runs.records import attempt_numbers, spec_as_dict, start_by_clock
 from bs4_agent.workers import spawn
 from bs4_common.checkpoints import launch_record
 from bs4_common.checkpoints.remote.layout import Layout
@@ -456,7 +456,8 @@ def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None
         return newest
     if newest.step <= attempt.resume:
         return newest
-    return next((one for one in whole if one.t >= attempt.started_t), newest)
+    began_t = start_by_clock(attempt)
+    return next((one for one in whole if one.t >= began_t), newest)
 
 
 def wanted(

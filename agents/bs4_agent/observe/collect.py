@@ -68,12 +68,12 @@ class Collector:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._looks: dict[str, _Look] = {}
+        self._faults: dict[str, str] = {}
         self._sizes: dict[str, _Sizes] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
         self._disks: tuple[float, list[Disk], Disk] | None = None
         self._oom_start = self._oom_last = surroundings.oom_kills()
         self._oom_m: float | None = None
-        self._faults: dict[str, str] = {}
         self._background: Background[None] | None = None
 
     def start(self) -> None:
@@ -106,10 +106,16 @@ class Collector:
                 # scan stays.
                 continue
             except Exception as error:  # noqa: BLE001
-                # An odd file of one run must not end the scans of the others for good.
-                if self._faults.get(run.name) != repr(error):
-                    self._faults[run.name] = repr(error)
-                    traceback.print_exception(error)
+                # A file that is odd in a way that nobody foresaw must not end the scans of all runs
+                # and disks, which nobody would notice.
+                self._report(run.name, error)
+
+    def _report(self, run: str, error: Exception) -> None:
+        """Print the error that has ended the scan of one run, unless it was the last one too."""
+        sentence = f"{type(error).__name__}: {error}"
+        if self._faults.get(run) != sentence:
+            self._faults[run] = sentence
+            traceback.print_exception(error)
 
     def of(
         self, run: str, attempt: int

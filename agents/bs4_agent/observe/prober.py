@@ -4,6 +4,7 @@ request only on suspicion.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
-from bs4_common.errors import AgentError
+from bs4_common.errors import Refused
 from bs4_common.failures.facts import ServerProbe
 
 #: Seconds between two rounds.
@@ -76,12 +77,10 @@ class Prober:
             for key in self._last.keys() - current:
                 del self._last[key]
             for item in watched:
-                try:
+                # A server on another machine is not probed, and one whose socket this machine does
+                # not open is asked again. Neither keeps the others from being probed.
+                with contextlib.suppress(Refused, OSError):
                     self._ask(item)
-                except (AgentError, OSError):
-                    # The config names a server of another machine, or this machine has no room for
-                    # a socket. The other servers are probed all the same.
-                    continue
 
     def _ask(self, item: Watched) -> None:
         """Probe the health of one server if it is due, and then try a token if the server is

@@ -19,6 +19,7 @@ from pathlib import Path
 from bs4_agent.book import Book
 from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed_run import OnLine
+from bs4_agent.runs.records import start_by_clock
 from bs4_agent.runs.registry import Runs
 from bs4_common.errors import AgentError, SpoolFull
 from bs4_common.failures import wandb_files
@@ -173,7 +174,7 @@ class WandbFeed:
             if source.source not in _SIDES:
                 continue
             try:
-                fresh = source.path.stat().st_mtime >= attempt.started_t - 1.0
+                fresh = source.path.stat().st_mtime >= start_by_clock(attempt) - 1.0
             except OSError:
                 continue
             if fresh and (found := wandb_files.address(source.path, source.source)) is not None:
@@ -185,7 +186,7 @@ def _logs(roots: list[Path], attempt: Attempt) -> Iterator[Path]:
     for directory in wandb_files.together(wandb_files.directories(roots)):
         for path in wandb_files.logs(directory.path):
             try:
-                if path.stat().st_mtime >= attempt.started_t - 1.0:
+                if path.stat().st_mtime >= start_by_clock(attempt) - 1.0:
                     yield path
             except OSError:
                 continue

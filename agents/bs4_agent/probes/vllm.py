@@ -187,15 +187,16 @@ def _ask(
     """
     try:
         parts = urlsplit(url)
-        port = parts.port or 80
-    except ValueError:  # a port beyond 65535, or half an IPv6 address
-        parts, port = urlsplit(""), 0
-    if parts.scheme != "http" or parts.hostname is None:
+        host, port = parts.hostname, parts.port or 80
+        where = parts.path.rstrip("/") + path
+        asked = request(method, parts.netloc.rpartition("@")[2], where, payload)
+    except ValueError:
+        host = None  # its brackets, its port or its characters make no address
+    if host is None or parts.scheme != "http":
         raise Refused(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
-    address = own_address(parts.hostname)
-    asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
+    address = own_address(host)
     try:
         answer = exchange(address, port, asked, start + timeout)
     except ConnectionRefusedError:

@@ -11,6 +11,7 @@ from typing import Any
 from bs4_agent.containers import processes
 from bs4_agent.containers.log import ContainerLog
 from bs4_agent.paths import storage
+from bs4_agent.runs.records import start_by_clock
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.steplog import StepLog
 from bs4_agent.streams.registry import Streams
@@ -96,14 +97,15 @@ class Source:
             return Cursor(0, 0)
         return Cursor.parse(self.cursor)
 
-    def file_of(self, generation: int) -> tuple[float, str]:
+    def file_of(self, generation: int) -> tuple[float, int, str]:
         """Return the Unix time in seconds at which the log's file with the number `generation` was
-        first seen, and the path of that file. Return (0.0, "") for an unknown number.
+        first seen, the number of the attempt whose log was expected then, and the path of that
+        file. Return (0.0, 0, "") for an unknown number.
         """
         for described in self.stream.stat()["generations"]:
             if described["generation"] == generation:
-                return described["first_seen"], described["path"]
-        return 0.0, ""
+                return described["first_seen"], described["attempt"] or 0, described["path"]
+        return 0.0, 0, ""
 
     def backlog(self) -> int:
         """Return the number of bytes of the log's newest file that were not read yet. If an older
@@ -374,8 +376,8 @@ class FollowedRun:
         for ever.
         """
         failure: Exception | None = None
-        first_seen, path = source.file_of(start.generation)
-        attempt = self._attempt_at(first_seen)
+        first_seen, expected, path = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen, expected)
         if attempt is None:
             return None
         source.read_of = attempt.number
@@ -414,16 +416,19 @@ class FollowedRun:
         if head.start == str(Cursor(generation, 0)):
             source.wardrobe.look(head.data, parsed, known)
 
-    def _attempt_at(self, first_seen: float) -> Attempt | None:
+    def _attempt_at(self, first_seen: float, expected: int) -> Attempt | None:
         """Return the attempt whose file was first seen at that Unix time: the last one that had
-        started by then. None if there is none.
+        started by then, or attempt number `expected`, whose log was expected then, if that is a
+        later one. None if there is none.
 
         A path alone does not identify the attempt. 2026-01 uses the same paths in every attempt,
         and a stream that knows the path sees the new file before the agent knows of the new
-        attempt.
+        attempt. The time alone does not either, because a clock may be set back.
         """
         started = [
-            attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S
+            attempt
+            for attempt in self._run.attempts
+            if attempt.number == expected or attempt.started_t <= first_seen + _BEFORE_S
         ]
         return max(started, key=lambda attempt: attempt.number, default=None)
 
@@ -431,8 +436,8 @@ class FollowedRun:
         """Return True if the file appeared after the end of the last known attempt, and its own
         attempt will be known in a moment.
         """
-        first_seen, _ = source.file_of(start.generation)
-        attempt = self._attempt_at(first_seen)
+        first_seen, expected, _ = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen, expected)
         if attempt is None or attempt.end is None:
             return False
         # The only file of an attempt that failed at once is seen after its end. But a further file
@@ -518,7 +523,7 @@ def _is_of(path: Path, attempt: Attempt) -> bool:
         changed = path.stat().st_mtime
     except FileNotFoundError:
         return True
-    return changed >= attempt.started_t - 1.0 and (
+    return changed >= start_by_clock(attempt) - 1.0 and (
         attempt.end is None or changed <= attempt.end.t + 1.0
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_agent.runs.records import start_by_clock
 from bs4_common.clock import stamp
 from bs4_common.files import read_json
 from bs4_common.runs.model import Attempt, End, Member
@@ -104,7 +105,7 @@ def compose_end(
     words = [over.note or _how(over.code, over.signal)]
     good = False
     if spec.component == "rl":
-        good = trainer.good_end(final_events(trainer, spec, attempt.started_t, output))
+        good = trainer.good_end(final_events(trainer, spec, start_by_clock(attempt), output))
         if trainer.layout(spec).own_log in _SIDES:
             words.append("its final line was written" if good else "its final line is not there")
         else:
@@ -114,7 +115,7 @@ def compose_end(
                 else "the final lines of trainer and orchestrator are not both there"
             )
     elif spec.component == "sft":
-        last = final_events(trainer, spec, attempt.started_t, output)
+        last = final_events(trainer, spec, start_by_clock(attempt), output)
         good = "trainer" in finished_sides(last)
         words.append("its final line was written" if good else "its final line is not there")
     elif spec.component == "eval":

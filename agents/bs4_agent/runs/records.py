@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -190,6 +191,14 @@ def read_attempt(directory: Path) -> Attempt | None:
         adopted=adopted,
         ran=executed,
     )
+
+
+def start_by_clock(attempt: Attempt) -> float:
+    """Return when the attempt started, as a Unix time in seconds by the clock as it is set now. It
+    is the attempt's `started_t`, or an earlier time if the clock was set back since. Compare the
+    times of the attempt's files with it: after that, they are before `started_t`.
+    """
+    return min(attempt.started_t, time.time() - (time.monotonic() - attempt.started_m))
 
 
 def read_exit(line: EndFields, component: str | None) -> Exit:

@@ -8,6 +8,7 @@ from collections import deque
 from pathlib import Path
 from typing import cast
 
+from bs4_agent.runs.records import start_by_clock
 from bs4_agent.streams.registry import Streams
 from bs4_common.clock import stamp
 from bs4_common.errors import SpoolFull
@@ -104,7 +105,7 @@ class StepLog:
         records: list[StepRecord] = []
         for row in data[:whole].splitlines():
             records += self._reader.feed_metrics(row, attempt.number)
-        since = attempt.started_t - _CLOCK_SLACK_S
+        since = start_by_clock(attempt) - _CLOCK_SLACK_S
         return self._take([row for row in records if row.get("log_t", since) >= since])
 
     def known(self, attempt: int) -> list[StepRecord]:

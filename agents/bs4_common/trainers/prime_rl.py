@@ -332,9 +332,8 @@ class PrimeRl(PrimeRlTrainer):
         port = current.integer("inference.server.port") or 8000
         if not current.null("inference.router"):
             port = current.integer("inference.backend_port") or port + 100
-        return checked_url(
-            f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
-        )
+        host = launcher.reachable(current.text("inference.server.host"))
+        return checked_url(f"http://{host}:{port}")
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return the ports on which clients reach the inference server: the router's and the

@@ -252,9 +252,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         if base is not None and current.get("inference") is None:
             return client_url(base)
         port = current.integer("inference.server.port") or 8000
-        return checked_url(
-            f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
-        )
+        host = launcher.reachable(current.text("inference.server.host"))
+        return checked_url(f"http://{host}:{port}")
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return a set with one number: the port on which clients reach the inference server."""

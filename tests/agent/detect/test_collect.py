@@ -161,3 +161,33 @@ def test_when_the_kernel_killed_in_our_group(runs: Runs, monkeypatch: pytest.Mon
     assert at is not None
     assert collector.oom_kills() == (1, at), "it is when it grew, not when it was looked at"
     assert collector.oom_kills() == (None, at)
+
+
+class TwoRuns(Runs):
+    """A run whose config names a directory that no system has, and beside it one that is well."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        (root / "odd.toml").write_text('[ckpt]\noutput_dir = "a\\u0000b"\n')
+        self.odd = dataclasses.replace(
+            self.spec,
+            run="odd",
+            trainer="prime-rl",
+            config=Path("odd.toml"),
+            output_dir=root / "odd",
+        )
+
+    def all(self) -> list[Run]:
+        odd = Run("odd", self.odd, adopted=False, attempts=[self.attempt])
+        return [odd, *super().all()]
+
+
+def test_a_run_that_is_odd_in_an_unforeseen_way_keeps_no_other_from_being_scanned(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rl.toml").write_text("max_steps = 20\n")
+    (tmp_path / "shm").mkdir()
+    collector = Collector(TwoRuns(tmp_path))  # type: ignore[arg-type]
+    collector.round()
+    assert collector.of("odd", 1) == (None, None, None)
+    assert collector.of("demo", 1)[2] is not None

@@ -41,7 +41,9 @@ class Place:
             cwd=root,
             output_dir=root / "out",
         )
-        self.attempt = SimpleNamespace(number=1, end=None, started_t=time.time() - 5)
+        self.attempt = SimpleNamespace(
+            number=1, end=None, started_t=time.time() - 5, started_m=time.monotonic() - 5
+        )
         self.runs_ = [SimpleNamespace(name="demo", spec=self.spec, attempt=self.attempt)]
         self.book = Book(Journal(SegmentStream(root / "journal", 1 << 20, 1 << 18)))
         self.book.append(

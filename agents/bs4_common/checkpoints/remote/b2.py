@@ -53,6 +53,9 @@ THREADS = 10
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: The most names in one answer; more than 1000 are billed as several calls.
 _PAGE = 1000
+#: The most answers to one listing: a million names, ten times what a large run has. A store that
+#: always tells of a next one would be listed for ever.
+_PAGES = 1000
 _BLOCK = 1024 * 1024
 _SENT = 256 * 1024
 _LARGE_SHA1 = "large_file_sha1"
@@ -172,7 +175,7 @@ class B2Store:
         # It starts at the prefix: the service skips to it by itself, the simulator does not.
         start: str | None = prefix or None
         with self._told(prefix):
-            while True:
+            for _ in range(_PAGES):
                 page = self._session.list_file_names(self._bucket.id_, start, _PAGE, prefix)
                 for row in page["files"]:
                     if row["action"] == "upload":
@@ -180,6 +183,7 @@ class B2Store:
                 start = page["nextFileName"]
                 if start is None:
                     return found
+        raise _endless(prefix)
 
     def versions(self, name: str) -> list[Entry]:
         """Return every version of the file with exactly this name, newest first, or an empty list.
@@ -189,7 +193,7 @@ class B2Store:
         found: list[Entry] = []
         start, version = name, None
         with self._told(name):
-            while True:
+            for _ in range(_PAGES):
                 page = self._session.list_file_versions(
                     self._bucket.id_, start, version, _PAGE, name
                 )
@@ -199,6 +203,7 @@ class B2Store:
                 start, version = page["nextFileName"], page["nextFileId"]
                 if start != name:
                     return found
+        raise _endless(name)
 
     def read(self, name: str, most: int) -> bytes:
         """Return the content of a small file. Raises NotThere if it does not exist, and
@@ -418,6 +423,13 @@ class _PacedSession(requests.Session):
         if self._pace is not None and hasattr(data, "read"):
             kwargs["data"] = _PacedBody(data, self._pace)
         return super().request(method, url, *args, **kwargs)
+
+
+def _endless(what: str) -> StoreDamaged:
+    """Return the error for a listing that does not end."""
+    return StoreDamaged(
+        f"The list of {what} has no end after {_PAGES} answers of the store; look at the bucket."
+    )
 
 
 def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from bs4_common.checkpoints.remote import pointer as pointers
 from bs4_common.checkpoints.remote.errors import NotThere
-from bs4_common.checkpoints.remote.layout import Layout, step_number
+from bs4_common.checkpoints.remote.layout import Layout, checked, step_number
 from bs4_common.checkpoints.remote.store import Entry, Store
+from bs4_common.errors import BadRequest
 
 _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
@@ -75,7 +76,7 @@ def read(store: Store, layout: Layout) -> SeedRun:
         where = "checkpoints/" if name.startswith("checkpoints/") else ""
         directory, _, rest = name[len(where) :].partition("/")
         step = step_number(directory)
-        if step is not None and rest:
+        if step is not None and _plain(rest):
             found.setdefault((f"{layout.root}{where}{directory}/", step), {})[rest] = entry
     return SeedRun(
         [
@@ -85,6 +86,17 @@ def read(store: Store, layout: Layout) -> SeedRun:
         _pointer(store, layout),
         config,
     )
+
+
+def _plain(path: str) -> bool:
+    """Return True if `path` is a relative path without `..`. A store can list any name, and these
+    paths become those of files on the pod.
+    """
+    try:
+        checked(path)
+    except BadRequest:
+        return False
+    return True
 
 
 def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:

@@ -15,7 +15,7 @@ from bs4_common.checkpoints.remote.layout import checked
 from bs4_common.digest import sha256
 from bs4_common.errors import BadRequest
 from bs4_common.failures.compiled import canonical
-from bs4_common.foreign_json import loads
+from bs4_common.foreign_json import EXACT_INTEGER, loads, wall_second
 
 SCHEMA = "bs4.manifest/1"
 #: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.
@@ -129,7 +129,7 @@ class Manifest:
                 trainer=str(raw["trainer"]),
                 step=_count(raw["step"]),
                 attempt=_count(raw["attempt"]),
-                created_t=float(raw["created_t"]),
+                created_t=_time(raw["created_t"]),
                 files=files,
                 parts={str(name): checked(str(path)) for name, path in raw["parts"].items()},
                 config=str(raw.get("config") or ""),
@@ -140,7 +140,14 @@ class Manifest:
                 },
                 launch=None if launch is None else Launched.from_dict(launch),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, BadRequest) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            BadRequest,
+        ) as error:
             raise StoreDamaged(
                 f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); "
                 "another step may be whole."
@@ -177,8 +184,18 @@ def _file(row: FileRow) -> File:
     )
 
 
+def _time(value: Any) -> float:
+    """Return the value if it is a Unix time in seconds. Raises ValueError otherwise."""
+    found = wall_second(value)
+    if found is None:
+        raise ValueError(f"{str(value)[:40]!r} is no time")
+    return found
+
+
 def _count(value: Any) -> int:
-    """Return the value if it is a whole number of at least 0. Raises ValueError otherwise."""
-    if type(value) is not int or value < 0:
+    """Return the value if it is a whole number of at least 0, and not so large that no file, step
+    or size has it. Raises ValueError otherwise.
+    """
+    if type(value) is not int or not 0 <= value <= EXACT_INTEGER:
         raise ValueError(f"{str(value)[:40]!r} is no count")
     return int(value)

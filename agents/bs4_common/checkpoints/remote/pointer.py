@@ -103,7 +103,7 @@ class Pointer:
                 wandb=wandb,
                 config_version=str(raw.get("config_version") or ""),
             )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise StoreDamaged(
                 f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); look "
                 "at the steps themselves."
