@@ -13,7 +13,7 @@ from typing import Any
 from bs4_common.errors import NotApplicable
 from bs4_common.foreign_json import loads
 from bs4_common.telemetry import StepRecord
-from bs4_common.trainers import launcher, settings
+from bs4_common.trainers import FIRST_STEPS, launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
     Event,
@@ -134,7 +134,7 @@ class PrimeRl(PrimeRlTrainer):
         saved=saved,
         attempt_logs=attempt_logs,
     )
-    first_step = 1
+    first_step = FIRST_STEPS[launcher.CURRENT]
     # The launcher handles SIGTERM itself and then ends its children one by one: 23 s measured, 60 s
     # for each that does not react. So the wait is 90 s.
     stop_policy = StopPolicy("launcher", (("SIGTERM", 90.0),))

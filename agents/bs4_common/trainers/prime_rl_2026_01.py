@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bs4_common.telemetry import StepRecord
-from bs4_common.trainers import launcher, settings
+from bs4_common.trainers import FIRST_STEPS, launcher, settings
 from bs4_common.trainers.base import (
     ConfigClasses,
     GpuSettings,
@@ -100,7 +100,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         saved=saved,
         log_suffix=".stdout",
     )
-    first_step = 0
+    first_step = FIRST_STEPS[launcher.V2026_01]
     # SIGTERM to the launcher orphans every child, and SIGINT to it alone takes 16 s of joins before
     # the first child gets it. So all processes get SIGINT at once. A launcher that was started with
     # `&` ignores SIGINT, hence SIGTERM.

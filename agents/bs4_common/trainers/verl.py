@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 from bs4_common.checkpoints.inventory import scan, step_directories
 from bs4_common.errors import NotApplicable
 from bs4_common.telemetry import StepRecord
-from bs4_common.trainers import launcher, verl_lines, verl_needs, verl_processes, verl_settings
+from bs4_common.trainers import (
+    FIRST_STEPS,
+    launcher,
+    verl_lines,
+    verl_needs,
+    verl_processes,
+    verl_settings,
+)
 from bs4_common.trainers.base import (
     Checkpoint,
     Event,
@@ -109,7 +116,7 @@ class Verl:
         recorded=verl_settings.recorded,
         phase=verl_processes.phase,
     )
-    first_step = 1
+    first_step = FIRST_STEPS[VERL]
     resumes: tuple[str, ...] = ("rl", "sft")
     merges = True
     # The driver ends Ray, and Ray its workers, within 5 to 10 s. Dashboard and runtime-env agents

@@ -23,9 +23,7 @@ def show(options: argparse.Namespace) -> int:
         raise UsageError(
             f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
         )
-    done = record.step or 0
-    if record.step is not None and record.source != "log":
-        done += 1
+    done = eta.done_by(record)
     so_far = run_costs.spent(record.name, options.price)
     if record.source == "log":
         so_far = eta.cost(price, _elapsed(record, done * pace))

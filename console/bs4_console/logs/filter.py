@@ -8,13 +8,14 @@ import re
 import time
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, TypedDict
 
 from bs4_console.logs.store import MARK, Block, LogStore
-from bs4_console.logs.text import ANSWERED, LEVELS, level_of, request_of
+from bs4_console.logs.text import ANSWERED, LEVELS, kind_of_request, level_of, request_of
 
 #: The number of bytes of a line that an expression covers, as a filter and in a search. An
 #: expression over an unbounded line makes Toolong hang (its issue 55). A plain text is searched in
@@ -27,7 +28,7 @@ SLICE_LINES = 4096
 #: The number of lines in which the level of a continuation is searched. A traceback is shorter.
 LEVEL_LINES = 500
 
-#: Which neighbouring lines are shown as one. requests: the same request to a server, answered well.
+#: Which neighbouring lines are shown as one. requests: requests of a kind that were answered well.
 #: alike: lines that differ only in numbers.
 Fold = Literal["requests", "alike", "none"]
 
@@ -258,6 +259,8 @@ class Lens:
         """The level of the last line before `_high`, or None if it is not known yet."""
         self.folded: dict[int, int] = {}
         """For a shown line, the number of similar lines that follow it and are hidden."""
+        self.requests: dict[int, Counter[bytes]] = {}
+        """For a shown line that stands for several requests, how often there is each of them."""
         self._alike: tuple[int, bytes] = (0, b"")
         self._open: list[int] = []
         self._open_key: object = None
@@ -274,7 +277,7 @@ class Lens:
             self.store.end if near is None else near
         )
         self._level = None
-        self.folded, self._alike = {}, (0, b"")
+        self.folded, self.requests, self._alike = {}, {}, (0, b"")
         self._open_key = None
 
     def _slice_before(self, number: int) -> int:
@@ -373,6 +376,9 @@ class Lens:
         if self._low >= self.store.first:
             return
         cut = bisect_left(self._hits, self.store.first)
+        for gone in self._hits[:cut]:
+            self.folded.pop(gone, None)
+            self.requests.pop(gone, None)
         if cut:
             self._hits = self._hits[cut:]
         self._low = self.store.first
@@ -412,6 +418,10 @@ class Lens:
         if not kind or self._kind(self.store.line(first)[1]) != kind:
             return newest
         self.folded[last] = self.folded.get(last, 0) + 1 + self.folded.pop(first, 0)
+        if self.filter.fold == "requests":
+            newer = self._requests_at(first)
+            self._requests_at(last).update(newer)
+            self.requests.pop(first)
         self._hits = self._hits[1:]
         if newest[0] == first:
             return (last, kind)
@@ -459,7 +469,17 @@ class Lens:
             reach = find_reach(self._found.pattern.decode())
             if self._found.search(line[:reach]):
                 return b""
-        return request
+        return kind_of_request(request)
+
+    def _requests_at(self, shown: int) -> Counter[bytes]:
+        """Return how often there is each of the requests for which a shown line stands. It can be
+        changed.
+        """
+        if shown not in self.requests:
+            self.requests[shown] = Counter()
+            if shown >= self.store.first:  # else the store has dropped it
+                self.requests[shown][request_of(self.store.line(shown)[1])] += 1
+        return self.requests[shown]
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines that are like their predecessor, and count those in
@@ -473,11 +493,14 @@ class Lens:
                 return numbers
         shown = []
         for number in numbers:
-            alike = b""
+            alike, line = b"", block.line(number - block.first)
             if block.sources[number - block.first] != MARK:
-                alike = self._kind(block.line(number - block.first))
+                alike = self._kind(line)
+            head = self._alike[0]
             if alike and alike == self._alike[1]:
-                self.folded[self._alike[0]] = self.folded.get(self._alike[0], 0) + 1
+                self.folded[head] = self.folded.get(head, 0) + 1
+                if self.filter.fold == "requests":
+                    self._requests_at(head)[request_of(line)] += 1
             else:
                 shown.append(number)
                 self._alike = (number, alike)

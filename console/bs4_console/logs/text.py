@@ -8,7 +8,9 @@ on whole chunks in C. `present` runs only over the lines on the screen.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bs4_common.foreign_json import ForeignJsonError, loads
 from bs4_common.streams.clockseek import clock_of as clock_of
@@ -52,6 +54,14 @@ _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 ANSWERED = re.compile(rb' HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b')
 _OF_ONE = re.compile(rb'\S{1,100} - "([A-Z]{1,10} \S+) HTTP/[0-9.]{1,3}" (2[0-9][0-9])\b.*')
 _REQUEST_REACH = 4096
+#: Requests that say nothing by themselves: those that ask for a server's state, and its usual work.
+#: Most lines of an access log are of these, and they alternate.
+_ROUTINE = re.compile(
+    rb"[A-Z]+ (?:/health|/metrics|/ping|/load|/version"
+    rb"|/v1/(?:models|completions|chat/completions|responses|embeddings))(?:[/?]\S*)? "
+)
+#: The kind of all these requests.
+ROUTINE = b"routine"
 #: The number of cells of a line that can be scrolled to. A longer line says how many bytes it has.
 #: Toolong has 1,000.
 LINE_CELLS = 2000
@@ -116,11 +126,27 @@ def request_of(line: bytes) -> bytes:
     return request + b" " + found[1]
 
 
-def of_many(line: bytes) -> bytes:
-    """Return a line of an access log in a form that can stand for several requests: without the
-    client, the protocol and the phrase of the status.
+@lru_cache(maxsize=256)
+def kind_of_request(request: bytes) -> bytes:
+    """Return the kind of a request, by which neighbouring lines of an access log are shown as one.
+    `request` is what `request_of` returns. The requests of a server's usual work, and those that
+    ask for its state (`/health`, `/metrics`), are of one kind. Every other request, such as one for
+    new weights, is a kind of its own, and b"" stays b"".
     """
-    return _OF_ONE.sub(rb"\1 \2", line[:_REQUEST_REACH])
+    if _ROUTINE.match(request):
+        return ROUTINE
+    return request
+
+
+def of_many(line: bytes, counts: Mapping[bytes, int]) -> bytes:
+    """Return a line of an access log in a form that can stand for several requests: without the
+    client, the protocol and the phrase of the status. `counts` says how often there is each of the
+    requests, if they are different ones: they are then listed with their numbers.
+    """
+    if len(counts) < 2:
+        return _OF_ONE.sub(rb"\1 \2", line[:_REQUEST_REACH])
+    listed = b", ".join(b"%b \xc3\x97%d" % (request, n) for request, n in counts.items())
+    return _OF_ONE.sub(lambda _: listed, line[:_REQUEST_REACH])
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from bs4_common.ledger import (
     StepView,
 )
 from bs4_common.telemetry import EVAL
+from bs4_common.trainers import steps_done
 from bs4_console import ceilings
 from bs4_console.errors import LinkState
 from bs4_console.pods.gate.rules import RecordRefused
@@ -172,6 +173,15 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     @property
+    def steps_done(self) -> int:
+        """Return how many steps the run has done, also by earlier attempts. That is another number
+        than `step` if the trainer's first step has the number 0.
+        """
+        if self.step is None:
+            return 0
+        return steps_done(self.view.trainer, self.step)
+
+    @property
     def step_of_earlier(self) -> bool:
         """Return True if `step` was finished by an earlier attempt of the run, because the present
         one has finished none yet.
@@ -209,10 +219,10 @@ class RunState:
         """Return the seconds until the run reaches its max_steps at its present pace. Return None
         if the pace or max_steps is unknown, or if the run is not alive.
         """
-        pace, last, goal = self.step_seconds(), self.step, self.view.max_steps
-        if pace is None or last is None or not goal or not self.alive:
+        pace, goal = self.step_seconds(), self.view.max_steps
+        if pace is None or self.step is None or not goal or not self.alive:
             return None
-        return max(0, goal - 1 - last) * pace
+        return max(0, goal - self.steps_done) * pace
 
     @property
     def word(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bs4_common.trainers import steps_done
 from bs4_console.errors import UsageError
+from bs4_console.run_log.record import RunRecord
 
 #: Steps at which the benchmark protocol evaluates a run (beautifulsoup-rl's training notes).
 MILESTONES = (100, 500, 1000)
@@ -21,6 +23,17 @@ class Milestone:
     step: int
     seconds: float
     cost: float | None
+
+
+def done_by(run: RunRecord) -> int:
+    """Return how many steps the run of a record has done. A record that was written by hand has
+    that number. Others have the number of the newest step, which some trainers count from 0.
+    """
+    if run.step is None:
+        return 0
+    if run.source == "log":
+        return run.step
+    return steps_done(run.trainer, run.step)
 
 
 def milestones(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from bs4_console.run_log.eta import describe
+from bs4_console.run_log.eta import describe, done_by
 from bs4_console.run_log.record import RunRecord
 from bs4_console.run_log.text import utc
 
@@ -25,7 +25,7 @@ def entry(run: RunRecord, now: float) -> str:
     if run.step is not None:
         step = f"{run.step} of {run.max_steps}" if run.max_steps else f"{run.step}"
         if run.max_steps and run.pace_s:
-            left = describe(max(0, run.max_steps - 1 - run.step) * run.pace_s)
+            left = describe(max(0, run.max_steps - done_by(run)) * run.pace_s)
     points = {
         "Step": step,
         "Health": _health(run, bool(still)),

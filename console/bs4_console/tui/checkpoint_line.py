@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from bs4_console.errors import ConsoleError
 from bs4_console.tui import formatting
-from bs4_console.tui.styled_text import Line
+from bs4_console.tui.styled_text import Line, whole
+from bs4_console.tui.views import checkpoints as views
 
 if TYPE_CHECKING:
     from bs4_console.checkpoints.listing import CheckpointReport
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 LOOK_S, FIRST_S = 60.0, 10.0
 #: A disk that will be full within this many seconds is a warning.
 SOON_S = 6 * 3600.0
-
-#: A checkpoint younger than this, in seconds, may still be written.
-WRITTEN_S = 900.0
 
 #: A checkpoint of which nothing was written for so many seconds is no longer said to be written.
 QUIET_S = 60.0
@@ -68,9 +66,10 @@ class CheckpointLine:
         self._stood: tuple[str, int] | None = None
         """The run's state and attempt at the last query."""
 
-    def line(self) -> Line:
-        """Return the line about the checkpoints as a list of (text, style role), from the pod's
-        last answer, or [] if there is none. Also query the pod in the background if that is due, as
+    def line(self, width: int) -> Line:
+        """Return the line about the checkpoints, of at most `width` cells, as a list of (text,
+        style role), from the pod's last answer, or [] if there is none. On a narrow terminal its
+        less important parts are left out. Also query the pod in the background if that is due, as
         the method `report` does.
         """
         found = self.report()
@@ -78,11 +77,18 @@ class CheckpointLine:
             return []
         from bs4_console.checkpoints import listing  # imported already, for the answer
 
-        order = listing.standing(self._pod, self._run)
-        told = listing.line(found)
+        full, now = found["forecast"]["full_t"], self._app.clock.wall()
+        wrong = full is not None and full - now < SOON_S
+        told = listing.line(found).split("; ")
+        if found["checkpoints"] and not any(one["complete"] for one in found["checkpoints"]):
+            calm = _first(found, views.begun(self._pod, self._run))
+            told, wrong = calm or told, wrong or not calm
+        if wrong:
+            # When the disk is full counts more than how large a checkpoint is.
+            told[1:] = reversed(told[1:])
         if self.age > self._every_s + FIRST_S:
-            told += f"; seen {formatting.age(self.age)} ago"
-        return _told(told, order, found, self._app.clock.wall())
+            told.insert(1, f"seen {formatting.age(self.age)} ago")
+        return _parts(told, listing.standing(self._pod, self._run), width, wrong=wrong)
 
     def report(self) -> CheckpointReport | None:
         """Return the checkpoint report of the pod's last answer, with the ages of checkpoints as
@@ -136,7 +142,7 @@ class CheckpointLine:
         offset = self._pod.link.clock_offset or 0.0
         try:
             found = await checkpoints.of_pod(session, self._run)
-            if found["resumable"] is None or _writes(found):
+            if found["resumable"] is None or self._writes(found):
                 pause = min(pause, FIRST_S)
             elif (due := found["forecast"].get("next_t")) is not None and found["live"]:
                 # The next one is looked for when it should be there, not up to a minute later.
@@ -153,30 +159,47 @@ class CheckpointLine:
             if self._answered is not None:
                 self._answered()
 
+    def _writes(self, found: CheckpointReport) -> bool:
+        """Return True if the newest checkpoint is being written."""
+        newest = max(found["checkpoints"], key=lambda one: int(one["step"]), default=None)
+        if newest is None or newest["complete"] or newest["age_s"] is None:
+            return False
+        return views.being_written(newest, found, views.begun(self._pod, self._run))
 
-def _writes(found: CheckpointReport) -> bool:
-    """Return True if the newest checkpoint is young and not complete: it is being written."""
-    newest = max(found["checkpoints"], key=lambda one: int(one["step"]), default=None)
-    if newest is None or newest["complete"] or not found["live"]:
-        return False
-    return newest["age_s"] is not None and newest["age_s"] < WRITTEN_S
+
+def _first(found: CheckpointReport, since: float) -> list[str]:
+    """Return what is to be said of a run without any complete checkpoint, in parts, if that is no
+    reason to worry: its attempt, which began at `since`, has no checkpoint yet or is writing its
+    first one. Return [] if it is neither.
+    """
+    if not found["live"]:
+        return []
+    own = [one for one in found["checkpoints"] if not views.is_leftover(one, since)]
+    if not own:
+        left = len(found["checkpoints"])
+        return ["no checkpoint yet", f"{left} incomplete of an earlier attempt"]
+    # Every first checkpoint is incomplete while it is being written.
+    if not all(views.being_written(one, found, since) for one in own):
+        return []
+    ages = [one["age_s"] or 0.0 for one in own]
+    # Each file that is written makes it younger, so in a run that hangs nothing is written.
+    if (age := min(ages)) >= QUIET_S:
+        when = formatting.age(age)
+        return [f"the first checkpoint is not whole, last written {when} ago"]
+    return ["the first checkpoint is being written"]
 
 
-def _told(text: str, order: str, found: CheckpointReport, now: float) -> Line:
-    full, sets = found["forecast"]["full_t"], found["checkpoints"]
-    wrong = full is not None and full - now < SOON_S
-    if sets and not any(one["complete"] for one in sets):
-        # Every first checkpoint is incomplete while it is being written.
-        ages = [one["age_s"] for one in sets if one["age_s"] is not None]
-        old = [age for age in ages if age >= WRITTEN_S]
-        if len(ages) == len(sets) and not old:
-            text = "the first checkpoint is being written"
-            # Each file that is written makes it younger, so in a run that hangs nothing is written.
-            if (age := min(ages)) >= QUIET_S:
-                text = f"the first checkpoint is not whole, last written {formatting.age(age)} ago"
-        wrong = wrong or bool(old)
+def _parts(told: Sequence[str], order: str, width: int, *, wrong: bool) -> Line:
+    """Return the line with the parts in `told` and the standing `order`, or "", in `width` cells.
+    The first part is always there.
+    """
+    role = "warn bold" if wrong else ""
     line: Line = [(" ckpts  ", "head")]
-    line += [("▲ ", "warn bold"), (text, "warn bold")] if wrong else [(text, "")]
+    if wrong:
+        line.append(("▲ ", role))
+    parts: list[Line] = [[*line, (told[0], role)]]
+    for text in told[1:]:
+        parts.append([(f"; {text}", role)])
     if order:
-        line.append((f"   {order}", "dim"))
-    return line
+        parts.append([(f"   {order}", "dim")])
+    return whole(parts, width)

@@ -102,6 +102,17 @@ def link_down(pod: PodState) -> bool:
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
 
+def unknown_yet(pod: PodState, clock: Clock) -> bool:
+    """Return True if it is not known yet what runs on the pod: the console is connecting to it for
+    the first time, or has been connected for less than FRESH_S (5) seconds without any telemetry.
+    """
+    if pod.telemetry:
+        return False
+    if pod.link.up:
+        return clock.mono() - pod.link.since < formatting.FRESH_S
+    return not link_down(pod)
+
+
 def recorded(pod: PodState) -> bool:
     """Return True if this is a recording of a pod and not a live pod."""
     return pod.link.state == "recorded"

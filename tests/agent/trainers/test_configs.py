@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import tomlkit
 
-from bs4_common.trainers import registry
+from bs4_common.trainers import FIRST_STEPS, registry
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.launcher import generation
 from bs4_common.trainers.settings import settings_of
@@ -118,4 +118,4 @@ def test_stacks_name_versions_and_where_they_come_from() -> None:
             "verifiers",
             "entry_point",
         } <= set(stack)
-        assert stack["first_step"] == registry.get(id_).first_step
+        assert stack["first_step"] == registry.get(id_).first_step == FIRST_STEPS[id_]

@@ -294,10 +294,60 @@ def test_requests_fold_and_what_failed_or_is_no_request_stays(
     ]
 
 
+@pytest.mark.parametrize("near", [None, 0, 150])
+def test_alternating_requests_are_one_line_that_counts_each(
+    near: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a hang a log is half of them. What changes something, such as new weights, and what failed
+    stay lines of their own, so does what a person looks for.
+    """
+    monkeypatch.setattr(log_filter, "SLICE_LINES", 64)
+    polls = [request(n, path) for n in range(100) for path in ("/health", "/metrics?name=vllm")]
+    failed = request(5, "/health", "503 Service Unavailable")
+    weights = request(6, "/update_weights")
+    lora = request(7, "/v1/load_lora_adapter")
+    view = lens(b"".join([*polls, failed, weights, lora, request(8), *polls[:3]]))
+    view.set(LogFilter.parse("", fold="requests"), near)
+    heads = [polls[0], failed, weights, lora, request(8)]
+    assert shown(view) == [line.rstrip(b"\n") for line in heads]
+    assert view.folded == {0: 199, 203: 3}
+    assert dict(view.requests[0]) == {
+        b"POST /health 200": 100,
+        b"POST /metrics?name=vllm 200": 100,
+    }
+    assert dict(view.requests[203]) == {
+        b"POST /v1/chat/completions 200": 1,
+        b"POST /health 200": 2,
+        b"POST /metrics?name=vllm 200": 1,
+    }
+    view.set(LogFilter.parse("", fold="requests", found="127.0.0.1:50 .*health"), near)
+    assert len(shown(view)) == len(heads) + 2
+    assert sorted(view.folded.values()) == [3, 98, 99]
+
+
+def test_requests_that_come_later_are_counted_too_and_dropped_lines_are_forgotten() -> None:
+    view = lens(b"", cap_bytes=2 * 1024 * 1024)
+    view.set(LogFilter.parse("", fold="requests"))
+    for _ in range(3):
+        view.store.append(request(1, "/health") + request(2, "/metrics"))
+        view.step(1.0)
+    assert dict(view.requests[0]) == {b"POST /health 200": 3, b"POST /metrics 200": 3}
+    while view.store.first == 0:
+        view.store.append(b"step\n" + request(1) * 1000)
+        view.step(1.0)
+    view.step(1.0)
+    assert min(view.folded) >= view.store.first
+    assert min(view.requests) >= view.store.first
+
+
 def test_a_line_of_many_requests_names_no_client() -> None:
-    assert of_many(request(40012)[:-1]) == b"INFO:     POST /v1/chat/completions 200"
+    chat = b"POST /v1/chat/completions 200"
+    assert of_many(request(40012)[:-1], {chat: 16}) == b"INFO:     " + chat
     behind = b"(APIServer pid=8) " + request(1, "/health")[:-1]
-    assert of_many(behind) == b"(APIServer pid=8) INFO:     POST /health 200"
+    assert of_many(behind, {}) == b"(APIServer pid=8) INFO:     POST /health 200"
+    of_two = of_many(behind, {b"POST /health 200": 2, b"GET /metrics 200": 1})
+    told = "(APIServer pid=8) INFO:     POST /health 200 ×2, GET /metrics 200 ×1"
+    assert of_two.decode() == told
 
 
 @pytest.mark.parametrize("seed", range(6))

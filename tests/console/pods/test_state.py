@@ -133,7 +133,12 @@ def test_series_take_the_last_attempt_at_a_step_and_leave_out_what_is_no_number(
     assert run.series("reward") == [(9, 0.7)]
     assert (run.step, run.step_seconds(), run.eta_seconds()) == (2, 2.0, None)
     run.view.max_steps, run.alive = 11, True
-    assert run.eta_seconds() == 16.0
+    run.view.trainer = "prime-rl"
+    assert run.eta_seconds() == 18.0, "steps 3 to 11 are left"
+    run.view.trainer = "prime-rl-2026-01"
+    assert run.eta_seconds() == 16.0, "January's steps begin with 0, so that 10 is the last one"
+    run.view.max_steps = 3
+    assert (run.steps_done, run.eta_seconds()) == (3, 0.0)
 
 
 def test_forgetting_leaves_the_link_and_nothing_else() -> None:

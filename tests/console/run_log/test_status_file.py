@@ -33,6 +33,16 @@ def test_an_entry_has_the_six_points() -> None:
     assert "- **Notes**: Engine died\n" in text
 
 
+def test_the_time_left_counts_steps_as_the_trainer_does() -> None:
+    run = RunRecord(name="a", source="pod-a", step=9, max_steps=10, pace_s=3600.0)
+    run.trainer = "prime-rl"
+    assert "time left 1h 00m" in status.entry(run, NOW)
+    run.trainer = "prime-rl-2026-01"
+    assert "time left 0m" in status.entry(run, NOW)
+    run.source = "log"
+    assert "time left 1h 00m" in status.entry(run, NOW), "a person wrote how many are done"
+
+
 @pytest.mark.parametrize(
     ("word", "health"),
     [

@@ -992,7 +992,7 @@ def finished() -> RecordedSession:
     """reverse-text on h100-c: ended well twenty minutes ago."""
     pod = connected("h100-c", "root@198.51.100.77:22", rtt=0.044)
     start_run(pod, "reverse-text", "prime-rl", 20, 4_000)
-    steps(pod, "reverse-text", 1, 19, 31.0, last_ago=1_240, seed=5)
+    steps(pod, "reverse-text", 1, 20, 31.0, last_ago=1_240, seed=5)
     journal(
         pod,
         "run",

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from bs4_console.launch import stopping
 from bs4_console.tui import commands, outside
 from bs4_console.tui.app import ConsoleApp
+from bs4_console.tui.screens import stop
 from bs4_console.tui.screens.journal import JournalScreen
 from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.bars import TopBar
@@ -225,9 +227,14 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await drive(pilot, [session], ("K",))
         assert "Stop math-7b on h100-a?" in asked()
-        assert "$ kill -INT 1400 1409 1418" in asked(), "the exact commands"
-        assert "$ kill -KILL 1400" in asked()
-        assert "12 processes: launcher, inference, 4 × engine, orch" in asked()
+        said = " ".join(asked().split())
+        listed = "12 processes: launcher 1400, inference 1409, engine 1418 1427 1436 1445, orchest"
+        assert listed in said
+        assert said.count("1409") == said.count("1499") == 1, "each process stands there once"
+        assert (
+            "First kill -INT to all 12, with at most 30 s to end; then kill -TERM to what is still "
+            "alive, at most 20 s; then kill -KILL to what is still alive, at most 5 s."
+        ) in said
         await drive(pilot, [session], ("m", "a", "t", "h", "enter"))
         assert "That is not math-7b; nothing was done." in asked()
         await drive(pilot, [session], ("escape",))
@@ -268,8 +275,20 @@ async def test_the_question_before_a_stop_fits_on_a_small_terminal() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await drive(pilot, [], (":stop",))
         rows = [strip.text for strip in app.screen._compositor.render_strips()]
-        assert any("kill -INT to 12 processes, at most 30 s" in row for row in rows)
+        assert any("First kill -INT to all 12, with at most 30 s" in row for row in rows)
+        assert sum("1499" in row for row in rows) == 1
         assert any("stop it" in row and "cancel" in row for row in rows)
+
+
+def test_the_question_before_a_stop_names_whom_the_first_signal_goes_to() -> None:
+    """January's rules signal all processes; those of the present generation first the launcher."""
+    run = fixtures.healthy().state.runs["code-14b"]
+    living, steps = stopping.processes(run), stopping.steps(run)
+    said = stop._signals(steps, living)
+    assert said.startswith(f"First kill -TERM to launcher {living[0]['pid']}, with at most 90 s to")
+    alone = living[:1]
+    assert stop._signals(steps, alone).startswith("First kill -TERM to it, with at most 90 s")
+    assert stop._listed(living, 3).endswith(f", and {len(living) - 3} more")
 
 
 async def test_a_shell_here_when_there_is_no_tmux(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from bs4_console.errors import RemoteError
+from bs4_console.tui import checkpoint_line
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.styled_text import text_of
+from bs4_console.tui.views import checkpoints as views
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
@@ -98,6 +100,72 @@ async def test_a_first_checkpoint_of_which_nothing_is_written_is_not_said_to_be_
         await drive(pilot, [session], ("enter",))
         await until(pilot, lambda: "is not whole, last written 2m ago" in _drawn(app))
         assert "▲" not in host(app)[0]
+
+
+async def test_what_an_earlier_attempt_left_is_not_said_to_be_written() -> None:
+    session = fixtures.healthy()
+    (run,) = session.state.runs.values()
+    found = report(complete=False, age=20.0)
+    assert run.view.attempt is not None
+    found["checkpoints"][0]["t"] = run.view.attempt.started_t - 1.0
+    session.checkpoints = found
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        said = "ckpts  no checkpoint yet; 1 incomplete of an earlier attempt"
+        await until(pilot, lambda: said in _drawn(app))
+    state: Any = views.rows(found, session.state, run.name)[0].cells["state"]  # type: ignore[arg-type]
+    assert state == [("✖ incomplete", "warn bold")]
+    found["checkpoints"][0]["t"] = run.view.attempt.started_t + 1.0
+    state = views.rows(found, session.state, run.name)[0].cells["state"]  # type: ignore[arg-type]
+    assert state == [("◌ being written", "accent")]
+
+
+async def test_nothing_can_be_resumed_of_a_run_that_is_not_alive() -> None:
+    session = fixtures.healthy()
+    (run,) = session.state.runs.values()
+    found = report(complete=False, age=20.0) | {"live": False}
+    assert run.view.attempt is not None
+    found["checkpoints"][0]["t"] = run.view.attempt.started_t - 1.0
+    session.checkpoints = found
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        said = "ckpts  ▲ 1 checkpoint, none complete: nothing can be resumed"
+        await until(pilot, lambda: said in _drawn(app))
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (50, "step 180 can be resumed, 2m old"),
+        (70, "step 180 can be resumed, 2m old; full in 59m (step 260)"),
+        (80, "step 180 can be resumed, 2m old; full in 59m (step 260); 3 × 3.0 GiB"),
+        (
+            130,
+            "step 180 can be resumed, 2m old; full in 59m (step 260); 3 × 3.0 GiB   keep-last 3, "
+            "milestones every 50",
+        ),
+    ],
+)
+def test_a_narrow_line_leaves_parts_out_and_cuts_none(width: int, shown: str) -> None:
+    told = ["step 180 can be resumed, 2m old", "full in 59m (step 260)", "3 × 3.0 GiB"]
+    line = checkpoint_line._parts(told, "keep-last 3, milestones every 50", width, wrong=True)
+    assert text_of(line) == f" ckpts  ▲ {shown}"
+
+
+async def test_at_80_columns_when_the_disk_is_full_is_not_cut() -> None:
+    session = fixtures.healthy()
+    session.checkpoints = report(full_in=3600.0)
+    app: Any = ConsoleApp(
+        fixtures.fleet(session), clock=Clock(wall=time.time, mono=lambda: fixtures.MONO)
+    )
+    async with app.run_test(size=(80, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        await until(pilot, lambda: "ckpts  ▲ " in _drawn(app))
+        (line,) = (line for line in _drawn(app).splitlines() if "ckpts" in line)
+        assert "2m old; full in " in line
+        assert "(step 260)" in line
 
 
 async def test_no_answer_is_no_line_and_no_complaint_and_it_is_not_asked_each_second() -> None:

@@ -113,8 +113,26 @@ def test_four_curves_at_80_columns_have_room_for_the_word(width: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (9.0e-04, "entropy 9e-04 low"),
+        (-0.4646, "entropy -0.465 low"),
+        (123.456, "entropy 123.5 high"),
+        (12345.0, "entropy 12345 high"),
+        (0.04, "entropy 0.0400 low"),
+    ],
+)
+def test_a_long_value_makes_room_for_the_word_of_a_narrow_curve(value: float, shown: str) -> None:
+    """At 76 to 78 columns each of four curves has 18 cells."""
+    curve = curves.Curve("entropy", _points([0.1, value]), (0.05, 0.15))
+    titles = text_of(curves.grid([curve] * 4, 76, 4, 4, (0, 1), None, curves.CurveView())[0])
+    assert titles.split() == shown.split() * 4
+
+
+@pytest.mark.parametrize(
     ("values", "labels"),
     [
+        ([0.0, 0.0, 0.0], ["0"]),
         ([4.5612, 49.28, 94.0], ["94.00", "49.28", "4.56"]),
         ([0.0, 4294.0], ["4294", "2147", "0"]),
         ([0.0003, 0.0034], ["0.00340", "0.00185", "0.00030"]),

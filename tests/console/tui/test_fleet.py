@@ -149,6 +149,24 @@ def test_the_tally_counts_rows_by_what_they_need() -> None:
     )
 
 
+def test_the_tally_says_connecting_until_it_is_known_what_runs() -> None:
+    pod = fixtures.connecting().state
+
+    def said() -> str:
+        return text_of(tally(view.rows([pod], fixtures.CLOCK)))
+
+    assert said() == "1 pod · connecting"
+    pod.link.state, pod.link.since = "up", fixtures.MONO - 1.0
+    assert said() == "1 pod · connecting", "connected, but nothing has come yet"
+    pod.link.since = fixtures.MONO - 6.0
+    assert said() == "1 pod · 0 running"
+    fixtures.telemetry(pod, devices=[])
+    pod.link.since = fixtures.MONO
+    assert said() == "1 pod · 0 running"
+    pod.link.state, pod.telemetry = "unreachable", type(pod.telemetry)(10)
+    assert said().endswith("1 pod · 0 running"), "it is not connected to any more"
+
+
 @pytest.mark.parametrize(
     ("pods", "read_only", "key"),
     [

@@ -423,6 +423,43 @@ async def test_beside_a_find_the_amount_of_lines_is_left_out_where_both_have_no_
         assert "loaded" not in title
 
 
+async def test_what_is_typed_to_find_is_only_marked_until_enter() -> None:
+    """Neither the pod nor the folding of requests has work with half a text."""
+    request = '{} - "GET /metrics HTTP/1.1" 200 OK\n'
+    requests = "".join(map(request.format, range(40)))
+    log = "".join(map(trainer, range(LINES))) + requests
+    async with opened(":find ERROR", log=log) as (pilot, pane):
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        asked: list[str] = []
+        query = pane._session.query
+
+        async def noted(stream: str, op: str, **parameters: Any) -> Any:
+            if op in ("search", "count"):
+                asked.append(op)
+            return await query(stream, op, **parameters)
+
+        pane._session.query = noted
+        before = pane.view.lens.filter
+        assert before.found == "ERROR"
+        await pilot.press("f", "3", "7", "space", "minus")
+        await until(pilot, lambda: pane.view.find_text == "37 -")
+        pane.pulse()
+        assert pane.view.marks.find is not None
+        assert pane.view.marks.find.pattern == "37 -"
+        assert "find 37 -" in "".join(text for text, _ in pane._title())
+        assert "30 lines" not in "".join(text for text, _ in pane._title()), "of the text before"
+        pane.moved()  # as when the window is filled anew meanwhile
+        assert pane.search is None
+        assert pane.view.lens.filter is before, "all lines were examined again"
+        assert not asked
+        await pilot.press("enter")
+        await until(pilot, lambda: pane.search is not None and pane.search.finished)
+        await until(pilot, lambda: pointed(pane).startswith("37 - "))
+        assert pane.view.lens.filter.found == "37 -"
+        assert sorted(pane.view.lens.folded.values()) == [1, 36]
+        assert asked
+
+
 async def test_what_is_counted_for_a_log_that_was_closed_is_no_fault() -> None:
     async with opened(":find ERROR") as (pilot, pane):
         await until(pilot, lambda: pane.search is not None)

@@ -333,6 +333,19 @@ async def test_requests_are_one_line_until_something_is_looked_for(bench: LogVie
     assert rows(bench)[3] == ""
 
 
+async def test_alternating_requests_are_one_line_with_the_count_of_each(bench: LogView) -> None:
+    polled = b'INFO:     127.0.0.1:40000 - "GET /%b HTTP/1.1" 200 OK\n'
+    bench.store.append(b"21:00:00 INFO begin\n")
+    for _ in range(8):
+        bench.store.append(polled % b"health" + polled % b"metrics")
+    bench.tick()
+    told = "INFO: ×16     GET /health 200 ×8, GET /metrics 200 ×8"
+    assert rows(bench)[:3] == ["21:00:00 INFO begin", told, ""]
+    bench.store.append(polled % b"health")
+    bench.tick()
+    assert rows(bench)[1] == "INFO: ×17     GET /health 200 ×9, GET /metrics 200 ×8"
+
+
 async def test_what_is_found_is_marked(bench: LogView) -> None:
     bench.store.append(numbered(0, 100))
     bench.tick()

@@ -274,6 +274,27 @@ def test_how_a_step_ended_is_never_cut() -> None:
     assert width_of(line) <= 78
 
 
+async def test_after_a_recovery_the_keys_are_those_that_make_sense_then() -> None:
+    """There is nothing to plan any more: the log shows how the run goes on."""
+    session = fixtures.acting()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("i", "!recovered"))
+        await until(pilot, lambda: text(app, KeyBar).startswith(" l logs   ⏎ open"))
+        assert "make plan" not in text(app, KeyBar)
+        opened_again(session.state)
+        await settle(pilot)
+        assert text(app, KeyBar).startswith(" ] next incident   l logs")
+
+
+async def test_after_a_fix_that_failed_a_new_plan_is_offered() -> None:
+    session = fixtures.acting()
+    app = console(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drive(pilot, [session], ("i", "!failed_fix"))
+        await until(pilot, lambda: "p make plan" in text(app, KeyBar))
+
+
 def test_the_confirmation_says_all_that_the_plan_does() -> None:
     body = {"steps": fixtures.PLAN_STEPS, "danger": "move"}
     assert plan.effects(body, at_step(47, "prime-rl")) == (
@@ -346,8 +367,11 @@ def test_a_stop_by_hand_is_told_as_that_and_stands_below_running_runs() -> None:
 
 def test_a_finished_run_has_done_all_its_steps() -> None:
     run = fixtures.finished().state.runs["reverse-text"]
-    assert run.step == 19
+    assert run.step == 20
     assert text_of(fleet.step_line(run)) == "20/20"
+    # January's generation counts from 0.
+    run.view.trainer, run.view.max_steps = "prime-rl-2026-01", 21
+    assert text_of(fleet.step_line(run)) == "21/21"
 
 
 async def test_the_help_is_dense_searched_and_shown_whole_on_demand() -> None:
@@ -415,6 +439,34 @@ async def test_room_below_the_rows_holds_curves_and_the_newest_actions() -> None
         await pilot.resize_terminal(120, 18)
         await settle(pilot)
         assert "grad norm" not in page(app), "rows and details go first"
+        assert "RECENT" not in page(app)
+
+
+async def test_a_large_terminal_has_larger_curves_and_more_actions() -> None:
+    sessions = [fixtures.acting(), fixtures.healthy()]
+    app = console(*sessions)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await drive(pilot, sessions, ())
+        assert len(app.screen.query_one("#trend", Panel).lines) == 20
+        assert "playbook step-desync  h100-a/math-7b  by alice@laptop" in page(app)
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: len(app.screen.query_one("#trend", Panel).lines) == 7)
+
+
+async def test_the_page_of_a_pod_shows_curves_and_what_was_done_where_there_is_room() -> None:
+    session = fixtures.acting()
+    app = console(session)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await drive(pilot, [session], ("d",))
+        shown = page(app)
+        assert "curves  math-7b" in shown
+        assert "grad norm 0.1419" in shown
+        assert "RECENT  J shows all" in shown
+        assert "playbook step-desync  h100-a/math-7b  by alice@laptop" in shown
+        scroll: Any = app.screen.main()
+        assert scroll.max_scroll_y == 0, "it fills the page and is no longer than that"
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "grad norm" not in page(app))
         assert "RECENT" not in page(app)
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.widget import Widget
 
-from bs4_console.pods.state import PodState, RunState
+from bs4_console.pods.state import PodState
 from bs4_console.tui import alerts, commands, formatting, status
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
 from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, width_of
+from bs4_console.tui.views import beside, notes
 from bs4_console.tui.views import fleet as view
-from bs4_console.tui.views import journal, notes
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
 
-#: Rows of the curves, and actions below them.
-CURVE_ROWS, RECENT = 7, 4
 #: Rows of bars, heading, notes, details and some air: what is left beside them and the rows of the
 #: table may hold curves and actions.
 OTHER_ROWS = 14
@@ -41,9 +38,7 @@ class FleetScreen(TableScreen):
     def __init__(self) -> None:
         super().__init__()
         self._old = 0
-        self._trend_key: object = None
-        self._recent_key: object = None
-        self._recent_lines: list[Line] = []
+        self._curves, self._actions = beside.RunCurves(), beside.NewestActions()
         self._folded: set[str] = set()
         """The names of the groups that show only their heading."""
 
@@ -133,62 +128,20 @@ class FleetScreen(TableScreen):
         """
         trend, recent = self.query_one("#trend", Panel), self.query_one("#recent", Panel)
         run = self.subject().run
-        room = self.size.height - OTHER_ROWS - len(self.table.rows)
-        trend.display = run is not None and bool(run.trainer_steps) and room > CURVE_ROWS
+        app, (width, height) = self.console_app, self.size
+        room = height - OTHER_ROWS - len(self.table.rows)
+        rows, most = beside.share(room)
+        trend.display = run is not None and bool(run.trainer_steps) and room > rows
         if trend.display and run is not None:
-            self._trend(run, trend)
-            room -= CURVE_ROWS + 1
-        done = self._recent() if room > RECENT + 1 else []
+            trend.show(self._curves.lines(run, width - 2, rows))
+            room -= rows + 1
+        done: list[Line] = []
+        if room > beside.RECENT + 1:
+            most = min(most, room - 2)
+            done = self._actions.lines(app.fleet.pods, app.clock, app.keys, width, most)
         recent.display = bool(done)
         if done:
             recent.show(done)
-
-    def _trend(self, run: RunState, panel: Panel) -> None:
-        """Draw the four main curves of the run, if a step came since they were drawn."""
-        width = self.size.width - 2
-        key = (
-            id(run),
-            len(run.trainer_steps),
-            len(run.orchestrator_steps),
-            run.step_seen,
-            width,
-        )
-        if key != self._trend_key:
-            from bs4_console.tui.widgets.curves import charts  # the first paint has no curves
-
-            self._trend_key = key
-            panel.show(charts(run, width, CURVE_ROWS))
-
-    def _recent(self) -> list[Line]:
-        """Return the newest actions of all pods in a line each, the newest first. They are made
-        again only if a journal has grown.
-        """
-        app = self.console_app
-        key = (self.size.width, *((pod.name, pod.ledger.last_seq) for pod in app.fleet.pods))
-        if key != self._recent_key:
-            self._recent_key = key
-            self._recent_lines = self._newest_actions()
-        return self._recent_lines
-
-    def _newest_actions(self) -> list[Line]:
-        app = self.console_app
-        found = []
-        for pod in app.fleet.pods:
-            for action in pod.ledger.actions.values():
-                found.append((action.accepted_t, pod, action))
-        newest = heapq.nlargest(RECENT, found, key=lambda one: one[0])
-        if not newest:
-            return []
-        lines: list[Line] = [
-            [
-                (" RECENT  ", "head"),
-                (app.keys["journal"], "key @journal"),
-                (" shows all", "@journal"),
-            ]
-        ]
-        for _, pod, action in newest:
-            lines.append(cut(journal.short(pod, action, app.clock), self.size.width))
-        return lines
 
     def _detail(self) -> None:
         panel, subject = self.query_one("#detail", Panel), self.subject()

@@ -22,6 +22,8 @@ from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
+#: The commands that the key bar offers first when there is nothing to repair any more.
+_AFTERWARDS = ("next-incident", "logs")
 _ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
 
@@ -189,13 +191,31 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def hints(self, command: commands.Command) -> bool:
         """Return True if the key bar at the bottom may offer `command` now. Commands that would be
-        of no use are left out, for example "next-incident" if only one incident is open.
+        of no use are left out, for example "next-incident" if no other incident is open.
         """
         if command.id == "plan":
-            return self.playbook_id is not None and (self.action is None or self.action.ended)
+            return self.playbook_id is not None and not self._runs() and not self._over()
         if command.id == "retry":
             return status.link_down(self.pod)
-        return command.id != "next-incident" or len(self.pod.ledger.open_incidents()) > 1
+        if command.id == "next-incident":
+            return any(one.id != self.incident_id for one in self.pod.ledger.open_incidents())
+        return True
+
+    def _over(self) -> bool:
+        """Return True if there is nothing to repair here any more: the fix has repaired the run, or
+        the incident is over without one.
+        """
+        if self.action is not None:
+            return plans.recovered(self.action)
+        return self.incident is not None and self.incident.state != "open"
+
+    def _rank_of_hint(self, command: commands.Command) -> int:
+        """Return the place of the command in the key bar. If there is nothing to repair here any
+        more, what else is wrong comes first, and then the logs, which show how the run goes on.
+        """
+        if command.id in _AFTERWARDS and self._over():
+            return _AFTERWARDS.index(command.id)
+        return super()._rank_of_hint(command)
 
     # -- drawing
 
@@ -254,7 +274,7 @@ class IncidentScreen(MomentCommands, PageScreen):
         clock, action, plan = self.console_app.clock, self.action, self.plan
         if action is not None:
             lines = plans.action_lines(action, self.pod, clock, width)
-            if action.ended and not action.result.get("recovered"):
+            if action.ended and not plans.recovered(action):
                 lines.append(self._plan_key(" makes a new plan from what is now"))
             return lines
         if plan is not None and plan.refused:

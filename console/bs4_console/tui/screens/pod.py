@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands, formatting, status
 from bs4_console.tui.screens.base import PageScreen, Subject
 from bs4_console.tui.styled_text import Line, cut, fold, hanging, spread, text_of
-from bs4_console.tui.views import doing, gpus, lost, observers, store
+from bs4_console.tui.views import beside, doing, gpus, lost, observers, store
 from bs4_console.tui.views.fleet import step_line
 from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.views.run import host_line, host_line_then
@@ -26,6 +26,8 @@ _HOW = {
     "by-pid": "",
     "by-open-device": " (by which processes hold the device open, because pids are hidden)",
 }
+#: Rows of the bars above and below the page, and of a message.
+BARS = 4
 #: Most actions and runs that are listed.
 MOST = 4
 
@@ -42,6 +44,7 @@ class PodScreen(MomentCommands, PageScreen):
     def __init__(self, pod: PodState) -> None:
         super().__init__()
         self.pod = pod
+        self._curves, self._actions = beside.RunCurves(), beside.NewestActions()
 
     def trail(self) -> Sequence[str]:
         """Return the breadcrumb of this page for the top bar: fleet and the pod."""
@@ -98,7 +101,31 @@ class PodScreen(MomentCommands, PageScreen):
                     (f"bs4-console runs adopt --pod {pod.name}", "accent"),
                 ],
             ]
-        self.text.show(lines)
+        self.text.show([*lines, *self._beside(width, self.size.height - BARS - len(lines))])
+
+    def _beside(self, width: int, room: int) -> list[Line]:
+        """Return what fills the `room` rows that the page leaves free: the curves of the run that
+        needs a person most, and what was done last on the pod.
+        """
+        app, pod = self.console_app, self.pod
+        lines: list[Line] = []
+        rows, most = beside.share(room)
+        stepped = [run for run in self._by_need() if run.trainer_steps]
+        if stepped and room > rows + 2 and self.cursor.at is None:
+            lines += [[], [(" curves", "head"), (f"  {stepped[0].name}", "bold")]]
+            for line in self._curves.lines(stepped[0], width - 2, rows):
+                lines.append([(" ", ""), *line])
+        room -= len(lines)
+        if room > beside.RECENT + 2:
+            done = self._actions.lines([pod], app.clock, app.keys, width, min(most, room - 2))
+            if done:
+                lines += [[], *done]
+        return lines
+
+    def _by_need(self) -> list[RunState]:
+        """Return the pod's runs, the worst first, and of these the newest."""
+        newest = reversed(self.pod.runs.values())
+        return sorted(newest, key=lambda run: -status.status_of(self.pod, run).rank)
 
     def _runs(self, pod: PodState, width: int) -> list[Line]:
         """Return a line for each run with its status and step, the worst first."""

@@ -14,7 +14,7 @@ from bs4_console.tui import commands, status
 from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
-from bs4_console.tui.styled_text import Line, cut
+from bs4_console.tui.styled_text import Line
 from bs4_console.tui.views import doing, gpus, notes, store
 from bs4_console.tui.views import run as view
 from bs4_console.tui.views.moment import moment_line
@@ -125,8 +125,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=compact)[:most])
         lines = self._host_lines(run, width)
         if self.cursor.at is None:
-            if not small and (kept := self._checkpoints.line()):
-                lines.append(cut(kept, width))
+            if not small and (kept := self._checkpoints.line(width)):
+                lines.append(kept)
             shown = not small or store.wrong(self.pod, run.name)
             if shown and (kept := store.line(self.pod, run.name, app.clock, width)):
                 lines.append(kept)

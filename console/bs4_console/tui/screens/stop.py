@@ -4,7 +4,6 @@ the confirmation.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -16,15 +15,15 @@ from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import formatting, status
 from bs4_console.tui.checkpoint_line import CheckpointLine
 from bs4_console.tui.screens.confirm import Confirmation
-from bs4_console.tui.styled_text import Line, cut, fold
-from bs4_console.tui.views.plan import command_lines
+from bs4_console.tui.styled_text import Line, fold
 
 if TYPE_CHECKING:
     from bs4_console.checkpoints.listing import CheckpointReport
+    from bs4_console.launch.stopping import StopStep
     from bs4_console.tui.app import ConsoleApp
 
-#: Most processes that are listed. For the others only their number is shown.
-MOST = 8
+#: Most processes that are listed on a small terminal. For the others only their number is shown.
+MOST = 16
 
 
 class StopScreen(Confirmation):
@@ -61,7 +60,7 @@ class StopScreen(Confirmation):
     def asked(self, width: int, *, commands: bool) -> list[Line]:
         """Return the question in lines of at most `width` cells: which processes of the run are
         ended, by which signals, and what is lost with them. With `commands` the lines have the
-        exact commands and all processes; otherwise they are a short form.
+        processes, however many there are; otherwise only the first MOST (16) of them.
         """
         run = self.run_state
         living, steps, first = (
@@ -92,25 +91,9 @@ class StopScreen(Confirmation):
                 width,
                 "warn",
             )
-        # With the commands, which have the pids, only the components are named.
-        named = [f"{c.get('component') or 'pid'} {c.get('pid')}" for c in living]
-        if commands:
-            named = _counted(living)
-        most = len(named) if commands else MOST
-        if named:
-            more = f" and {len(named) - most} more" if len(named) > most else ""
-            told = f"{formatting.count(len(living), 'process')}: {', '.join(named[:most])}{more}"
-            lines += fold(told, width)
-        for i, step in enumerate(steps, 1):
-            limit = f"at most {step.seconds:.0f} s"
-            if commands:
-                then = ", then for what is still alive" if i < len(steps) else ""
-                lines += [*command_lines(step.command, width, 0), [(f"    {limit}{then}", "dim")]]
-            else:
-                _, signal, *pids = step.command.split(" ")
-                to = f" to {formatting.count(len(pids), 'process')}, {limit}"
-                line = [("$ ", "dim"), (f"kill {signal}", "accent"), (to, "")]
-                lines.append(cut(line, width))
+        if living:
+            lines += fold(_listed(living, len(living) if commands else MOST), width)
+            lines += fold(_signals(steps, living), width, "accent")
         lines += fold(f"Files stay as they are. {self._lost()}", width, "warn")
         if status.link_down(self.pod):
             lines += fold(
@@ -119,10 +102,45 @@ class StopScreen(Confirmation):
         return lines
 
 
-def _counted(living: Sequence[Process]) -> list[str]:
-    """Return how many of the processes each component has, such as "4 × rank"."""
-    counts = Counter(str(one.get("component") or "process") for one in living)
-    return [f"{count} × {name}" if count > 1 else name for name, count in counts.items()]
+def _listed(living: Sequence[Process], most: int) -> str:
+    """Return the processes with their pids by component, such as "3 processes: trainer 1463, rank
+    1472 1481". Of more than `most` processes the others are only counted.
+    """
+    pids: dict[str, list[str]] = {}
+    for one in living[:most]:
+        pids.setdefault(str(one.get("component") or "pid"), []).append(str(one.get("pid")))
+    named = ", ".join(" ".join([name, *found]) for name, found in pids.items())
+    if len(living) > most:
+        named += f", and {len(living) - most} more"
+    return f"{formatting.count(len(living), 'process')}: {named}"
+
+
+def _signals(steps: Sequence[StopStep], living: Sequence[Process]) -> str:
+    """Return a sentence with the kill commands in their order, to which of the processes `living`
+    each goes, and how long is waited for their end.
+    """
+    parts = []
+    for number, step in enumerate(steps):
+        kill, signal, *pids = step.command.split(" ")
+        to, limit = "it", f"at most {step.seconds:.0f} s"
+        if number:
+            to = "what is still alive"
+        elif len(pids) < len(living):
+            to = _components(pids, living)
+        elif len(pids) > 1:
+            to = f"all {len(pids)}"
+        waits = limit if number else f"with {limit} to end"
+        parts.append(f"{kill} {signal} to {to}, {waits}")
+    return f"First {'; then '.join(parts)}."
+
+
+def _components(pids: Sequence[str], living: Sequence[Process]) -> str:
+    """Return the names of the processes with these pids, such as "launcher 1400"."""
+    found = []
+    for one in living:
+        if str(one.get("pid")) in pids:
+            found.append(f"{one.get('component') or 'pid'} {one.get('pid')}")
+    return ", ".join(found)
 
 
 def lost(run: RunState, report: CheckpointReport | None) -> str:

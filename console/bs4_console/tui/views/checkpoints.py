@@ -35,10 +35,42 @@ def rows(found: CheckpointReport, pod: PodState, run: str) -> list[Row]:
     local = {int(one["step"]): one for one in found["checkpoints"]}
     stored = copies(pod, run)
     newest = max(local, default=-1)
+    since = begun(pod, run)
     made = []
     for step in sorted(local.keys() | stored.keys(), reverse=True):
-        made.append(_row(pod.name, step, local.get(step), stored.get(step), found, step == newest))
+        one = local.get(step)
+        fresh = one is not None and step == newest and being_written(one, found, since)
+        made.append(_row(pod.name, step, one, stored.get(step), found, fresh))
     return made
+
+
+def begun(pod: PodState, run: str) -> float:
+    """Return when the run's newest attempt began, as a Unix time in seconds by the pod's clock, or
+    0.0 if that is not known.
+    """
+    state = pod.runs.get(run)
+    if state is None or state.view.attempt is None:
+        return 0.0
+    return state.view.attempt.started_t
+
+
+def is_leftover(one: CheckpointRow, since: float) -> bool:
+    """Return True if nothing of the checkpoint `one` was written since `since`, the beginning of
+    the run's newest attempt as a Unix time: an earlier attempt has left it.
+    """
+    written = one.get("t")
+    return written is not None and written < since
+
+
+def being_written(one: CheckpointRow, found: CheckpointReport, since: float) -> bool:
+    """Return True if the checkpoint `one` of the report `found` is not complete, and the run may be
+    writing it now: a file of it is younger than WRITTEN_S (900) seconds, or there is none yet.
+    `since` is the beginning of the run's newest attempt as a Unix time; what an earlier one has
+    left is not written any more.
+    """
+    if one["complete"] or not found["live"] or is_leftover(one, since):
+        return False
+    return one["age_s"] is None or one["age_s"] < WRITTEN_S
 
 
 def copies(pod: PodState, run: str) -> dict[int, tuple[str, str]]:
@@ -73,7 +105,7 @@ def _row(
     one: CheckpointRow | None,
     stored: tuple[str, str] | None,
     found: CheckpointReport,
-    newest: bool,
+    fresh: bool,
 ) -> Row:
     from bs4_console.checkpoints import listing  # its import takes as long as ten paints
 
@@ -89,7 +121,7 @@ def _row(
     if one is not None:
         parts = " ".join(str(part["name"]) for part in one.get("parts") or ())
         cells |= {
-            "state": [_state(one, found, newest)],
+            "state": [_state(one, found, fresh)],
             "size": [(formatting.size(one["bytes"]), "")],
             "age": [(listing.age(one["age_s"]), "")],
             "parts": [(parts or formatting.NONE, "dim")],
@@ -98,15 +130,15 @@ def _row(
     return Row(key=(pod, str(step)), rank=0, cells=cells, values={"step": step})
 
 
-def _state(one: CheckpointRow, found: CheckpointReport, newest: bool) -> tuple[str, str]:
-    """Return the state of a checkpoint on the pod as (words, role)."""
+def _state(one: CheckpointRow, found: CheckpointReport, fresh: bool) -> tuple[str, str]:
+    """Return the state of a checkpoint on the pod as (words, role). `fresh` is True if it is being
+    written.
+    """
     if one["step"] == found["resumable"]:
         return "▸ resumes here", "good bold"
     if one["complete"]:
         return "✔ complete", "good"
-    # Without an age there is no file yet.
-    young = one["age_s"] is None or one["age_s"] < WRITTEN_S
-    if newest and young and found["live"]:
+    if fresh:
         return "◌ being written", "accent"
     return "✖ incomplete", "warn bold"
 

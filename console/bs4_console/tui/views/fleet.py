@@ -77,6 +77,8 @@ class Row:
     """What the command `:sort` compares, by the column's id."""
     running: bool = False
     """True if a run is training as far as is known, even if something is wrong with it."""
+    connecting: bool = False
+    """True if it is not known yet what runs on the pod, because it is only being connected to."""
     banner: Line | None = None
     """The heading of a group, drawn across all columns, if the row is one. None for other rows."""
     over: bool = False
@@ -303,6 +305,7 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         trouble=_trouble(pod, run, how, problems),
         values=values,
         running=run is not None and run.word == "running" and not status.link_down(pod),
+        connecting=status.unknown_yet(pod, clock),
         over=run is not None and run.word in ("stopped", "finished"),
     )
 
@@ -345,8 +348,8 @@ def step_line(run: RunState, role: str = "") -> Line:
     """
     done = formatting.NONE if run.step is None else str(run.step)
     most = run.view.max_steps
-    if run.word == "finished" and most and run.step == most - 1:
-        # Trainers count from 0: the last step of 12 is step 11.
+    if run.word == "finished" and most and run.steps_done == most:
+        # January's generation counts from 0: the last step of 12 is step 11.
         done = str(most)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 

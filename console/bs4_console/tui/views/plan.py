@@ -331,6 +331,11 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
         yield from fold(step.detail, width, "bad" if step.state == "failed" else "dim", 5)
 
 
+def recovered(action: ActionView) -> bool:
+    """Return True if the action has ended and has repaired the run."""
+    return action.state == "done" and bool(action.result.get("recovered", True))
+
+
 def verdict(action: ActionView, width: int) -> list[Line]:
     """Return lines of at most `width` cells that say whether the action has repaired the run, and
     the reason. While the action is under way, the lines say what it is waiting for.
@@ -343,7 +348,7 @@ def verdict(action: ActionView, width: int) -> list[Line]:
         goes_on = " on the pod; it goes on without this console"
         return [[*waits, (action.state, "accent bold"), (goes_on, "dim")]]
     head: Line = [("✔ ", "good bold"), ("RECOVERED", "good bold")]
-    if action.state != "done" or not action.result.get("recovered", True):
+    if not recovered(action):
         word = _NOT_RECOVERED.get(action.state, f"NOT RECOVERED ({action.state})")
         head = [("✖ ", "bad bold"), (word, "bad bold")]
     why = action.detail or str(action.result.get("message", ""))

@@ -75,7 +75,7 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
     """
     where: Line = [(" step ", "dim"), *step_line(run, "bold")]
     if run.view.max_steps and run.step is not None:
-        share = min(1.0, (run.step + 1) / run.view.max_steps)
+        share = min(1.0, run.steps_done / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
     yield where
     if phrase := status.late(pod, run, clock):

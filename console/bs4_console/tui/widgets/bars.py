@@ -84,9 +84,9 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
     """Return, as a styled line, how many of `rows`, the rows of the fleet's table, are critical,
-    unknown or warnings, how many pods there are, and how many runs are running. With `short` only
-    the number of pods and the number of rows with a problem are given, with signs in place of
-    words.
+    unknown or warnings, how many pods there are, and how many runs are running. If none is, as far
+    as is known, and a pod is still connected to, the line says "connecting". With `short` only the
+    number of pods and the number of rows with a problem are given, with signs in place of words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
@@ -103,7 +103,12 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
     if running and not line:
         line.append(("✔  " if short else "✔ all good  ", "good"))
     known = formatting.count(pods, "pod")
-    return [*line, (known if short else f"{known} · {running} running", "dim")]
+    if short:
+        return [*line, (known, "dim")]
+    runs = f"{running} running"
+    if not running and any(row.connecting for row in rows):
+        runs = "connecting"
+    return [*line, (f"{known} · {runs}", "dim")]
 
 
 class NewsLine(Panel):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -189,16 +189,25 @@ def _title(
         marks.append((f" {hidden} ≤0", "warn"))
     if newest is not None and math.isfinite(newest):
         room = width - width_of(chain(title, marks))
-        decimals = len(value.partition(".")[2])
-        if not _beyond(newest, curve.band, room) and decimals > 1 and "e" not in value:
-            # The last decimal makes room for the word.
-            shorter = _beyond(newest, curve.band, room + 1)
-            if shorter:
-                title[-1] = (f"{newest:.{decimals - 1}f}", role)
-            title += shorter
-        else:
-            title += _beyond(newest, curve.band, room)
+        for text in _ever_shorter(newest, value):
+            if word := _beyond(newest, curve.band, room + len(value) - len(text)):
+                title[-1] = (text, role)
+                title += word
+                break
     return pad([*title, *marks], width)
+
+
+def _ever_shorter(value: float, text: str) -> Iterator[str]:
+    """Yield `text`, which is the value as a title shows it, and then the value with ever fewer
+    decimals: they make room for the word that says that it is out of range. A value is never
+    rounded to 0.
+    """
+    yield text
+    mantissa, scientific, _ = text.partition("e")
+    for decimals in reversed(range(len(mantissa.partition(".")[2]))):
+        shorter = f"{value:.{decimals}{scientific or 'f'}}"
+        if float(shorter):
+            yield shorter
 
 
 def _beyond(value: float, band: Band | None, room: int) -> Line:
@@ -258,6 +267,8 @@ def _axis_number(value: float, greatest: float | None) -> str:
     """Return a label with as many decimals as the greatest value of its axis has, so that labels
     below each other can be compared at a glance. Without it, the value decides.
     """
+    if greatest == 0:
+        return "0"
     text = formatting.number(greatest)
     if greatest is None or "e" in text:
         return formatting.number(value)

@@ -269,7 +269,7 @@ class LogCanvas(Widget):
         source, raw = shown_line(self.store, number)
         folded = self.lens.folded.get(number, 0)
         if folded and self.lens.filter.fold == "requests":
-            raw = of_many(raw)
+            raw = of_many(raw, self.lens.requests.get(number, {}))
         elif folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
             # Of a progress bar that is written line by line, show the newest line.
             raw = shown_line(self.store, min(number + folded, self.store.end - 1))[1]

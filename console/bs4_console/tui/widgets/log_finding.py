@@ -110,14 +110,15 @@ class LogFinding(LogWindow):
         """Mark all matches of the regular expression `text` in the log, or none if it is "". With
         `final` (after Enter) also go to the nearest line above that matches, or else to the nearest
         below, and begin to count all matching lines. The pod searches the lines that are not in
-        memory. If no line matches, a message says so.
+        memory. If no line matches, a message says so. Without `final` nothing is sent to the pod,
+        and what was counted for an earlier text is not shown any more.
         """
         view = self.view
-        view.set_find(text)
-        if not final:
-            return
+        view.set_find(text, final=final)
         self._stop_counting()
         self.search = None
+        if not final:
+            return
         if text and not view.find_back():
             # First find the match, then count all: both at once would share the pod's time.
             self._find_further(-1, turn=True)
@@ -134,9 +135,10 @@ class LogFinding(LogWindow):
 
     def _count_again(self) -> None:
         self._stop_counting()
-        text, feed = self.view.find_text, self._feed
+        text, feed = self.view.sought, self._feed
         self.search = None
-        if text and feed is not None:
+        # While another text is typed, the count of the last one is not wanted any more.
+        if text and feed is not None and text == self.view.find_text:
             self.search = LogSearch(feed.pages, self._wanted_streams(), text, self.view.wanted)
             self._counter = self._app.spawn(f"count in {self.run}", self.search.count(self.pulse))
 
@@ -178,7 +180,7 @@ class LogFinding(LogWindow):
         return cut[::direction]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
-        text = self.view.find_text
+        text = self.view.sought
         where, other = ("above", "below") if direction < 0 else ("below", "above")
         if turn and self.view.next_match(-direction):
             self._app.say(f"{text} does not occur {where}: this is the next one {other}.")
@@ -209,7 +211,7 @@ class LogFinding(LogWindow):
     async def _seek(
         self, feed: LogFeed, direction: int, cut: Sequence[int], *, turn: bool, further: bool
     ) -> None:
-        text = self.view.find_text
+        text = self.view.sought
         for number in cut:
             place = self._store.place(number) if self.view.held(number) else None
             if place is not None and await self.match_in(feed, place, text) is not None:

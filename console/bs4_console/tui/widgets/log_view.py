@@ -98,6 +98,9 @@ class LogView(LogCanvas, can_focus=True):
         self.filter_text, self.floor = "", 0
         self.fold: Fold = "requests"
         self.find_text = ""
+        """The text whose matches are marked: what is searched for, or what a person is typing."""
+        self.sought = ""
+        """The text that is searched for since Enter was pressed."""
         self.highlights: list[str] = []
         self._find: re.Pattern[bytes] | None = None
         self._paused_end = 0
@@ -129,7 +132,7 @@ class LogView(LogCanvas, can_focus=True):
         filters the log, lines of requests in access logs are not folded, because they may be what
         the person wants to see. Lines that match the searched text are never folded.
         """
-        found = self.find_text if self._folds == "requests" else ""
+        found = self.sought if self._folds == "requests" else ""
         return LogFilter.parse(self.filter_text, self.floor, fold=self._folds, found=found)
 
     @property
@@ -138,8 +141,8 @@ class LogView(LogCanvas, can_focus=True):
         for them.
         """
         sought = self.filter_text or self.floor
-        if self.find_text and len(self.store) > FOUND_LINES:
-            sought = self.find_text
+        if self.sought and len(self.store) > FOUND_LINES:
+            sought = self.sought
         if self.fold == "requests" and (sought or not self.store.requests):
             return "none"
         return self.fold
@@ -202,12 +205,15 @@ class LogView(LogCanvas, can_focus=True):
                 self._anchor = self.lens.number(max(0, self.lens.position(self.spot) - row))
         self.forget()
 
-    def set_find(self, text: str) -> None:
+    def set_find(self, text: str, *, final: bool = True) -> None:
         """Mark all matches of the regular expression `text` in the log, or none if it is "".
-        Nothing is scrolled.
+        Nothing is scrolled. With `final` also show requests that match as lines of their own, which
+        examines all lines in memory: that is not done for each letter that a person types.
         """
         self.find_text = text
         self._find = compile_pattern(text) if text else None
+        if final:
+            self.sought = text
         wanted = self.wanted
         if (wanted.fold, wanted.found) != (self.lens.filter.fold, self.lens.filter.found):
             self.set_filter()
