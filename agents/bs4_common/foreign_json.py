@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
+
+from bs4_common.files import read_regular
 
 #: Levels. What trainers, libraries and the agent write is nested a dozen deep.
 NESTING_LIMIT = 64
@@ -58,6 +61,17 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_encodable(key): _encodable(entry) for key, entry in value.items()}
     return value
+
+
+def foreign_object(path: Path) -> Any:
+    """Return the JSON object in the regular file `path`, which another program has written. Return
+    an empty dictionary if there is no such file, or if it cannot be read or holds anything else.
+    """
+    try:
+        value = loads(read_regular(path))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def check_nesting(text: str) -> None:

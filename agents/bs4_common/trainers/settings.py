@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.errors import AgentError
+from bs4_common.files import read_regular
+from bs4_common.foreign_json import NESTING_LIMIT
 from bs4_common.trainers.base import LaunchSpec
 
 #: The config of a spec whose config is not known: an adopted launcher has overwritten its command
@@ -324,23 +326,48 @@ def _plain(path: Path) -> Settings:
         import tomllib
 
         try:
-            return Settings(tomllib.loads(_text(path)))
+            data = tomllib.loads(_text(path))
         except tomllib.TOMLDecodeError as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+        except RecursionError:
+            raise BadConfig(f"{path} nests too deep; correct that line.") from None
     else:
         import tomlkit  # Python 3.10 has no parser of its own
         from tomlkit.exceptions import TOMLKitError
 
         try:
-            return Settings(tomlkit.parse(_text(path)).unwrap())
+            data = tomlkit.parse(_text(path)).unwrap()
         except TOMLKitError as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+        except RecursionError:
+            raise BadConfig(f"{path} nests too deep; correct that line.") from None
+    _refuse_deep(data, path)
+    return Settings(data)
+
+
+def _refuse_deep(data: object, path: Path) -> None:
+    """Raise BadConfig if the tables and lists in `data`, the content of the TOML file `path`, nest
+    more than 64 levels deep, which `a.a.a...` does in one line: what copies or walks through them
+    calls itself for each level.
+    """
+    level: list[Any] = [data]
+    for _ in range(NESTING_LIMIT):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+        if not inner:
+            return
+        level = inner
+    raise BadConfig(f"{path} nests deeper than {NESTING_LIMIT} levels; correct that line.")
 
 
 def _text(path: Path) -> str:
     """Return a file as text. Raises BadConfig if it is not UTF-8."""
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_regular(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadConfig(
             f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8."
