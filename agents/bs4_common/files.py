@@ -4,20 +4,23 @@ measure the filesystems on which they lie.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from bs4_common.foreign_json import check_nesting
+from bs4_common.foreign_json import check_nesting, loads
 from bs4_common.telemetry import DiskUsage
 
 #: The most entries of one directory that are listed: more than a run makes, and few enough to list
 #: them every few seconds.
 LISTED_MOST = 2000
+#: The most bytes of a small file that another program has written, such as a config.
+FOREIGN_MOST = 16 * 1024 * 1024
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
@@ -83,6 +86,49 @@ def read_passing(path: Path) -> dict[str, Any] | None:
         return read_json(path)
     except ValueError:
         return None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open the regular file `path`, which another program has written, for reading. Symbolic links
+    are followed.
+
+    What is no regular file, for example a pipe, for which a reader would wait for ever, or a device
+    without an end, counts as absent: FileNotFoundError is raised. Raises another OSError if the
+    file cannot be opened, and IsADirectoryError for a directory.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(kind):
+            raise FileNotFoundError(errno.ENOENT, "No regular file", str(path))
+        return os.fdopen(fd, "rb")
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def read_regular(path: Path, most: int = FOREIGN_MOST) -> bytes:
+    """Return the content of the regular file `path`, which another program has written. Raises
+    OSError if it has more than `most` bytes, and the errors of `open_regular`.
+    """
+    with open_regular(path) as handle:
+        data = handle.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return data
+
+
+def foreign_object(path: Path) -> Any:
+    """Return the JSON object in the regular file `path`, which another program has written. Return
+    an empty dictionary if there is no such file, or if it cannot be read or holds anything else.
+    """
+    try:
+        value = loads(read_regular(path))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def listed(directory: Path) -> list[Path]:

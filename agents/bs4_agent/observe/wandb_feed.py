@@ -26,6 +26,7 @@ from bs4_common.failures import wandb_files
 from bs4_common.failures.environment import Tracked
 from bs4_common.failures.environment_probes import wandb_roots
 from bs4_common.failures.evidence import Evidence
+from bs4_common.files import open_regular
 from bs4_common.runs.model import Attempt, Run
 from bs4_common.trainers.base import LogSource
 
@@ -111,7 +112,7 @@ class WandbFeed:
         beginning.
         """
         try:
-            with path.open("rb") as handle:
+            with open_regular(path) as handle:
                 status = os.fstat(handle.fileno())
                 place = self._places.get(path)
                 if place is None or place.inode != status.st_ino or status.st_size < place.offset:

@@ -15,12 +15,13 @@ from bs4_agent.tree.copies import copy
 from bs4_common.descriptors import at, open_directory, open_file, real
 from bs4_common.digest import sha256
 from bs4_common.errors import NotApplicable, Refused, StepFailed
+from bs4_common.files import read_regular
 
 
 def read(path: Path) -> bytes:
     """Return the bytes of the config file at `path`. Raises NotApplicable if it cannot be read."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise NotApplicable(
             f"{path} cannot be read ({error.strerror}); correct the config by hand."

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bs4_agent.runs.records import start_by_clock
 from bs4_common.clock import stamp
-from bs4_common.files import read_json
+from bs4_common.files import open_regular, read_json
 from bs4_common.runs.model import Attempt, End, Member
 from bs4_common.states import RunState
 from bs4_common.trainers.base import Event, LaunchSpec, LogSource, Trainer
@@ -161,7 +161,7 @@ def _last_lines(path: Path, since_t: float) -> list[bytes]:
     since Unix time `since_t`.
     """
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             found = os.fstat(handle.fileno())
             if found.st_mtime < since_t:
                 return []

@@ -12,6 +12,7 @@ from bs4_agent.runs.records import start_by_clock
 from bs4_agent.streams.registry import Streams
 from bs4_common.clock import stamp
 from bs4_common.errors import SpoolFull
+from bs4_common.files import open_regular
 from bs4_common.runs.model import Attempt
 from bs4_common.streams.segments import RecordNotJson, RecordTooLarge, SegmentStream, parse
 from bs4_common.telemetry import StepRecord
@@ -97,7 +98,7 @@ class StepLog:
             place = {"inode": found.st_ino, "offset": 0}
         if place["offset"] == found.st_size:
             return []
-        with open(path, "rb") as handle:
+        with open_regular(path) as handle:
             handle.seek(place["offset"])
             data = handle.read(_METRICS_CHUNK)
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _METRICS_CHUNK else 0)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from bs4_common.files import open_regular, read_regular
 from bs4_common.foreign_json import loads
 
 _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
@@ -126,7 +127,7 @@ def _torn(path: Path) -> str:
     directory last: a file that begins as a zip and does not end as one was cut off.
     """
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             begins = handle.read(4)
             size = handle.seek(0, 2)
             handle.seek(max(0, size - _ZIP_END))
@@ -169,7 +170,7 @@ def _short(path: Path) -> str:
     """
     size = _size(path) or 0
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             length = int.from_bytes(handle.read(8), "little")
             if not 2 <= length <= min(size - 8, _HEADER_MOST):
                 return f"{path.name} is cut off in its header"
@@ -222,7 +223,7 @@ def _listed(directory: Path) -> list[Path]:
 def _read(path: Path) -> bytes:
     """Return the bytes of the file, b"" if it does not exist."""
     try:
-        return path.read_bytes()
+        return read_regular(path, _METADATA_MOST)
     except FileNotFoundError:
         return b""
 

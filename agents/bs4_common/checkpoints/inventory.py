@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bs4_common.checkpoints.content import wanting
+from bs4_common.files import open_regular
 from bs4_common.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
 _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
@@ -61,7 +62,7 @@ def pointed(pointer: Path) -> int | None:
     exist, and -1 if it names no step (it is empty after a kill or a full disk during its writing).
     """
     try:
-        with pointer.open("rb") as handle:
+        with open_regular(pointer) as handle:
             said = handle.read(_POINTER_BYTES).strip()
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -19,7 +19,7 @@ from bs4_common.failures.environment import (
     RunEnvironment,
     WandbDirectory,
 )
-from bs4_common.files import listed, read_passing
+from bs4_common.files import foreign_object, listed, open_regular
 from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec, RunLayout
 from bs4_common.trainers.settings import (
@@ -74,7 +74,7 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[FlatSettings | None, 
     if (recorded := registry.get(spec.trainer).traits.recorded) is not None:
         flat.update(recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
-        written = Settings(read_passing(configs / f"{component}.json") or {})
+        written = Settings(foreign_object(configs / f"{component}.json"))
         flat.update(written.flat(component + "."))
     try:
         flat.update(settings.load_toml(configs / "orch.toml").flat("orchestrator."))
@@ -119,7 +119,7 @@ def environment_versions(
     if spec.config == UNKNOWN_CONFIG:
         return None
     try:
-        with spec.config_path.open("rb") as handle:
+        with open_regular(spec.config_path) as handle:
             header = handle.read(_HEADER).decode("utf-8", "replace")
     except OSError:
         return None
@@ -175,7 +175,7 @@ def text_file(path: Path) -> tuple[str | None, float]:
     (None, 0.0) if the file cannot be read.
     """
     try:
-        with path.open("rb") as handle:
+        with open_regular(path) as handle:
             return handle.read(4096).decode("utf-8", "replace"), os.fstat(handle.fileno()).st_mtime
     except OSError:
         return None, 0.0

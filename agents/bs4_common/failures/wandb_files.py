@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from bs4_common.failures.environment import Tracked, WandbDirectory
-from bs4_common.files import listed, mtime, read_passing
+from bs4_common.files import foreign_object, listed, mtime, open_regular
 from bs4_common.foreign_json import loads
 
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
@@ -116,8 +116,7 @@ def newest_step(directory: WandbDirectory) -> int | None:
     It is read from `wandb-summary.json`, or else from the end of the client's record. Return None
     if neither has a step.
     """
-    summary = read_passing(directory.path / "files" / "wandb-summary.json")
-    step = summary.get("_step") if summary is not None else None
+    step = foreign_object(directory.path / "files" / "wandb-summary.json").get("_step")
     if isinstance(step, int):
         return step
     steps = map(_history_steps, _records(directory, tail=True))
@@ -154,7 +153,7 @@ def address(log: Path, side: str) -> Tracked | None:
     cannot be read, for example if the client works offline.
     """
     try:
-        with log.open("rb") as handle:
+        with open_regular(log) as handle:
             match = _ADDRESS.search(handle.read(_HEAD))
     except OSError:
         return None
@@ -201,7 +200,7 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
     may hold a week of training, is never read.
     """
     try:
-        with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
+        with open_regular(directory.path / f"run-{directory.id}.wandb") as handle:
             size = os.fstat(handle.fileno()).st_size
             first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK if tail else 0
             handle.seek(first)

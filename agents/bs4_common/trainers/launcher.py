@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from bs4_common.files import open_regular
 from bs4_common.trainers.base import Event
 from bs4_common.trainers.settings import Arguments, Settings
 
@@ -231,7 +232,7 @@ def by_entry_point(script: Path) -> str | None:
     if str(script).endswith("prime_rl.entrypoints.rl"):
         return CURRENT
     try:
-        with open(script, "rb") as handle:
+        with open_regular(Path(script)) as handle:
             head = handle.read(2048)
     except OSError:
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.errors import NotApplicable
+from bs4_common.files import read_regular
 from bs4_common.foreign_json import loads
 from bs4_common.telemetry import StepRecord
 from bs4_common.trainers import FIRST_STEPS, launcher, settings
@@ -444,8 +445,8 @@ def _resolved(run_dir: Path, component: str) -> Settings:
     it; a half-written file counts as not written.
     """
     try:
-        data = loads((run_dir / "configs" / f"{component}.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        data = loads(read_regular(run_dir / "configs" / f"{component}.json"))
+    except (OSError, ValueError):
         return Settings({})
     return Settings(data if isinstance(data, dict) else {})
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_common.errors import AgentError
-from bs4_common.foreign_json import EXACT_INTEGER, ForeignJsonError, check_nesting
+from bs4_common.files import open_regular
+from bs4_common.foreign_json import EXACT_INTEGER, NESTING_LIMIT, ForeignJsonError, check_nesting
 from bs4_common.trainers.base import LaunchSpec
 
 #: The config of a spec whose config is not known: an adopted launcher has overwritten its command
@@ -384,7 +385,7 @@ def _plain(path: Path) -> Settings:
         import tomllib
 
         try:
-            return Settings(tomllib.loads(text))
+            data = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             # A number of more digits than Python reads is a ValueError without a line.
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
@@ -393,14 +394,35 @@ def _plain(path: Path) -> Settings:
         from tomlkit.exceptions import TOMLKitError
 
         try:
-            return Settings(tomlkit.parse(text).unwrap())
+            data = tomlkit.parse(text).unwrap()
         except (TOMLKitError, ValueError, RecursionError) as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
+    _refuse_deep(data, path)
+    return Settings(data)
+
+
+def _refuse_deep(data: object, path: Path) -> None:
+    """Raise BadConfig if the tables and lists in `data`, the content of the TOML file `path`, nest
+    more than 64 levels deep, which `a.a.a...` does in one line: what copies or walks through them
+    calls itself for each level.
+    """
+    level: list[Any] = [data]
+    for _ in range(NESTING_LIMIT):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+        if not inner:
+            return
+        level = inner
+    raise BadConfig(f"{path} nests deeper than {NESTING_LIMIT} levels; correct that line.")
 
 
 def _text(path: Path) -> str:
     """Return a file as text. Raises BadConfig if it is not UTF-8 or too large."""
-    with path.open("rb") as handle:
+    with open_regular(path) as handle:
         raw = handle.read(_CONFIG_BYTES + 1)
     if len(raw) > _CONFIG_BYTES:
         raise BadConfig(

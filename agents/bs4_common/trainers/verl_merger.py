@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_common.files import read_regular
 from bs4_common.trainers import verl_needs, verl_settings
 from bs4_common.trainers.base import LaunchSpec
 
@@ -76,7 +77,7 @@ def _form(script: Path) -> str | None:
     try:
         if script.stat().st_size > _SCRIPT_BYTES:
             return None
-        text = script.read_text(errors="replace")
+        text = read_regular(script).decode(errors="replace")
     except OSError:
         return None
     if "add_subparsers" in text:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bs4_common.files import read_regular
 from bs4_common.trainers import settings
 from bs4_common.trainers.base import LaunchSpec
 from bs4_common.trainers.settings import UNKNOWN_CONFIG, BadConfig, FlatSettings, Settings
@@ -285,7 +286,8 @@ def recorded(run: Path) -> FlatSettings:
     )
     for place in (*numbered, run):
         try:
-            lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
+            said = read_regular(place / ".hydra" / "overrides.yaml")
+            lines = said.decode(errors="replace").splitlines()
         except OSError:
             continue
         found = []
@@ -341,7 +343,8 @@ def version(cwd: Path) -> tuple[int, int] | None:
 def _said(checkout: Path) -> tuple[int, int] | None:
     """Return the version in a checkout's own file, or None if there is none."""
     try:
-        return _numbers((checkout / "verl" / "version" / "version").read_text(errors="replace"))
+        said = read_regular(checkout / "verl" / "version" / "version", 4096)
+        return _numbers(said.decode(errors="replace"))
     except OSError:
         return None
 
