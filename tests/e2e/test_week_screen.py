@@ -204,6 +204,7 @@ def test_a_day_at_the_screen(terminal: Terminal, tmp_path: Path) -> None:  # noq
             stopped(person, on.pod)
             brought_back(person, on.pod, step)
             what_is_done_in_a_shell(person)
+            person.sees(f"{RUN}: step {step} is complete here", seconds=LONG_S)
             commands(person, "q")
             person.sees("left with 0")
         except BaseException:
