@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 # The checkout's root must be importable.
+from benchmarks.profiles import compiled  # noqa: E402
 from benchmarks.rows import MEASUREMENTS, ROWS, Measurement, Result, Row, Where  # noqa: E402
 from tools.rounds import git  # noqa: E402
 
@@ -138,14 +139,11 @@ def measure(measurement: Measurement, results: Path, scripts: Path) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "result.json"
         argv = [sys.executable, str(scripts / measurement.script), *measurement.arguments]
-        # An installed console has its modules compiled.
-        environment = {**os.environ}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             done = subprocess.run(
                 [*argv, "--json", str(target)],
                 cwd=ROOT,
-                env=environment,
+                env=compiled(None),
                 stdin=subprocess.DEVNULL,
                 timeout=limit,
                 check=False,
