@@ -126,8 +126,18 @@ class BenchSession:
 
     def retry_now(self) -> None: ...
 
+    def take_turns(self, turns: object) -> None:
+        """There is no other session to take turns with."""
+
     async def read_log(
-        self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
+        self,
+        stream: str,
+        cursor: str,
+        limit: int = 262144,
+        wait: float = 0.0,
+        *,
+        seen: int = 0,
+        ahead: bool = False,
     ) -> Any:
         return await (await asyncio.shield(self._channel)).read(
             stream, cursor, limit=limit, wait=wait, seen=seen

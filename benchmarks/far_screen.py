@@ -4,14 +4,15 @@ distance.
     .venv/bin/python benchmarks/far_screen.py [--lines 1000000] [--rounds 3]
                                               [--round-trips 0 30 150 300] [--json FILE]
 
-The real console in a real terminal (tmux, 180x50) on a namespaced pod (a real OpenSSH server) whose
-agent runs, through the link of benchmarks/distance.py. The log has lines of 95 bytes and is larger
-than what a log view holds. Measured are, from the key to the line on the screen, medians,
+The real console in a real terminal (tmux, 200x60) on a namespaced pod (a real OpenSSH server) with
+a run that the console has launched, as in benchmarks/screen.py, through the link of
+benchmarks/distance.py. The log of its trainer has lines of about 75 bytes and is larger than what a
+log view holds. Measured are, from the key to the line on the screen, medians,
 
-* end: the newest line, of a log that is opened from the fleet
+* end: the newest line, of the log that is opened on the page of the run
 * line: a line of the middle, by its number, another each round
-* first: the nearest match of a text that occurs once, at the other end of the log
 * key: `g` at the end of the log, which asks the pod for its first lines
+* first: the nearest match of a text that occurs once, at the other end of the log
 
 `trips` is how much longer each took than in the same run without the distance, in round trips.
 """
@@ -20,25 +21,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.biglog import ONCE, SIZE, make_log  # noqa: E402 (the root must be importable)
+from benchmarks import flood  # noqa: E402 (the checkout's root must be importable)
 from benchmarks.distance import Far, linked  # noqa: E402
+from benchmarks.screen import CONSOLE, SIZE, World  # noqa: E402
 from benchmarks.terminal import Terminal  # noqa: E402
-from tests.support.pods import Pods  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "far_screen.json"
-CONSOLE = "import sys; from bs4_console.cli.main import main; sys.exit(main())"
 #: Where in the log the rounds go to, as parts of it: none is near another.
 PLACES = (0.9, 0.1, 0.33, 0.66, 0.25, 0.75)
+LOG_PAGE = "› flood › logs"
+#: Seconds within which the run must have written its lines.
+WRITTEN_S = 120.0
 Times = dict[str, list[float]]
 
 
@@ -49,12 +53,24 @@ def answered(seconds: float | None, what: str, terminal: Terminal) -> float:
     return seconds
 
 
-def look(there: Far, pod: str, log: str, lines: int, rounds: int) -> Times:
+def until_written(world: World) -> None:
+    """Wait until the log of the run has all of its lines. Raises RuntimeError if it never has."""
+    log = world.logs(world.pods[0]) / "trainer.stdout"
+    size = len(flood.lines(0, world.first, world.rate))
+    began = time.monotonic()
+    while not log.exists() or log.stat().st_size < size:
+        if time.monotonic() - began > WRITTEN_S:
+            raise RuntimeError(f"The run has not written {size} bytes in {WRITTEN_S:.0f} s.")
+        time.sleep(0.1)
+
+
+def look(there: Far, pod: str, lines: int, rounds: int) -> Times:
     """Return the seconds of each round, by what was asked for. The first round is thrown away: in
     it the agent counts the lines of the log.
     """
-    newest = rf"Step {lines - 1} "
-    times: Times = {"end": [], "line": [], "first": [], "key": []}
+    # The page of the run shows the newest line too; the log's own page has its name on top.
+    newest, oldest = f"(?s){LOG_PAGE}.*rollout {lines - 1} of", "rollout 0 of"
+    times: Times = {"end": [], "line": [], "key": [], "first": []}
     # Our own environment is in it anyway; modules are compiled, as those of an installed console.
     own = {name: value for name, value in there.environment.items() if name.startswith("BS4_")}
     own["PYTHONDONTWRITEBYTECODE"] = ""
@@ -63,17 +79,23 @@ def look(there: Far, pod: str, log: str, lines: int, rounds: int) -> Times:
     def note(what: str, seconds: float | None) -> None:
         times[what].append(answered(seconds, what, terminal))
 
+    def to_the_end() -> None:
+        answered(terminal.after("G", newest), "the end", terminal)
+
     try:
-        answered(terminal.wait(rf"{pod} .*\dms"), "the pod", terminal)
+        answered(terminal.wait(rf"{pod} .*flood +prime-rl"), "the pod", terminal)
+        answered(terminal.enter(f":run {pod}/flood", "› flood"), "the run", terminal)
         for number in range(rounds + 1):
-            note("end", terminal.enter(f":open {log}", newest))
+            note("end", terminal.enter(":logs trainer", newest))
             line = int(lines * PLACES[number % len(PLACES)])
-            note("line", terminal.enter(f":go {line}", rf"Step {line - 1} "))
-            answered(terminal.after("G", newest), "the end", terminal)
-            note("key", terminal.after("g", "Step 0 "))
-            answered(terminal.after("G", newest), "the end", terminal)
-            note("first", terminal.enter(f":find {ONCE}", "Step 7 "))
-            answered(terminal.after("Escape", "› fleet"), "the fleet", terminal)
+            note("line", terminal.enter(f":go {line}", f"rollout {line - 1} of"))
+            to_the_end()
+            note("key", terminal.after("g", oldest))
+            to_the_end()
+            note("first", terminal.enter(":find rollout 7 of", "▸.*rollout 7 of"))
+            to_the_end()
+            terminal.press("Escape")
+            answered(terminal.until(lambda now: LOG_PAGE not in now), "the run", terminal)
     finally:
         terminal.close()
     return {what: seconds[1:] for what, seconds in times.items()}
@@ -89,6 +111,30 @@ def waits(rows: dict[str, dict[str, Any]], what: str) -> list[str]:
     return lines
 
 
+def at_distances(world: World, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return what was measured at each round trip, by its milliseconds, that of 0 first."""
+    (pod,) = world.pods
+    rows: dict[str, dict[str, Any]] = {}
+    local: dict[str, float] = {}
+    for milliseconds in sorted({0.0, *options.round_trips}):
+        with linked(pod, milliseconds, None) as there:
+            seconds = look(there, pod.name, options.lines, options.rounds)
+        median = {what: statistics.median(values) for what, values in seconds.items()}
+        local = local or median
+        row: dict[str, Any] = {
+            "median_s": {what: round(value, 3) for what, value in median.items()},
+            "seconds": {name: [round(one, 3) for one in taken] for name, taken in seconds.items()},
+        }
+        if milliseconds:
+            row["trips"] = {
+                what: round((value - local[what]) * 1000 / milliseconds, 2)
+                for what, value in median.items()
+            }
+        rows[f"{milliseconds:g}"] = row
+        print(f"{milliseconds:4g} ms  {row['median_s']}  {row.get('trips', '')}", flush=True)
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--lines", type=int, default=1_000_000)
@@ -99,43 +145,21 @@ def main() -> int:
     if shutil.which("tmux") is None:
         print("far_screen: no tmux on this machine; there is no terminal to look at.")
         return 2
-    for name in ("TMUX", "TMUX_PANE", "COLUMNS", "LINES", "SSH_CONNECTION", "SSH_TTY"):
-        os.environ.pop(name, None)
-    pods = Pods()
-    rows: dict[str, dict[str, Any]] = {}
-    local: dict[str, float] = {}
-    try:
-        if pods.kind != "namespaced":
-            print(f"far_screen: needs namespaced pods. {'; '.join(pods.reasons)}")
-            return 2
-        (pod,) = pods(1)
-        log = f"{pod.home}/big.log"
-        make_log(pod.root / log.lstrip("/"), options.lines)
-        for milliseconds in sorted({0.0, *options.round_trips}):
-            with linked(pod, milliseconds, None) as there:
-                seconds = look(there, pod.name, log, options.lines, options.rounds)
-            median = {what: statistics.median(values) for what, values in seconds.items()}
-            local = local or median
-            row: dict[str, Any] = {
-                "median_s": {what: round(value, 3) for what, value in median.items()},
-                "seconds": {
-                    what: [round(one, 3) for one in all_] for what, all_ in seconds.items()
-                },
-            }
-            if milliseconds:
-                row["trips"] = {
-                    what: round((median[what] - local[what]) * 1000 / milliseconds, 2)
-                    for what in median
-                }
-            rows[f"{milliseconds:g}"] = row
-            print(f"{milliseconds:4g} ms  {row['median_s']}  {row.get('trips', '')}", flush=True)
-    finally:
-        pods.close()
+    with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
+        world = World(Path(directory), 1000, pods=1, first=options.lines)
+        try:
+            if world.maker.kind != "namespaced":
+                print(f"far_screen: needs namespaced pods. {'; '.join(world.maker.reasons)}")
+                return 2
+            until_written(world)
+            rows = at_distances(world, options)
+        finally:
+            world.close()
     result = {
         "schema": "bs4.bench-far-screen/1",
-        "profile": {what: waits(rows, what) for what in local},
         "lines": options.lines,
         "rounds": options.rounds,
+        "profile": {what: waits(rows, what) for what in rows["0"]["median_s"]},
         "round_trip_ms": rows,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,15 @@ finally:
 _IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|\s*(\S+)")
 
 
+def compiled(environment: Mapping[str, str] | None) -> dict[str, str]:
+    """Return an environment (ours if None) in which modules are compiled once, as those of an
+    installed console are.
+    """
+    found = dict(os.environ if environment is None else environment)
+    found.pop("PYTHONDONTWRITEBYTECODE", None)
+    return found
+
+
 def calls(words: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
     """Run `bs4-console` with these words under cProfile, and return the functions that took most of
     the time by themselves, as lines "0.123 s  function (file)". Its output is thrown away, and a
@@ -42,7 +51,7 @@ def calls(words: Sequence[str], environment: Mapping[str, str] | None = None) ->
         argv = [sys.executable, "-c", _PROFILED, str(target), *words]
         subprocess.run(
             argv,
-            env=environment or os.environ,
+            env=compiled(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             check=False,
@@ -72,7 +81,7 @@ def imports(code: str, environment: Mapping[str, str] | None = None) -> list[str
     argv = [sys.executable, "-X", "importtime", "-c", code]
     done = subprocess.run(
         argv,
-        env=environment or os.environ,
+        env=compiled(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -73,10 +73,18 @@ def steps_of(records: list[dict[str, Any]], key: str) -> list[tuple[str, float, 
         if record["type"] != "action" or record.get("action") != key:
             continue
         if record["event"] == "intent":
-            begun[record["step"]] = record["t"]
+            begun.setdefault(record["step"], record["t"])
         elif record["event"] == "step-done":
             found.append((record["title"], begun[record["step"]], record["t"]))
     return found
+
+
+def accepted(records: list[dict[str, Any]], key: str) -> float:
+    """Return when the action `key` was accepted: its plan was made again by then, and compared."""
+    for record in records:
+        if record.get("action") == key and record.get("event") == "accepted":
+            return float(record["t"])
+    raise RuntimeError(f"The journal has no action {key}.")
 
 
 async def recover(stage: Stage, scenario: Scenario) -> dict[str, Any]:
@@ -95,12 +103,16 @@ async def recover(stage: Stage, scenario: Scenario) -> dict[str, Any]:
     )
     moved, started = await asyncio.wait_for(trains, RECOVER_S)
     ended = await asyncio.wait_for(gone, RECOVER_S)
-    steps = steps_of(journal(stage), action.key)
+    records = journal(stage)
+    steps, taken = steps_of(records, action.key), accepted(records, action.key)
     first, last = steps[0], steps[-1]
     # A run that was gone already has no ending to wait for.
     ending = max(0.0, min(ended, first[2]) - first[1])
     training = moved - started
-    parts = {"confirmation to the first step": first[1] - confirmed}
+    parts = {
+        "confirmation until it is accepted (the plan made again)": taken - confirmed,
+        "accepted to the first step": first[1] - taken,
+    }
     for title, begin, end in steps:
         parts[f"step: {title.split(':')[0]}"] = end - begin
     parts |= {

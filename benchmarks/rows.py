@@ -95,8 +95,8 @@ MEASUREMENTS = (
         arguments=("--programs", "check", "--pairs", "5", "--mb", "1"),
         minutes=2.5,
     ),
-    Measurement(name="diagnose", script="diagnose.py", minutes=3),
-    Measurement(name="recovery", script="recovery.py", arguments=("--repeats", "1"), minutes=2),
+    Measurement(name="diagnose", script="diagnose.py", minutes=4.5),
+    Measurement(name="recovery", script="recovery.py", arguments=("--repeats", "1"), minutes=1.5),
     Measurement(name="detection", script="detection.py", arguments=("--repeats", "1"), minutes=3),
     Measurement(name="far_screen", script="far_screen.py", minutes=2),
     Measurement(name="sync", script="sync.py", arguments=("--mib", "512"), minutes=1),
@@ -176,7 +176,7 @@ def _memory(side: str) -> Row:
 
 
 ASKED = {
-    "end": "end of a log of 95 MB",
+    "end": "end of a log of 75 MB",
     "line": "a line of it by its number",
     "first": "first hit of a text at its other end",
     "key": "a key that asks the pod (`g`)",

@@ -87,12 +87,12 @@ CONSOLE = "import sys; from bs4_console.cli.main import main; sys.exit(main())"
 
 
 class World:
-    """Two pods on each of which a run waits to pour out its log, and a console's directories that
-    know them.
+    """Two pods, or `pods`, on each of which a run waits to pour out its log, which has `first`
+    lines by then, and a console's directories that know them.
     """
 
-    def __init__(self, root: Path, rate: int) -> None:
-        self.rate = rate // 2
+    def __init__(self, root: Path, rate: int, pods: int = 2, first: int = FIRST_LINES) -> None:
+        self.rate, self.first = rate // pods, first
         self.environment = {
             f"BS4_{name}_DIR": str(root / name.lower()) for name in ("CONFIG", "DATA", "STATE")
         }
@@ -100,7 +100,7 @@ class World:
         for name in ("TMUX", "TMUX_PANE", "COLUMNS", "LINES", "SSH_CONNECTION", "SSH_TTY"):
             os.environ.pop(name, None)
         self.maker = Pods()
-        self.pods = self.maker(2)
+        self.pods = self.maker(pods)
         for pod in self.pods:
             entry = Pod(
                 name=pod.name,
@@ -132,7 +132,7 @@ class World:
         uv.parent.mkdir(parents=True)
         uv.write_text(
             f'#!/bin/sh\nexec python3 "{pod.home}/flood.py" "{pod.home}/prime-rl/outputs/logs" '
-            f"{self.rate} {FIRST_LINES}\n"
+            f"{self.rate} {self.first}\n"
         )
         uv.chmod(0o755)
 

@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 # The checkout's root must be importable.
+from benchmarks.profiles import compiled  # noqa: E402
 from benchmarks.rows import MEASUREMENTS, ROWS, Measurement, Result, Row, Where  # noqa: E402
 from tools.rounds import git  # noqa: E402
 
@@ -138,14 +139,11 @@ def measure(measurement: Measurement, results: Path, scripts: Path) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "result.json"
         argv = [sys.executable, str(scripts / measurement.script), *measurement.arguments]
-        # An installed console has its modules compiled.
-        environment = {**os.environ}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         try:
             done = subprocess.run(
                 [*argv, "--json", str(target)],
                 cwd=ROOT,
-                env=environment,
+                env=compiled(None),
                 stdin=subprocess.DEVNULL,
                 timeout=limit,
                 check=False,
@@ -414,22 +412,31 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not measure(one, RESULTS, ROOT / "benchmarks"):
                 failed.append(one.name)
     results = load(RESULTS)
+    code = write_page(results, check=options.check)
     if not options.page:
         print(printed(shown(results)))
+    if failed:
+        print(f"Without a result: {', '.join(failed)}.")
+        return 1
+    return code
+
+
+def write_page(results: Mapping[str, Result], *, check: bool) -> int:
+    """Write the page, or with `check` only compare it. Return 1, and say why, if it cannot be
+    written or is out of date, and 0 otherwise.
+    """
     try:
         text = page(results, tomllib.loads(REASONS.read_text()))
     except NoReason as error:
         print(f"The page is not written. {error}")
         return 1
-    if options.check:
-        if not PAGE.exists() or PAGE.read_text() != text:
-            print(f"{PAGE.name} is out of date. Run `python benchmarks/table.py --page`.")
-            return 1
+    if not check:
+        PAGE.write_text(text)
         return 0
-    PAGE.write_text(text)
-    if failed:
-        print(f"Without a result: {', '.join(failed)}.")
-    return 1 if failed else 0
+    if not PAGE.exists() or PAGE.read_text() != text:
+        print(f"{PAGE.name} is out of date. Run `python benchmarks/table.py --page`.")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
