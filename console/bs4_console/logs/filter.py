@@ -464,12 +464,16 @@ class Lens:
         """
         if self.filter.fold != "requests":
             return kind_of(line)
+        return kind_of_request(self._request(line))
+
+    def _request(self, line: bytes) -> bytes:
+        """Return the request in a line, or b"" if it has none or is to be a line of its own."""
         request = request_of(line)
         if request and self.filter.found:
             reach = find_reach(self._found.pattern.decode())
             if self._found.search(line[:reach]):
                 return b""
-        return kind_of_request(request)
+        return request
 
     def _requests_at(self, shown: int) -> Counter[bytes]:
         """Return how often there is each of the requests for which a shown line stands. It can be
@@ -491,19 +495,40 @@ class Lens:
             if next(_candidates(block, start, stop, ANSWERED), None) is None:
                 self._alike = (numbers[-1], b"")
                 return numbers
+            return self._fold_requests(block, numbers)
         shown = []
         for number in numbers:
-            alike, line = b"", block.line(number - block.first)
+            alike = b""
             if block.sources[number - block.first] != MARK:
-                alike = self._kind(line)
-            head = self._alike[0]
+                alike = self._kind(block.line(number - block.first))
             if alike and alike == self._alike[1]:
-                self.folded[head] = self.folded.get(head, 0) + 1
-                if self.filter.fold == "requests":
-                    self._requests_at(head)[request_of(line)] += 1
+                self.folded[self._alike[0]] = self.folded.get(self._alike[0], 0) + 1
             else:
                 shown.append(number)
                 self._alike = (number, alike)
+        return shown
+
+    def _fold_requests(self, block: Block, numbers: list[int]) -> list[int]:
+        """Return the numbers without the lines whose request is of the kind of the line before.
+        These are counted in `folded`, and each of their requests in `requests`.
+        """
+        shown = []
+        head, kind = self._alike
+        counts: Counter[bytes] | None = None
+        for number in numbers:
+            request = b""
+            if block.sources[number - block.first] != MARK:
+                request = self._request(block.line(number - block.first))
+            alike = kind_of_request(request)
+            if not alike or alike != kind:
+                shown.append(number)
+                head, kind, counts = number, alike, None
+                continue
+            if counts is None:
+                counts = self._requests_at(head)
+            counts[request] += 1
+            self.folded[head] = self.folded.get(head, 0) + 1
+        self._alike = (head, kind)
         return shown
 
     def _keeps(self, block: Block, index: int) -> bool:
