@@ -37,8 +37,8 @@ class Evidence(Place):
 
 
 def evidence_of(record: Evidence) -> Evidence:
-    """Return a piece of evidence as it is in a record of the journal (the agent's log), with every
-    field. A field that an older agent has left out is empty.
+    """Return a copy of `record`, a piece of evidence that was read from the agent's journal, with
+    every field. A field that an older agent left out is "", or 0 for `offset` and `line`.
     """
     return {
         "source": str(record.get("source", "")),

@@ -73,8 +73,8 @@ class Variables(Stepping):
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return a list with one planned step, which also shows what the file of environment
-        variables says at present.
+        """Return a list with one planned step, which writes the file. Its text shows the variables,
+        and whether the file is absent, the same or different at present.
         """
         path = context.place.home.variables(context.recipe.directory)
         text = "".join(
