@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bs4_agent.launch.start import launch
 from bs4_agent.runs.outcome import final_events
 from bs4_agent.runs.records import start_by_clock
 from bs4_common.checkpoints.sets import Part, StepSet
+from bs4_common.identity import Identity
 from bs4_common.runs.model import Attempt
 from tests.agent.runs.conftest import no_process_left, pod  # noqa: F401
 from tests.agent.runs.practice import Pod
@@ -39,7 +41,7 @@ def an_attempt(resume: int | None = None) -> Attempt:
             number=1,
             state="running",
             shim=None,
-            launcher=None,
+            launcher=Identity.of(os.getpid()),
             started_t=time.time() - 60.0,
             started_m=time.monotonic() - 60.0,
             resume=resume,
@@ -104,3 +106,11 @@ def test_a_start_is_not_moved_by_a_clock_that_is_right_or_was_set_forward() -> N
     for started_t in (attempt.started_t - BACK_S, attempt.started_t - 2 * BACK_S):
         right = dataclasses.replace(attempt, started_t=started_t)
         assert start_by_clock(right) == pytest.approx(started_t, abs=1.0)
+
+
+def test_the_start_of_an_attempt_on_another_machine_is_the_recorded_one() -> None:
+    attempt = an_attempt()
+    assert attempt.launcher is not None
+    elsewhere = dataclasses.replace(attempt.launcher, boot_id="another boot")
+    moved = dataclasses.replace(attempt, launcher=elsewhere, started_m=-1e7)
+    assert start_by_clock(moved) == attempt.started_t

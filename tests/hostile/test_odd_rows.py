@@ -35,7 +35,7 @@ def step_log(directory: Path, trainer: str) -> StepLog:
 
 def an_attempt(number: int) -> Any:
     """Return what the step log wants to know of an attempt that begins now by its own clock."""
-    return SimpleNamespace(number=number, started_t=START, started_m=time.monotonic())
+    return SimpleNamespace(number=number, started_t=START, shim=None, launcher=None)
 
 
 def recorded(directory: Path) -> list[dict[str, Any]]:

@@ -4,11 +4,13 @@ what one run's odd file does to the other runs of its pod.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from bs4_agent.observe.collect import Collector
 from bs4_agent.observe.prober import Prober, Watched
 from bs4_agent.pod import Pod
 from bs4_agent.probes import vllm
+from bs4_common.checkpoints import content
 from bs4_common.checkpoints.content import wanting
 from bs4_common.credentials.known import KnownValues
 from bs4_common.credentials.redaction import Redactor
@@ -44,6 +47,8 @@ ODD = {
     "deep": "a = " + "[" * 5000,
     "deep tables": ".".join(["a"] * 5000) + " = 1\n",
     "digits": "max_steps = " + "9" * 5000,
+    "digits of base 16": "max_steps = 0x" + "f" * 5000,
+    "a bracket behind a quoted quote": "a = '\"'\nb = " + "[" * 3000,
     "large": "a = 1\n" * 100_000,
     "a path with a NUL": 'toml_files = ["a\\u0000b"]\n',
     "not UTF-8": "a = '\udcff'\n",
@@ -76,10 +81,36 @@ def test_a_config_that_no_parser_takes_blinds_no_look_at_its_run(
     assert its.max_steps(spec) is None
 
 
-@pytest.mark.parametrize("text", [ODD["deep"], ODD["deep tables"], ODD["digits"], ODD["large"]])
-def test_such_a_config_is_refused_at_a_launch(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("odd", [name for name in ODD if name not in ("a path with a NUL",)])
+def test_such_a_config_is_refused_at_a_launch(odd: str, tmp_path: Path) -> None:
     with pytest.raises(BadConfig):
-        settings_of(spec_of(tmp_path, "prime-rl-2026-01", text))
+        settings_of(spec_of(tmp_path, "prime-rl-2026-01", ODD[odd]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a number in [0, 1)\n" * 100,
+        f"bad_words = [{', '.join(['%s'] * 70)}]\n" % (("'{'",) * 70),
+        "# " + "-." * 70 + "\n",
+        "prompt = '''" + "w . [ " * 70 + "'''\n",
+    ],
+    ids=["comments", "literal strings", "dots in a comment", "text of many lines"],
+)
+def test_what_stands_in_texts_and_comments_of_a_config_is_no_structure(
+    text: str, tmp_path: Path
+) -> None:
+    whole = text + '[model]\nname = "m"\n'
+    assert settings_of(spec_of(tmp_path, "prime-rl", whole)).get("model.name") == "m"
+
+
+@pytest.mark.parametrize("text", ['x = """' + '\\"' * 100_000, '"' * 250_000, "#" * 250_000])
+def test_a_config_of_quotes_is_looked_through_once(text: str, tmp_path: Path) -> None:
+    began = time.thread_time()
+    with contextlib.suppress(BadConfig):
+        settings_of(spec_of(tmp_path, "prime-rl", text))
+    # Quadratic, it took minutes.
+    assert time.thread_time() - began < 10.0
 
 
 def test_brackets_and_dots_in_the_texts_of_a_config_are_none_of_its_tables(tmp_path: Path) -> None:
@@ -266,6 +297,13 @@ def test_a_file_of_a_library_that_nests_deep_counts_as_damaged(tmp_path: Path) -
     summary = tmp_path / "wandb-summary.json"
     summary.write_text('{"_step": 7, "table": ' + "[" * 30_000 + "]" * 30_000 + "}")
     assert read_passing(summary) is None
+
+
+def test_an_index_of_weights_that_is_too_large_is_no_failing_disk(tmp_path: Path) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    with index.open("wb") as file:
+        file.truncate(65 << 20)
+    assert content._indexed(index) == [f"a readable {index.name}"]
 
 
 def test_a_header_of_weights_with_an_endless_tensor_has_no_readable_header(tmp_path: Path) -> None:

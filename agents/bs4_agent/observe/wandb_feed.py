@@ -116,7 +116,10 @@ class WandbFeed:
                 status = os.fstat(handle.fileno())
                 place = self._places.get(path)
                 if place is None or place.inode != status.st_ino or status.st_size < place.offset:
-                    begin = status.st_size if self._first and place is None else 0
+                    # Of an earlier attempt, if the clock was set back since.
+                    earlier = status.st_mtime < attempt.started_t - 1.0
+                    known = place is None and (self._first or earlier)
+                    begin = status.st_size if known else 0
                     place = self._places[path] = _Place(status.st_ino, begin)
                 if status.st_size == place.offset:
                     return

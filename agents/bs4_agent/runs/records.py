@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from bs4_common.clock import boot_id
 from bs4_common.files import read_json
 from bs4_common.identity import Identity, IdentityFields
 from bs4_common.runs.model import Attempt, End, Exit
@@ -196,8 +197,12 @@ def read_attempt(directory: Path) -> Attempt | None:
 def start_by_clock(attempt: Attempt) -> float:
     """Return when the attempt started, as a Unix time in seconds by the clock as it is set now. It
     is the attempt's `started_t`, or an earlier time if the clock was set back since. Compare the
-    times of the attempt's files with it: after that, they are before `started_t`.
+    times of the attempt's files with it: after that, they are before `started_t`. Of an attempt of
+    an earlier boot, or of another machine, it is `started_t`.
     """
+    first = attempt.shim or attempt.launcher
+    if first is None or first.boot_id != boot_id():
+        return attempt.started_t
     return min(attempt.started_t, time.time() - (time.monotonic() - attempt.started_m))
 
 

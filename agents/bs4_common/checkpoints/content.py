@@ -191,6 +191,8 @@ def _indexed(index: Path) -> list[str]:
     """Return the names of the weight files in an index. An index that cannot be read gives one
     name, which no file has.
     """
+    if (_size(index) or 0) > _METADATA_MOST:
+        return [f"a readable {index.name}"]
     raw = _read(index)
     try:
         names = loads(raw)["weight_map"].values() if raw else ()

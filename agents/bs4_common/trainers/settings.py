@@ -26,13 +26,22 @@ from bs4_common.trainers.base import LaunchSpec
 UNKNOWN_CONFIG = Path()
 #: Inheritance through `toml_files` deeper than this is a loop, and a config of more files than this
 #: includes its files over and over: eight levels of twenty includes are 25 thousand million reads.
-_DEPTH, _FILES = 8, 64
+_DEPTH, _FILES = 8, 32
 #: Bytes of a config. Configs have some kilobytes, and the agent reads them every second.
 _CONFIG_BYTES = 256 * 1024
 #: A key of more than 64 parts. Python's parser needs minutes for a key of thousands, and tables
 #: within tables end in a RecursionError, in a thread of the agent with a small stack perhaps in a
 #: crash.
 _LONG_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
+
+
+#: A string or a comment of TOML. What is in it nests nothing. One without an end goes to the end of
+#: the text or line, so that the search takes no longer than the text is.
+_TEXTS = re.compile(
+    r'''"""(?:[^\\]|\\.)*?(?:"""|\Z)|'{3}.*?(?:'{3}|\Z)'''
+    r"""|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?|#[^\n]*""",
+    re.DOTALL,
+)
 
 
 class BadConfig(AgentError):
@@ -366,7 +375,8 @@ def _read(path: Path, mode: int) -> Settings | BadConfig:
     try:
         return _plain(path)
     except BadConfig as error:
-        return error
+        # A new one: the error itself would keep the text of the file in memory, by its traceback.
+        return BadConfig(error.message)
 
 
 def _plain(path: Path) -> Settings:
@@ -375,11 +385,12 @@ def _plain(path: Path) -> Settings:
     comments and costs 4 MB and ten times the time.
     """
     text = _text(path)
+    bare = _TEXTS.sub(_blank, text)
     try:
-        check_nesting(text)
+        check_nesting(bare)
     except ForeignJsonError as error:
         raise BadConfig(f"{path} is no config: {error} Correct it.") from error
-    if _LONG_KEY.search(text) is not None:
+    if _LONG_KEY.search(bare) is not None:
         raise BadConfig(f"{path} has a key of more than 64 parts; correct it.")
     if sys.version_info >= (3, 11):
         import tomllib
@@ -397,14 +408,22 @@ def _plain(path: Path) -> Settings:
             data = tomlkit.parse(text).unwrap()
         except (TOMLKitError, ValueError, RecursionError) as error:
             raise BadConfig(f"{path} is not TOML: {error}; correct that line.") from error
-    _refuse_deep(data, path)
+    _refuse_odd(data, path)
     return Settings(data)
 
 
-def _refuse_deep(data: object, path: Path) -> None:
+def _blank(found: re.Match[str]) -> str:
+    """Return what stands in place of a string or a comment of TOML while its structure is checked:
+    an empty string, which may be a key, or nothing for a comment.
+    """
+    return "" if found[0].startswith("#") else '""'
+
+
+def _refuse_odd(data: object, path: Path) -> None:
     """Raise BadConfig if the tables and lists in `data`, the content of the TOML file `path`, nest
     more than 64 levels deep, which `a.a.a...` does in one line: what copies or walks through them
-    calls itself for each level.
+    calls itself for each level. Raise it also for a number beyond 64 bits, which TOML does not
+    have: Python reads it in base 16, and cannot print it.
     """
     level: list[Any] = [data]
     for _ in range(NESTING_LIMIT):
@@ -414,6 +433,8 @@ def _refuse_deep(data: object, path: Path) -> None:
                 inner += value.values()
             elif isinstance(value, list):
                 inner += value
+            elif isinstance(value, int) and abs(value) >= 1 << 64:
+                raise BadConfig(f"{path} has a number of more than 64 bits; correct it.")
         if not inner:
             return
         level = inner

@@ -15,6 +15,7 @@ from bs4_agent.book import Book
 from bs4_agent.observe.wandb_feed import EVERY_S, WandbFeed
 from bs4_common.failures.compiled import Library
 from bs4_common.failures.engine import Engine
+from bs4_common.identity import Identity
 from bs4_common.journal import Journal
 from bs4_common.streams.segments import SegmentStream
 from bs4_common.trainers import registry
@@ -42,7 +43,11 @@ class Place:
             output_dir=root / "out",
         )
         self.attempt = SimpleNamespace(
-            number=1, end=None, started_t=time.time() - 5, started_m=time.monotonic() - 5
+            number=1,
+            end=None,
+            started_t=time.time() - 5,
+            started_m=time.monotonic() - 5,
+            shim=Identity.of(os.getpid()),
         )
         self.runs_ = [SimpleNamespace(name="demo", spec=self.spec, attempt=self.attempt)]
         self.book = Book(Journal(SegmentStream(root / "journal", 1 << 20, 1 << 18)))
@@ -151,6 +156,21 @@ def test_only_this_attempts_logs(place: Place) -> None:
     append(place.log(), STARTED)
     place.poll()
     assert place.fed == []
+
+
+def test_an_earlier_attempts_log_is_not_read_as_this_ones_after_the_clock_was_set_back(
+    place: Place,
+) -> None:
+    place.attempt.started_t += 3600.0
+    log = place.log()
+    append(log, STARTED)
+    earlier = time.time() - 4.0
+    os.utime(log, (earlier, earlier))
+    place.poll()
+    assert place.fed == []
+    append(log, RETRY % 1)
+    place.poll()
+    assert [text for _, text, *_ in place.fed] == ["api: retrying error"]
 
 
 def test_a_working_directory_of_two_living_runs_is_nobodys(place: Place) -> None:

@@ -73,7 +73,7 @@ def _write(trainer: Trainer, data: bytes) -> None:
             steps.feed("trainer", line, "1:0", 1, _STARTED)
         metrics = directory / "metrics.jsonl"
         metrics.write_bytes(data + b"\n")
-        attempt = SimpleNamespace(number=1, started_t=0.0, started_m=0.0)
+        attempt = SimpleNamespace(number=1, started_t=0.0, shim=None, launcher=None)
         steps.feed_metrics(metrics, attempt)  # type: ignore[arg-type]
         with contextlib.suppress(RecordTooLarge):
             steps.flush()

@@ -345,6 +345,7 @@ class B2Store:
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
         if size is not None and int(about.content_length) > size:
+            found.response.close()
             raise StoreDamaged(
                 f"{name} has {about.content_length} bytes by now and not {size}; somebody has "
                 "written it anew there, take another step."
