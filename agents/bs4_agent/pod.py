@@ -139,13 +139,14 @@ class Pod:
         """
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
         coverage = self.blind()
-        runs = []
+        runs, unseen = [], set()
         for run, _ in self._started():
             try:
                 runs.append(self._run_facts(run))
             except Exception as error:  # noqa: BLE001
                 # An odd file of one run must not blind the detection of the others. Facts of
                 # earlier are not used: by them, the run would seem to stand still.
+                unseen.add(run.name)
                 sentence = f"{run.name} cannot be looked at: {type(error).__name__}: {error}"[:500]
                 coverage.append(sentence)
                 if self._faults.get(run.name) != sentence:
@@ -171,6 +172,7 @@ class Pod:
             oom_kills=kills,
             oom_kill_m=kill_m,
             console=self.stores(),
+            unseen=frozenset(unseen),
         )
 
     def run_facts(self, run: str) -> RunFacts:
@@ -365,7 +367,9 @@ class Pod:
         )
 
     def _watched(self) -> list[Watched]:
-        """Return the running runs whose inference server is to be probed."""
+        """Return the running runs with the inference server of each that is to be probed. The
+        address of a server is "" while the run's settings give none, as those of verl never do.
+        """
         watched = []
         for run, attempt in self._started():
             if attempt.state != "running" or run.spec.component != "rl":
@@ -373,9 +377,7 @@ class Pod:
             try:
                 url = self.runs.trainer(run).inference_url(run.spec)
             except (AgentError, OSError):
-                continue  # its config gives no address; the other runs are probed
-            if not url:
-                continue  # the settings hold no address, as of verl's rollout engine
+                url = ""  # its config gives no address now; what the server answered is kept
             recent = self.follower.recent(run.name, attempt.number)
             moved = max(
                 recent.side(name).last_step_m or attempt.started_m

@@ -29,6 +29,7 @@ from bs4_common.checkpoints.content import wanting
 from bs4_common.credentials.known import KnownValues
 from bs4_common.credentials.redaction import Redactor
 from bs4_common.errors import Refused
+from bs4_common.failures.facts import ServerProbe
 from bs4_common.files import read_passing
 from bs4_common.trainers import registry, settings
 from bs4_common.trainers.base import LaunchSpec
@@ -219,6 +220,65 @@ def test_a_server_that_may_not_be_probed_hides_no_other_server() -> None:
     assert [prober.probe(run, 1).health for run in urls] == ["unknown", "unknown", "refused"]
 
 
+class Rounds:
+    """Lets a prober make rounds, and says before each what it is to watch."""
+
+    def __init__(self, *rounds: Watched) -> None:
+        self._rounds = list(rounds)
+        self.now: list[Watched] = []
+
+    def wait(self, seconds: float) -> bool:
+        self.now = self._rounds[:1]
+        del self._rounds[:1]
+        return not self.now
+
+    def watched(self) -> list[Watched]:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("quiet_s", "kept"),
+    [(100.0, ("refused", 2)), (0.0, ("unknown", 0))],
+    ids=["it stands still", "it makes steps"],
+)
+def test_a_server_whose_address_is_gone_for_a_while_keeps_what_is_known_of_it(
+    quiet_s: float, kept: tuple[str, int]
+) -> None:
+    """A dead server must not be forgotten. Of a run that makes steps, it is not dead."""
+    rounds = Rounds(Watched("demo", 1, "", quiet_s, None))
+    prober = Prober(rounds.watched)
+    known = ServerProbe(
+        url="http://127.0.0.1:1", ever_ok_m=7.0, health="refused", health_m=9.0, failures=2
+    )
+    prober._last["demo", 1] = known
+    no_end: Any = rounds
+    prober.run(no_end)
+    probe = prober.probe("demo", 1)
+    assert (probe.url, probe.ever_ok_m) == (known.url, 7.0)
+    assert (probe.health, probe.failures) == kept
+
+
+@pytest.mark.parametrize("odd", [BadConfig("it is no TOML"), ""])
+def test_a_config_that_gives_no_address_for_a_while_ends_no_watch_of_its_server(odd: Any) -> None:
+    given = ["http://127.0.0.1:1", odd]
+
+    def inference_url(spec: Any) -> str:
+        if isinstance(url := given.pop(0), BadConfig):
+            raise url
+        return str(url)
+
+    run = SimpleNamespace(name="demo", spec=SimpleNamespace(component="rl"))
+    attempt = SimpleNamespace(number=1, state="running", started_m=0.0)
+    side = SimpleNamespace(last_step_m=None)
+    recent = SimpleNamespace(side=lambda name: side, median_step_s=lambda: None)
+    pod: Any = SimpleNamespace(
+        _started=lambda: [(run, attempt)],
+        runs=SimpleNamespace(trainer=lambda run: SimpleNamespace(inference_url=inference_url)),
+        follower=SimpleNamespace(recent=lambda name, number: recent),
+    )
+    assert [[w.url for w in Pod._watched(pod)] for _ in range(2)] == [["http://127.0.0.1:1"], [""]]
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://[::1", "http://localhost:abc"])
 def test_an_address_that_is_none_is_refused_by_a_probe(url: str) -> None:
     with pytest.raises(Refused):
@@ -266,6 +326,7 @@ def test_a_run_that_cannot_be_looked_at_hides_no_other_run() -> None:
         facts: Any = Pod.collect_facts(pod)
         assert facts.runs == ["facts of a", "facts of b"]
         assert facts.coverage == ["odd cannot be looked at: RecursionError: an odd file"]
+        assert facts.unseen == {"odd"}, "it has not ended"
     assert faults == facts.coverage, "it is journalled once while it stays so"
 
 

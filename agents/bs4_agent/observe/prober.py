@@ -36,9 +36,10 @@ _COUNTER = "vllm:generation_tokens_total"
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose inference server at `url` is probed. `quiet_s` is how many seconds ago the
-    trainer or the orchestrator last finished a step. `pace_s` is how many seconds a step of the run
-    takes (the median), or None if unknown.
+    """A run whose inference server at `url` is probed. If `url` is "", no address is known now: the
+    server is not probed, and its last answers are kept, but no failure once the run makes steps.
+    `quiet_s` is how many seconds ago the trainer or the orchestrator last finished a step. `pace_s`
+    is how many seconds a step of the run takes (the median), or None if unknown.
     """
 
     run: str
@@ -77,10 +78,28 @@ class Prober:
             for key in self._last.keys() - current:
                 del self._last[key]
             for item in watched:
+                if not item.url:
+                    self._keep(item)
+                    continue
                 # A server on another machine is not probed, and one whose socket this machine does
                 # not open is asked again. Neither keeps the others from being probed.
                 with contextlib.suppress(Refused, OSError):
                     self._ask(item)
+
+    def _keep(self, item: Watched) -> None:
+        """Keep the last answers of a server that cannot be asked. If its run makes steps, forget
+        its failures: it is not dead, and nobody would see it answer again.
+        """
+        key = (item.run, item.attempt)
+        before = self._last.get(key)
+        if before is None or _suspicious(item):
+            return
+        self._last[key] = dataclasses.replace(
+            before,
+            health="ok" if before.health == "ok" else "unknown",
+            answer="unknown",
+            failures=0,
+        )
 
     def _ask(self, item: Watched) -> None:
         """Probe the health of one server if it is due, and then try a token if the server is
@@ -104,7 +123,7 @@ class Prober:
 
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
         """Request one token if the run is suspiciously quiet, and return the updated answers."""
-        if item.quiet_s < max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0)):
+        if not _suspicious(item):
             if before.failures == 0:
                 return before
             return dataclasses.replace(before, answer="unknown", failures=0)
@@ -135,6 +154,11 @@ class Prober:
             return metrics(url, HEALTH_TIMEOUT_S).get(_COUNTER)
         except ProbeFailed:
             return None
+
+
+def _suspicious(item: Watched) -> bool:
+    """Return True if the run has made no step for suspiciously long."""
+    return item.quiet_s >= max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
 
 
 def _word(answer: Probe) -> str:

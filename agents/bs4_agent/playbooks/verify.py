@@ -13,6 +13,7 @@ from typing import Any
 
 from bs4_agent.playbooks.pod_actions import PodActions
 from bs4_agent.playbooks.steps.waits import used_percent
+from bs4_common.errors import LaunchFailed, UnknownRun
 from bs4_common.failures.compiled import VerifySettings
 from bs4_common.failures.facts import LogEvent, RunFacts
 
@@ -54,7 +55,7 @@ def steps_advance(
     deadline = time.monotonic() + within
     last_said = None
     while time.monotonic() < deadline:
-        facts = pod_actions.run_facts(run)
+        facts = _looked(pod_actions, run, deadline, say, pause)
         if facts.attempt > attempt:
             done = len(trained_steps(facts))
             if facts.good_end or done >= count:
@@ -99,7 +100,7 @@ def steps_continue(
     deadline = time.monotonic() + within
     first: tuple[int, int | None] | None = None
     while time.monotonic() < deadline:
-        facts = pod_actions.run_facts(run)
+        facts = _looked(pod_actions, run, deadline, say, pause)
         if first is None or first[0] != facts.attempt:
             first = (facts.attempt, facts.trainer_side.last_step)
         begun, new = first[1], 0
@@ -153,6 +154,29 @@ VERIFIERS = {
     "steps_continue": steps_continue,
     "disk_below": disk_below,
 }
+
+
+def _looked(
+    pod_actions: PodActions, run: str, deadline: float, say: Callable[[str], None], pause: Pause
+) -> RunFacts:
+    """Return the present facts of the run. A run that cannot be looked at for a moment, because of
+    an odd file, has neither recovered nor failed: it is looked at again until `deadline`, in
+    seconds of the monotonic clock. Raises what the last look raised.
+    """
+    said = ""
+    while True:
+        try:
+            return pod_actions.run_facts(run)
+        except (UnknownRun, LaunchFailed):
+            raise
+        except Exception as error:
+            if time.monotonic() >= deadline:
+                raise
+            trouble = f"{run} cannot be looked at: {type(error).__name__}: {error}"[:500]
+        if trouble != said:
+            say(trouble)
+            said = trouble
+        pause(0.25)
 
 
 def trained_steps(facts: RunFacts) -> list[int]:

@@ -95,6 +95,25 @@ def _ended_by_themselves(facts: Facts) -> set[tuple[str, int]]:
     return found
 
 
+def _going(facts: Facts) -> set[tuple[str, int]]:
+    """Return the attempts, as (run, attempt), that start or run."""
+    return {(run.name, run.attempt) for run in facts.runs if run.state in ("starting", "running")}
+
+
+def _rests_on(item: Finding, runs: frozenset[str]) -> bool:
+    """Return True if a finding cannot be seen without one of `runs`."""
+    return item.run in runs or not runs.isdisjoint(item.others)
+
+
+def _hidden(item: Finding, facts: Facts) -> bool:
+    """Return True if a finding that this scan lacks may only be hidden, because a run was not seen:
+    its own, or another one that it needs while its own attempt goes on.
+    """
+    if item.run in facts.unseen:
+        return True
+    return _rests_on(item, facts.unseen) and (item.run, item.attempt) in _going(facts)
+
+
 def _stopped(facts: Facts) -> dict[tuple[str, int], RunFacts]:
     """Return the attempts that we have stopped or are stopping, by (run, attempt), each with the
     facts of its run.
@@ -128,6 +147,9 @@ class Engine:
         self._matchers: dict[_LogKey, Matcher] = {}
         self._adopted: dict[_LogKey, list[Finding]] = {}
         self._reasons = EndReasons(list(self._for.values()))
+        self._unseen: frozenset[str] = frozenset()
+        """The runs that the last scan, at `_looked_m`, could not look at."""
+        self._looked_m: float | None = None
 
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
@@ -173,12 +195,13 @@ class Engine:
     def due(self) -> float | None:
         """Return the earliest time at which `evaluate` should be called again, in seconds of the
         monotonic clock. At that time a finding will have lasted for its hold time, which is how
-        long it must last to become an incident. Return None if no finding waits for that.
+        long it must last to become an incident. Return None if no finding waits for that. A finding
+        of a run that the last scan could not look at does not count.
         """
         ends = (
             held.first_m + self._for[held.finding.failure].hold_s
             for held in self._held.values()
-            if not held.fired
+            if not (held.fired or _rests_on(held.finding, self._unseen))
         )
         return min(ends, default=None)
 
@@ -199,7 +222,12 @@ class Engine:
         A finding becomes an incident only once it has lasted for its hold time. With `complete`,
         which says that the logs are finished, no finding waits for that. A finding that explains
         why a process ended does not wait either once its attempt has ended by itself.
+
+        For a run that could not be looked at (`facts.unseen`), no incident changes and no hold time
+        goes on. What its logs show meanwhile is judged by the next scan that sees the run, because
+        only its facts show whether it was stopped.
         """
+        self._stand_still(facts)
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
         for cause in self._found(facts, complete):
@@ -207,6 +235,18 @@ class Engine:
         found.update(self._reasons_of_ends(found, facts))
         found.update(self._seen_once(found, facts))
         return self._transitions(causes(found, facts), facts, complete)
+
+    def _stand_still(self, facts: Facts) -> None:
+        """Let no time pass for the findings of runs that this scan or the last one did not see. An
+        interval counts only if both its ends were seen.
+        """
+        passed = 0.0 if self._looked_m is None else facts.now_m - self._looked_m
+        unseen = facts.unseen | self._unseen
+        for held in self._held.values():
+            if _rests_on(held.finding, unseen):
+                held.first_m += passed
+                held.last_m += passed
+        self._unseen, self._looked_m = facts.unseen, facts.now_m
 
     def _explained(self, cause: Cause) -> Cause:
         """Return `cause` with the exception that its logs show as its summary, if it says only
@@ -232,7 +272,7 @@ class Engine:
         kept: dict[str, Cause] = {}
         for key in self._reasons.of(opened, found, facts):
             item = opened[key]
-            if item.attempt >= newest.get(item.run, 0):
+            if item.run not in facts.unseen and item.attempt >= newest.get(item.run, 0):
                 kept[key] = Cause(item, self._for[item.failure])
         return kept
 
@@ -242,9 +282,7 @@ class Engine:
         An incident that is found again with more evidence than before is left out, because the new
         evidence is to be reported.
         """
-        going = {
-            (run.name, run.attempt) for run in facts.runs if run.state in ("starting", "running")
-        }
+        going = _going(facts)
         kept: dict[str, Cause] = {}
         for key, held in self._held.items():
             item, playbook = held.finding, self._for[held.finding.failure]
@@ -258,14 +296,17 @@ class Engine:
         return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
-        """Yield one finding for each failure and attempt. If a detector and the logs report the
-        same failure, the detector's evidence is added to the finding of the logs.
+        """Yield one finding for each failure and attempt of a run that was seen. If a detector and
+        the logs report the same failure, the detector's evidence is added to the finding of the
+        logs.
         """
         stopped = _stopped(facts)
         runs = {run.name: run for run in facts.runs}
         logged = {}
         for cause in list(self._logged(complete)):
             item = cause.finding
+            if item.run in facts.unseen:
+                continue
             if self._counts(cause, stopped) and not _followed(cause, runs.get(item.run)):
                 logged[item.run, item.attempt, item.failure] = cause
         for playbook in self._for.values():
@@ -405,6 +446,8 @@ class Engine:
                 out.append(Transition("updated", key, item, playbook))
         for key in [k for k in self._held if k not in found]:
             held = self._held[key]
+            if _hidden(held.finding, facts):
+                continue
             playbook = self._for[held.finding.failure]
             over = held.finding.attempt < _overtaking(facts).get(held.finding.run, 0)
             if not held.fired or over or facts.now_m - held.last_m >= playbook.keep_s:

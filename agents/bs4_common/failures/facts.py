@@ -399,6 +399,10 @@ class Facts:
     oom_kill_m: float | None = None
     """The monotonic second at which that number was last seen to grow."""
     console: ConsoleFacts | None = None
+    unseen: frozenset[str] = frozenset()
+    """The names of runs that could not be looked at in this scan and so are missing in `runs`. They
+    may go on or have ended: what was known of them before stays.
+    """
 
     def disk(self, run: str) -> Disk | None:
         """Return the filesystem that the run `run` writes its output to, or None if that is
@@ -441,3 +445,5 @@ class Finding:
     """A title for people, or "" for that of the playbook."""
     count: int = 1
     """How many times the failure was seen. The evidence has the first and the latest."""
+    others: Sequence[str] = ()
+    """The names of the other runs without which the failure cannot be seen."""

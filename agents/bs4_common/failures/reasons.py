@@ -92,7 +92,9 @@ class EndReasons:
                 self._kept -= (own & self._seen).difference(found)
             if run.over:
                 self._ended[run.name] = run.attempt
-        self._seen = frozenset(found)
+        # What the last look at a run found is compared with its next look.
+        unseen = {key for key, item in opened.items() if item.run in facts.unseen}
+        self._seen = frozenset(found) | (self._seen & unseen)
         return [key for key in self._kept if key not in found]
 
 

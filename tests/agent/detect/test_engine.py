@@ -385,3 +385,134 @@ def test_a_line_that_makes_a_signature_fire_is_news_once():
         True,
         False,
     ]
+
+
+def boom(watch, run="demo"):
+    watch.feed(run, 1, "prime-rl", "inference", line("boom"), place("boom"))
+
+
+def unseen(now, *runs):
+    """Return the facts of a scan that could not look at the run "demo"."""
+    return dataclasses.replace(facts(*runs, now=now), unseen=frozenset({"demo"}))
+
+
+def test_a_run_that_is_not_seen_for_a_while_keeps_its_incident():
+    watch = engine({**DESYNC, "detect": {"detector": "step-desync"}})
+    (opened,) = watch.evaluate(facts(desynced(), now=NOW))
+    assert watch.evaluate(unseen(NOW + 3)) == []
+    assert watch.evaluate(unseen(NOW + 600)) == []
+    assert watch.evaluate(facts(desynced(), now=NOW + 603)) == []
+    assert opened.event == "opened"
+    assert events(watch.evaluate(facts(healthy(), now=NOW + 606))) == [("cleared", "step-desync")]
+
+
+def test_no_hold_time_goes_on_while_a_run_is_not_seen():
+    watch = engine(DESYNC)
+    watch.evaluate(facts(desynced(), now=NOW))
+    watch.evaluate(facts(desynced(), now=NOW + 4))
+    assert watch.evaluate(unseen(NOW + 5)) == []
+    assert watch.due() is None, "no scan is brought forward for it"
+    assert watch.evaluate(unseen(NOW + 100)) == []
+    assert watch.evaluate(facts(desynced(), now=NOW + 103)) == []
+    assert watch.due() == NOW + 109, "4 of its 10 seconds were seen"
+    assert watch.evaluate(facts(desynced(), now=NOW + 108.9)) == []
+    assert events(watch.evaluate(facts(desynced(), now=NOW + 109))) == [("opened", "step-desync")]
+
+
+def test_no_keep_time_goes_on_while_a_run_is_not_seen():
+    watch = engine(DESYNC)
+    watch.evaluate(facts(desynced(), now=NOW))
+    watch.evaluate(facts(desynced(), now=NOW + 10))
+    assert watch.evaluate(facts(healthy(), now=NOW + 12)) == []
+    assert watch.evaluate(unseen(NOW + 100)) == []
+    assert watch.evaluate(facts(healthy(), now=NOW + 103)) == []
+    assert watch.evaluate(facts(healthy(), now=NOW + 105.9)) == []
+    assert events(watch.evaluate(facts(healthy(), now=NOW + 106))) == [("cleared", "step-desync")]
+
+
+def test_what_stays_until_its_attempt_ends_stays_while_its_run_is_not_seen():
+    entry = playbook(
+        id="step-desync", detect={"detector": "step-desync", "until_attempt_ends": True}
+    )
+    watch = engine(entry)
+    assert events(watch.evaluate(facts(desynced(), now=NOW))) == [("opened", "step-desync")]
+    assert watch.evaluate(unseen(NOW + 3)) == []
+    assert watch.evaluate(facts(healthy(), now=NOW + 6)) == []
+    ended = healthy(state="ended")
+    assert events(watch.evaluate(facts(ended, now=NOW + 9))) == [("cleared", "step-desync")]
+
+
+@pytest.mark.parametrize(
+    ("stop", "then"),
+    [(True, []), (False, [("opened", "noise")])],
+    ids=["we have stopped it", "nobody has stopped it"],
+)
+def test_what_logs_say_of_a_run_that_is_not_seen_waits_until_it_is_seen(stop, then):
+    watch = engine(NOISE)
+    assert watch.evaluate(facts(healthy(stop_requested=stop), now=NOW)) == []
+    boom(watch)
+    assert watch.evaluate(unseen(NOW + 3)) == [], "nobody knows whether we have stopped it"
+    assert watch.evaluate(unseen(NOW + 6)) == []
+    run = healthy(stop_requested=stop)
+    assert events(watch.evaluate(facts(run, now=NOW + 9))) == then
+
+
+def test_a_run_that_is_not_seen_keeps_no_other_from_being_judged():
+    watch = engine(NOISE, {**DESYNC, "detect": {"detector": "step-desync"}})
+    boom(watch)
+    boom(watch, "other")
+    other = dataclasses.replace(desynced(), name="other")
+    opened = watch.evaluate(unseen(NOW, other))
+    assert {(t.event, t.finding.run) for t in opened} == {("opened", "other")}
+
+
+def test_an_incident_that_an_earlier_agent_opened_stays_while_its_run_is_not_seen():
+    before, after = engine(NOISE), engine(NOISE)
+    boom(before)
+    (opened,) = before.evaluate(facts(healthy()))
+    after.adopt(opened.incident, dataclasses.replace(opened.finding, anchor=""), NOW)
+    assert after.evaluate(unseen(NOW + 3)) == []
+    assert after.evaluate(facts(healthy(), now=NOW + 6)) == []
+
+
+COLLISION = playbook(id="run-dir-collision", detect={"detector": "run-dir-collision"})
+
+
+def test_two_runs_in_one_directory_stay_an_incident_while_one_of_them_is_not_seen():
+    watch, other = engine(COLLISION), healthy(name="other")
+    first = watch.evaluate(facts(healthy(), other, now=NOW))
+    assert {t.finding.run for t in first} == {"demo", "other"}
+    assert watch.evaluate(unseen(NOW + 3, other)) == []
+    assert watch.evaluate(facts(healthy(), other, now=NOW + 6)) == []
+    over = dataclasses.replace(other, state="ended", members=[])
+    assert [(t.event, t.finding.run) for t in watch.evaluate(unseen(NOW + 9, over))] == [
+        ("cleared", "other")
+    ], "that the other run is over does not depend on the one that is not seen"
+
+
+def test_a_reason_of_an_end_that_is_over_when_its_run_is_seen_again_is_cleared(monkeypatch):
+    """A scan after the end still found it, and the next one that sees the run does not."""
+
+    def written(look, run, parameters):
+        if not run.files.rollouts:
+            return []
+        found = Finding(
+            failure="step-desync",
+            run=run.name,
+            attempt=run.attempt,
+            summary="x",
+            evidence=[],
+            anchor="files",
+        )
+        return [found]
+
+    monkeypatch.setitem(detectors.DETECTORS, "step-desync", written)
+    fatal = playbook(id="step-desync", detect={"detector": "step-desync"}, explains=["the-symptom"])
+    symptom = {**NOISE, "id": "the-symptom", "role": "symptom"}
+    watch = engine(fatal, symptom)
+    over = dataclasses.replace(desynced(), state="ended")
+    assert events(watch.evaluate(facts(desynced(), now=NOW))) == [("opened", "step-desync")]
+    assert watch.evaluate(facts(over, now=NOW + 3)) == []
+    assert watch.evaluate(unseen(NOW + 6)) == []
+    gone = healthy(state="ended")
+    assert events(watch.evaluate(facts(gone, now=NOW + 9))) == [("cleared", "step-desync")]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from bs4_agent.playbooks.verify import VERIFIERS, trained_steps
+from bs4_common.errors import UnknownRun
 from bs4_common.failures.facts import RunFacts, Side
+from bs4_common.trainers.settings import BadConfig
 from tests.agent.facts import healthy, layout, trained
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl")
@@ -78,3 +80,38 @@ def test_where_one_log_tells_of_both_sides_its_steps_count() -> None:
     assert not verdict(
         dataclasses.replace(run, history=[{**row, "throughput": 0.0} for row in rows])
     )
+
+
+def test_a_run_that_cannot_be_looked_at_for_a_while_has_not_failed() -> None:
+    looks: list[Any] = [RecursionError("an odd file"), BadConfig("it is no TOML")]
+    looks += [looks[1], trained(attempt("prime-rl"), 6, 7)]
+    said: list[str] = []
+
+    def look(name: str) -> Any:
+        if isinstance(found := looks.pop(0), Exception):
+            raise found
+        return found
+
+    pod_actions: Any = SimpleNamespace(run_facts=look)
+    parameters: Any = {"count": 2, "within": 600.0}
+    verified = VERIFIERS["steps_advance"](
+        pod_actions, "demo", 1, parameters, said.append, lambda seconds: None
+    )
+    assert verified.recovered
+    assert said == [
+        "demo cannot be looked at: RecursionError: an odd file",
+        "demo cannot be looked at: BadConfig: it is no TOML",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "within"), [(RecursionError("odd"), 0.01), (UnknownRun("none"), 600.0)]
+)
+def test_a_run_that_can_never_be_looked_at_ends_the_wait(error: Exception, within: float) -> None:
+    def look(name: str) -> Any:
+        raise error
+
+    pod_actions: Any = SimpleNamespace(run_facts=look)
+    parameters: Any = {"count": 2, "within": within}
+    with pytest.raises(type(error)):
+        VERIFIERS["steps_continue"](pod_actions, "demo", 1, parameters, lambda text: None)

@@ -25,6 +25,7 @@ def found(
     playbook: str | None = None,
     severity: Severity | None = None,
     role: Role | None = None,
+    others: Sequence[str] = (),
 ) -> list[Finding]:
     """Return a list with one finding of the failure `failure` (a playbook's id) about the run's
     attempt. `summary` is a sentence for people. `anchor` is a text that names the first evidence;
@@ -32,7 +33,8 @@ def found(
     what could not be seen.
 
     `severity` and `role` None mean that the failure's playbook decides both. `playbook` is the id
-    of another playbook that repairs this case, or None for the failure's own.
+    of another playbook that repairs this case, or None for the failure's own. `others` are the
+    names of the other runs without which the failure cannot be seen.
     """
     return [
         Finding(
@@ -46,6 +48,7 @@ def found(
             role=role,
             coverage=coverage,
             playbook=playbook,
+            others=others,
         )
     ]
 

@@ -166,7 +166,8 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Parameters) -> Fo
             for m in one.alive("launcher"):
                 evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
         text = f"{run.name} and {other.name} write to one directory."
-        return found("run-dir-collision", run, text, evidence, f"files:{directory}")
+        anchor = f"files:{directory}"
+        return found("run-dir-collision", run, text, evidence, anchor, others=(other.name,))
     return []
 
 
