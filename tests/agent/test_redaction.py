@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools.score import DEFAULT
 
@@ -96,6 +96,41 @@ def test_what_is_shown_early_is_the_beginning_of_the_same(cuts: list[int]) -> No
     assert out + redactor.end() == redacted(TEXT)
 
 
+BEGIN, END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+LONG_PARTS = (
+    "word, " * 4_000,
+    "x " * 9_000,
+    f'"{BEGIN}" ',
+    f'"{BEGIN}\\n{"cAnAry" * 1_500}\\n{END}" ',
+    f"{BEGIN} is the first line, \x1b[0m",
+    "see https://user:cAnAry22@host ",
+    "my API key: abc-cAnAry-123456 ",
+    f"HF_TOKEN=hf_cAnAry{'Ab1' * 10} ",
+    f"Authorization: Bearer cAnAry{'a1' * 900} ",
+    "12% done, \r",
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, len(LONG_PARTS) - 1), min_size=4, max_size=16),
+    st.lists(st.floats(0, 1), max_size=20),
+    st.booleans(),
+)
+def test_pieces_of_a_long_line_give_what_the_whole_gives(
+    parts: list[int], cuts: list[float], early: bool
+) -> None:
+    line = "".join(LONG_PARTS[part] for part in parts)
+    expected = redacted(f"{line}\n")[:-1]
+    assert "cAnAry" not in expected
+    pieces = Redactor()
+    out, begin = "", 0
+    for end in [*sorted(int(cut * len(line)) for cut in cuts), len(line)]:
+        out += pieces.feed(line[begin:end], early=early)
+        begin = end
+    assert out + pieces.end() == expected
+
+
 def test_a_progress_bar_is_shown_as_it_grows() -> None:
     redactor = Redactor()
     assert redactor.feed("a\nloading 10%", early=True) == "a\nloading 10%"
@@ -130,6 +165,23 @@ def test_after_a_private_key_that_ended_all_is_shown() -> None:
     assert redactor.feed("abcd\n") == "abcd\n"
     redactor.begin_after("-----BEGIN PRIVATE KEY-----\nMIIE\nINFO no key after all\n")
     assert redactor.feed("abcd\n") == "abcd\n"
+
+
+@pytest.mark.parametrize("line", ['no "-----BEGIN PRIVATE KEY-----" is in it', KEY_TEXT[7:]])
+def test_a_line_in_which_no_private_key_goes_on_hides_nothing_of_the_next(line: str) -> None:
+    assert redacted(f"{line}\nabcd\n").endswith("\nabcd\n")
+    redactor = Redactor()
+    redactor.begin_after(f"{line}\n")
+    assert redactor.feed("abcd\n") == "abcd\n"
+
+
+@pytest.mark.parametrize("behind", ["", " \r", "\x1b[0m", "\\nMIIE"])
+def test_a_private_key_goes_on_after_a_line_that_ends_in_it(behind: str) -> None:
+    before = f"a -----BEGIN PRIVATE KEY-----{behind}\n"
+    assert "cAnAry" not in redacted(f"{before}{KEY_LINES[0]}\n")
+    redactor = Redactor()
+    redactor.begin_after(before)
+    assert "cAnAry" not in redactor.feed(f"{KEY_LINES[0]}\n")
 
 
 def test_words_and_values_under_the_names_of_secrets_are_replaced() -> None:

@@ -27,7 +27,7 @@ from bs4_agent.probes import vllm
 from bs4_common.checkpoints import content
 from bs4_common.checkpoints.content import wanting
 from bs4_common.credentials.known import KnownValues
-from bs4_common.credentials.redaction import Redactor
+from bs4_common.credentials.redaction import Redactor, redacted
 from bs4_common.errors import Refused
 from bs4_common.failures.facts import ServerProbe
 from bs4_common.files import read_passing
@@ -423,6 +423,57 @@ def test_a_secret_at_the_border_of_two_pieces_of_a_long_line_is_not_shown(
         assert shown + pieces.end() == expected
 
 
+@pytest.mark.parametrize(
+    ("shown", "rest"),
+    [
+        ("see https:", "//user:hunter22@host "),
+        ("my API ", "key: abcdef123456hunter22 "),
+    ],
+)
+def test_a_secret_of_a_long_line_whose_announcement_was_shown_early_is_not_shown(
+    shown: str, rest: str
+) -> None:
+    line = "x " * 32_700 + shown
+    pieces = Redactor()
+    out = ""
+    for part in [line[at : at + 1000] for at in range(0, len(line), 1000)] + [rest, "q " * 200]:
+        out += pieces.feed(part, early=True)
+    out += pieces.end()
+    assert "hunter22" not in out
+    assert out == Redactor().feed(f"{line}{rest}{'q ' * 200}\n")[:-1]
+
+
+BEGIN, END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+
+
+def test_a_long_line_that_names_the_begin_of_a_private_key_is_shown_whole() -> None:
+    text = f'{"x " * 31_000}"{BEGIN}" {"y " * 5_500}"{END}" tail'
+    found = redacted(text)
+    assert found == redacted(f"{text}\n")[:-1]
+    assert found.endswith("y " * 5_500 + f'"{END}" tail')
+
+
+@pytest.mark.parametrize("end", [END, ""])
+@pytest.mark.parametrize("after", [0, 700, 4_000, 9_000])
+def test_a_private_key_in_a_long_line_is_not_shown(after: int, end: str) -> None:
+    """Keys of 12 KiB are longer than the parts that are looked at beside a border. One may also
+    end with the text.
+    """
+    key = f"{BEGIN}\\n" + f"{'cAnAry' * 10}MIIE\\n" * 200 + end
+    line = f'{"word, " * 11_000}{{"key": "{key}", {"and " * (after // 4)}'
+    if not end:
+        line = line[: line.rindex("cAnAry") + 6]
+    expected = redacted(f"{line}\n")[:-1]
+    assert "cAnAry" not in expected
+    for size in (997, 8_191, len(line)):
+        for early in (False, True):
+            pieces = Redactor()
+            out = ""
+            for at in range(0, len(line), size):
+                out += pieces.feed(line[at : at + size], early=early)
+            assert out + pieces.end() == expected
+
+
 def test_a_long_line_is_shown_while_it_is_read() -> None:
     pieces = Redactor()
     shown = sum(len(pieces.feed("x" * (256 << 10))) for _ in range(8))
@@ -476,14 +527,16 @@ def test_results_of_an_evaluation_that_are_none_are_said_to_be_none(
         rollout_lines.read(text)
 
 
-@pytest.mark.parametrize("piece", [b"\n", b"key", b"key = 1" + b" " * 99])
+@pytest.mark.parametrize(
+    "piece", [b"\n", b" ", b"key", b"key ", b"key.", b" \n", b"key = 1" + b" " * 99]
+)
 def test_a_config_of_blank_lines_holds_up_no_crash_report(piece: bytes) -> None:
     """A regular expression holds the interpreter's lock, so it would hold up the whole agent: for
     an hour by 300 KB of blank lines.
     """
     code = (
         "from bs4_agent.recorder.report import without_secrets; "
-        f"print(len(without_secrets({piece!r} * {300_000 // len(piece)})))"
+        f"print(len(without_secrets({piece!r} * {300_000 // len(piece)} + b'. = 1')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

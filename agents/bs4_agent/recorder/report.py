@@ -63,14 +63,15 @@ _CONFIG_BYTES = 1024 * 1024
 LINES = 2000
 #: The form of a kernel record: priority,sequence,microseconds,flags;text
 _RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
-#: Matches `wandb_api_key = "..."`: the name stays, the value is replaced. Nothing of it goes beyond
-#: a line, and everything before the value is bounded: a pattern that went over a megabyte of blank
-#: lines from each of them would hold the interpreter's lock, and with it the agent, for hours.
-_BLANK = rb"[^\S\n]{0,100}"
-_SECRET = re.compile(
-    rb"(?im)^(%s[\w.\"'-]{0,100}?(?:key|token|secret|password|passwd)[\w\"'-]{0,100}%s=%s)(?!"
-    rb"%s(?:true|false|[0-9.]{1,100})%s$).*$" % ((_BLANK,) * 5)
-)
+#: Matches a setting, such as `wandb_api_key = "..."`: what stands before its value, its name alone,
+#: and its value. No part of it can begin with what the part before it may end with, and nothing
+#: goes beyond a line. A pattern that tried each way to share out a megabyte of blanks would hold
+#: the interpreter's lock, and with it the agent, for hours.
+_SETTING = re.compile(rb"(?m)^([^\S\n]*([\w.\"'-]+)[^\S\n]*=[^\S\n]*)(.*)$")
+#: What the last part of a name has, behind its last dot, if people keep a secret under it.
+_SECRET_NAME = re.compile(rb"(?i)key|token|secret|password|passwd")
+#: Values under such a name that are no secret.
+_PLAIN = re.compile(rb"(?i)true|false|[0-9.]+")
 
 
 class ReportIncident(TypedDict):
@@ -148,7 +149,16 @@ def without_secrets(config: bytes) -> bytes:
     """Return the text of a config in which the value of each key that looks like a secret is
     replaced by "(left out)".
     """
-    return _SECRET.sub(rb'\1"(left out)"', config)
+    return _SETTING.sub(_left_out, config)
+
+
+def _left_out(setting: re.Match[bytes]) -> bytes:
+    """Return a line of a config, without its value if its name is that of a secret."""
+    before, name, value = setting.groups()
+    last = name.rpartition(b".")[2]
+    if _PLAIN.fullmatch(value.strip()) or not _SECRET_NAME.search(last):
+        return setting[0]
+    return before + b'"(left out)"'
 
 
 def _contents(

@@ -43,6 +43,9 @@ _ANCHORS = (
 _BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK = re.compile(rf"{_BEGIN.pattern}(?:\\[nr]|[A-Za-z0-9+/=\s]){{0,20000}}(?:{_END.pattern})?")
+#: The same with the escapes for colours behind it. If this ends with a line, the key goes on in the
+#: next one.
+_REACH = re.compile(rf"{_BLOCK.pattern}(?:\x1b\[[0-9;]{{0,20}}m|\s){{0,20}}")
 #: A line inside a private key's block, perhaps behind a launcher's prefix.
 _INSIDE = re.compile(
     r"\s{0,40}(?:\[[\w-]{1,20}\]:?\s?)?(?:[A-Za-z0-9+/=]{0,100}|[A-Z][A-Za-z-]+: .*)\s*"
@@ -133,8 +136,9 @@ class Redactor:
         text = self._held + text
         end = text.rfind("\n") + 1
         if not end and len(text) > HELD_CHARS:
-            end = max(self._border(text), len(self._shown))
-        found = self._unshown(text[:end])
+            found, end = self._part(text)
+        else:
+            found = self._unshown(text[:end])
         self._held = text[end:]
         if early and not self._lines_left and not self._may_hold(self._held):
             more = _MAY_GO_ON.sub("", self._held)[len(self._shown) :]
@@ -142,13 +146,33 @@ class Redactor:
             found += more
         return found
 
+    def _part(self, text: str) -> tuple[str, int]:
+        """Return the beginning of a line, without what was shown early, and where it ends."""
+        end = self._border(text)
+        if end <= len(self._shown):
+            # A secret may begin in the rest of what was shown, so that rest is held.
+            self._shown = self._shown[end:]
+            return "", end
+        lines_left = self._lines_left
+        found = self._unshown(text[:end])
+        # No private key goes on behind a border: one that this part only names opens none.
+        self._lines_left = min(lines_left, self._lines_left)
+        return found, end
+
     def _border(self, text: str) -> int:
         """Return a place near the end of a part of a line at which it can be cut in two without a
         secret being cut: both parts, redacted, are the whole redacted. A part that has no such
         place, as one that is a single secret, is cut near its end.
         """
         last = len(text) - _LAST_PART
+        # A private key in one line may be longer than what is looked at beside a place.
+        keys = [found.span() for found in _BLOCK.finditer(text)]
+        for begin, end in keys:
+            if begin < last < end:
+                last = begin
         for place in range(last, last - _PLACES * _APART, -_APART):
+            if any(begin < place < end for begin, end in keys):
+                continue
             before, behind = text[place - _BESIDE : place], text[place : place + _BESIDE]
             if self._alone(before) + self._alone(behind) == self._alone(before + behind):
                 return place
@@ -226,7 +250,7 @@ class Redactor:
 
     def _block(self, found: re.Match[str]) -> str:
         text = found[0].rstrip("\r\n")
-        if not _END.search(text):
+        if _goes_on(_REACH.match(found.string, found.start())):
             self._lines_left = _INSIDE_LINES
         return self._instead(text, "a private key") + found[0][len(text) :]
 
@@ -276,21 +300,29 @@ def may_be_inside(line: str) -> bool:
 
 def lines_left(before: Iterable[str]) -> int:
     """Return how many of the lines that follow after `before` can still belong to a private key.
-    That is so if a private key begins in `before` and does not end there. Return 0 if there is no
-    such key.
+    That is so if a private key begins in `before`, reaches the end of its line and does not end in
+    `before`. Return 0 if there is no such key.
     """
     left = 0
     for line in before:
-        if begun := _last(_BEGIN, line):
-            ended = _last(_END, line)
-            left = _INSIDE_LINES
-            if ended is not None and ended.start() > begun.start():
-                left = 0
+        if begun := _last(_REACH, line):
+            left = 0
+            if _goes_on(begun):
+                left = _INSIDE_LINES
         elif left and may_be_inside(line) and not _END.search(line):
             left -= 1
         else:
             left = 0
     return left
+
+
+def _goes_on(key: re.Match[str] | None) -> bool:
+    """Return True if a private key that was found in a line, by `_REACH`, goes on in the next line:
+    it reaches the end of its line, and has no end there.
+    """
+    if key is None or _END.search(key[0]):
+        return False
+    return key.end() == len(key.string)
 
 
 def ends_private_key(line: str) -> bool:

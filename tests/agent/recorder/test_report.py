@@ -41,6 +41,26 @@ use_token = true
         assert kept in cleaned
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        b" " * 300 + b"api_key = ",
+        b"a" * 300 + b".api_key = ",
+        b"api_key" + b"s" * 300 + b" = ",
+        b"api_key" + b"\t" * 300 + b"= ",
+        b"api_key =" + b" " * 300,
+    ],
+)
+def test_a_secret_stays_out_however_far_it_stands_from_the_start_of_its_line(name: bytes) -> None:
+    assert without_secrets(name + b'"canary"\nsteps = 3\n') == name + b'"(left out)"\nsteps = 3\n'
+    assert without_secrets(name + b"12" * 300 + b"\n") == name + b"12" * 300 + b"\n"
+
+
+@pytest.mark.parametrize("line", [b"secret.path = 'a'\n", b"a key = 'b'\n", b"x = 'key = b'\n"])
+def test_a_line_without_the_name_of_a_secret_stays(line: bytes) -> None:
+    assert without_secrets(line) == line
+
+
 def test_the_kernels_own_lines_are_told_as_dmesg_does(tmp_path: Path) -> None:
     records = b"".join(b"6,%d,%d,-;line %d\n" % (n, n * 1_000_001, n) for n in range(LINES + 5))
     (tmp_path / "kmsg").write_bytes(
